@@ -1,0 +1,46 @@
+// The native registry: one row per kernel. Kernels know nothing of selection; choosing is done in Python.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "kernels/params.h"
+
+namespace profkit {
+
+// What a launch works on. Inputs stand in the order of params.h; the workspace holds at least
+// workspace_bytes(params, threads) bytes, aligned to 64.
+struct Buffers {
+  const void* inputs[3] = {nullptr, nullptr, nullptr};
+  void* output = nullptr;
+  void* workspace = nullptr;
+};
+
+template <class Params>
+struct Kernel {
+  std::string key;                                      // conv2d/native/cpu/direct
+  std::string (*supports)(const Params&);               // empty, or the reason why not
+  size_t (*workspace_bytes)(const Params&, int threads);
+  void (*launch)(const Params&, const Buffers&, int threads);  // neither allocates nor synchronises
+};
+
+// One list per operator, in registry.cpp; a reference kernel is always the last row and always qualifies.
+const std::vector<Kernel<profkit_conv2d_params>>& conv2d_kernels();
+const std::vector<Kernel<profkit_matmul_params>>& matmul_kernels();
+const std::vector<Kernel<profkit_pool2d_params>>& pool2d_kernels();
+const std::vector<Kernel<profkit_lrn_params>>& lrn_kernels();
+const std::vector<Kernel<profkit_bias_relu_params>>& bias_relu_kernels();
+const std::vector<Kernel<profkit_softmax_params>>& softmax_kernels();
+
+template <class Params>
+std::string supports_all(const Params&) {
+  return {};
+}
+
+template <class Params>
+size_t no_workspace(const Params&, int) {
+  return 0;
+}
+
+}  // namespace profkit

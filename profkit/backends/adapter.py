@@ -1,0 +1,128 @@
+"""The contract between measurement and a framework: what exists, what it supports, and a callable to time.
+
+An adapter is one file here with a module-level ADAPTER. The parent process asks `is_available`,
+`implementations` and `supports`, which must not import the framework; the worker process calls `start`
+and `prepare`. This side also runs under foreign interpreters: standard library and NumPy 1.23 only.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profkit.ops.spec import Spec
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One way to run one operator; its key `op/framework/device[/variant]` names it everywhere."""
+
+    key: str
+    adapter: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that must stand before the worker's interpreter starts (KERAS_BACKEND, ...)."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What else the adapter needs to find it again in the worker (a candidate's file, ...)."""
+
+    @property
+    def op(self) -> str:
+        """The operator: first part of the key."""
+        return self.key.split("/")[0]
+
+    @property
+    def device(self) -> str:
+        """cpu or cuda: third part of the key."""
+        return self.key.split("/")[2]
+
+    @property
+    def variant(self) -> str:
+        """What follows the device in the key, or nothing."""
+        return "/".join(self.key.split("/")[3:])
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether a framework can be used here; if not, why, and the line to type."""
+
+    available: bool
+    reason: str = ""
+    install: str = ""
+
+
+@dataclass
+class Prepared:
+    """A ready call: everything that a framework does once has been done, nothing of it is timed."""
+
+    call: Callable[[], Any]
+    """Runs the operator to completion (asynchronous frameworks wait inside) and returns their output."""
+    to_numpy: Callable[[Any], Array]
+    """Turns what `call` returned into the spec's output shape and layout; never timed."""
+    output: str = "fresh"
+    """`fresh` when every call allocates its output, `reused` when it writes into the same memory."""
+    layout: str = ""
+    """Layout in which this implementation holds its images when it is not the spec's own, e.g. NHWC."""
+    held_bytes: int = 0
+    """Workspace allocated ahead of the call; counted as memory of the call."""
+    note: str = ""
+    """Anything a reader of the row must know (a separate pad operator inside the call, ...)."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How the implementation is to run."""
+
+    threads: int = 1
+    output: str = "fresh-or-reused"
+    """`fresh`, `reused`, or each implementation's own habit."""
+
+
+class Adapter(Protocol):
+    """One framework."""
+
+    name: str
+    """Second part of the key."""
+
+    def is_available(self) -> Availability:
+        """Cheap look, without importing the framework."""
+        ...
+
+    def implementations(self, op: str) -> Sequence[Implementation]:
+        """All ways this framework has for an operator, best known first; empty when it has none."""
+        ...
+
+    def supports(self, implementation: Implementation, spec: Spec) -> str:
+        """Empty when the spec can run, otherwise the reason why not."""
+        ...
+
+    def start(self, implementation: Implementation, conditions: Conditions) -> dict[str, str]:
+        """In the worker: import, set threads; returns version and build facts; raises UnavailableError."""
+        ...
+
+    def prepare(
+        self, implementation: Implementation, spec: Spec, inputs: Mapping[str, Array], conditions: Conditions
+    ) -> Prepared:
+        """In the worker: everything before the timed call."""
+        ...
+
+
+def find_module(module: str, extra: str) -> Availability:
+    """Availability by looking for a module on the path; `extra` is the pip extra that brings it."""
+    if importlib.util.find_spec(module) is not None:
+        return Availability(True)
+    return Availability(False, f"{module} is not installed", f'pip install "profkit[{extra}]"')
+
+
+def aligned_empty(shape: Sequence[int], dtype: Any, alignment: int = 64) -> Array:
+    """An uninitialised array whose data starts on a cache-line boundary."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    raw = np.empty(size + alignment, dtype=np.uint8)
+    offset = -raw.ctypes.data % alignment
+    return raw[offset : offset + size].view(dtype).reshape(shape)

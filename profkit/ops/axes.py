@@ -1,0 +1,133 @@
+"""Kinds of spec fields: how a value is read from a flag, a JSON number or Python, and written back.
+
+One table serves the dataclass (normalisation), the command line (parsing, help), tables and tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, field
+from typing import Any
+
+from profkit.errors import SpecError
+
+Pair = tuple[int, int]
+Padding = str | tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`parse` takes any accepted form to the one stored; `word` takes the stored form to the flag's word."""
+
+    metavar: str
+    parse: Callable[[str, Any], Any]
+    word: Callable[[Any], str] = str
+    to_json: Callable[[Any], Any] = lambda value: value
+
+
+def _integer(name: str, value: Any) -> int:
+    if isinstance(value, bool):
+        raise SpecError(f"{name}: expected a whole number, got {value!r}")
+    try:
+        number = int(value) if not isinstance(value, float) or value.is_integer() else None
+    except (TypeError, ValueError):
+        number = None
+    if number is None:
+        raise SpecError(f"{name}: expected a whole number, got {value!r}")
+    return number
+
+
+def _parse_count(name: str, value: Any) -> int:
+    number = _integer(name, value)
+    if number < 1:
+        raise SpecError(f"{name} must be at least 1, got {number}")
+    return number
+
+
+def _numbers(name: str, value: Any) -> list[int]:
+    parts = value.split("x") if isinstance(value, str) else value
+    if isinstance(parts, Sequence):
+        return [_integer(name, part) for part in parts]
+    return [_integer(name, parts)]
+
+
+def _parse_pair(name: str, value: Any) -> Pair:
+    numbers = _numbers(name, value)
+    if len(numbers) == 1:
+        numbers *= 2
+    if len(numbers) != 2:
+        raise SpecError(f"{name}: expected one number or two as 3x5 (height x width), got {value!r}")
+    if min(numbers) < 1:
+        raise SpecError(f"{name} must be at least 1 in both directions, got {numbers[0]}x{numbers[1]}")
+    return numbers[0], numbers[1]
+
+
+def _parse_padding(name: str, value: Any) -> Padding:
+    if value in ("same", "valid"):
+        return str(value)
+    numbers = _numbers(name, value)
+    if len(numbers) == 1:
+        numbers *= 4
+    elif len(numbers) == 2:
+        numbers = [numbers[0], numbers[0], numbers[1], numbers[1]]
+    if len(numbers) != 4:
+        raise SpecError(
+            f"{name}: expected same, valid, one number, or four as 1x2x1x2 "
+            f"(top x bottom x left x right), got {value!r}"
+        )
+    if min(numbers) < 0:
+        raise SpecError(f"{name} cannot be negative, got {'x'.join(map(str, numbers))} (top x bottom x left x right)")
+    return numbers[0], numbers[1], numbers[2], numbers[3]
+
+
+def _parse_flag(name: str, value: Any) -> bool:
+    words = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() not in words:
+        raise SpecError(f"{name}: expected yes or no, got {value!r}")
+    return words[str(value).lower()]
+
+
+def _parse_number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise SpecError(f"{name}: expected a number, got {value!r}") from None
+
+
+def _short(value: Any) -> Any:
+    """5x5 is written 5: the shortest form that parses back to the same value."""
+    if isinstance(value, str):
+        return value
+    return value[0] if len(set(value)) == 1 else list(value)
+
+
+def _short_word(value: Any) -> str:
+    short = _short(value)
+    return "x".join(map(str, short)) if isinstance(short, list) else str(short)
+
+
+COUNT = Kind("N", _parse_count)
+PAIR = Kind("N|HxW", _parse_pair, _short_word, _short)
+PADDING = Kind("N|same|valid|TxBxLxR", _parse_padding, _short_word, _short)
+FLAG = Kind("yes|no", _parse_flag, lambda value: "yes" if value else "no")
+NUMBER = Kind("X", _parse_number, lambda value: f"{value:g}")
+
+
+def choice(*words: str) -> Kind:
+    """A field that takes one of the given words."""
+
+    def parse(name: str, value: Any) -> str:
+        if value not in words:
+            raise SpecError(f"{name}: expected one of {', '.join(words)}, got {value!r}")
+        return str(value)
+
+    return Kind("|".join(words), parse)
+
+
+def axis(kind: Kind, default: Any, help: str) -> Any:
+    """A dataclass field that is also a flag, a sweep axis and a table column."""
+    if default is MISSING:
+        return field(metadata={"kind": kind, "help": help})
+    return field(default=default, metadata={"kind": kind, "help": help})
