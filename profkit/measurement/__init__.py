@@ -1,0 +1,1 @@
+"""How long: workers, sampling, stopping, statistics, environment and the result they leave."""

@@ -1,0 +1,25 @@
+"""What a running measurement tells its watcher; rendering decides how to show it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One state of the run: a phase, how far it is, and what it is doing."""
+
+    cell: int
+    cells: int
+    phase: str
+    """peaks, start, verify, measure or memory."""
+    fraction: float
+    """0 to 1 inside this phase."""
+    text: str
+
+
+class Watcher(Protocol):
+    """Called between measurements, never during a timed call."""
+
+    def __call__(self, progress: Progress) -> None: ...

@@ -1,0 +1,128 @@
+"""What a measurement leaves: plain data, one row per implementation, and its JSON form profkit.result/1."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from profkit.ops import spec_from_dict
+from profkit.ops.spec import Spec
+
+SCHEMA = "profkit.result/1"
+STATUSES = ("ok", "unavailable", "unsupported", "wrong", "oom", "timeout", "crashed")
+VERDICTS = ("baseline", "faster", "slower", "same", "not resolved")
+
+
+@dataclass
+class Row:
+    """One implementation in one cell. Numbers are None when they were not measured, never 0."""
+
+    key: str
+    status: str
+    reason: str = ""
+    median_ns: float | None = None
+    low_ns: float | None = None
+    high_ns: float | None = None
+    first_call_ns: int | None = None
+    warmup_ns: list[float] = field(default_factory=list)
+    samples_ns: list[float] = field(default_factory=list)
+    sample_rounds: list[int] = field(default_factory=list)
+    """Round in which each sample was taken: samples of one round are paired across rows."""
+    calls_per_sample: int = 1
+    gflops: float | None = None
+    percent_of_peak: float | None = None
+    percent_of_bound: float | None = None
+    """Share of the roofline: 100 x (least time by peak arithmetic and by bandwidth) / median."""
+    peak_bytes: int | None = None
+    page_faults: float | None = None
+    """Minor page faults per call."""
+    max_error: float | None = None
+    tolerance: float | None = None
+    ratio: float | None = None
+    """Baseline time / this time: above 1 is faster than the baseline."""
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    verdict: str = ""
+    next_step: str = ""
+    """What to type when the verdict is `not resolved`."""
+    output: str = ""
+    layout: str = ""
+    note: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Cell:
+    """One spec at one thread count: the rows that are compared with each other."""
+
+    spec: Spec
+    threads: int
+    baseline: str | None
+    peaks: dict[str, float]
+    """flops_per_s and bytes_per_s of this machine for this dtype and thread count."""
+    bound: str
+    """`compute` or `memory`: which of the two sets the least possible time."""
+    cache: str
+    rows: list[Row]
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    def row(self, key: str) -> Row:
+        """The row with this key."""
+        return next(row for row in self.rows if row.key == key)
+
+
+@dataclass
+class Result:
+    """Everything that one run measured."""
+
+    environment: dict[str, Any]
+    peaks: dict[str, float]
+    cells: list[Cell]
+    interrupted: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form; every number is finite or null."""
+        data = {
+            "schema": SCHEMA,
+            "environment": self.environment,
+            "peaks": self.peaks,
+            "interrupted": self.interrupted,
+            "cells": [
+                {
+                    **{item.name: getattr(cell, item.name) for item in fields(cell)},
+                    "spec": cell.spec.to_dict(),
+                    "rows": [asdict(row) for row in cell.rows],
+                }
+                for cell in self.cells
+            ],
+        }
+        finite: dict[str, Any] = _finite(data)
+        return finite
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Result:
+        """Read `to_dict` back."""
+        if data.get("schema") != SCHEMA:
+            raise ValueError(f"expected schema {SCHEMA}, got {data.get('schema')!r}")
+        cells = [
+            Cell(**{**cell, "spec": spec_from_dict(cell["spec"]), "rows": [Row(**row) for row in cell["rows"]]})
+            for cell in data["cells"]
+        ]
+        return cls(data["environment"], data["peaks"], cells, data["interrupted"])
+
+    def measured_rows(self) -> list[Row]:
+        """Rows that carry a time."""
+        return [row for cell in self.cells for row in cell.rows if row.status == "ok"]
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN or infinity; an unmeasurable number becomes null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
