@@ -5,6 +5,7 @@ One table serves the dataclass (normalisation), the command line (parsing, help)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, field
 from typing import Any
@@ -72,8 +73,7 @@ def _parse_padding(name: str, value: Any) -> Padding:
         numbers = [numbers[0], numbers[0], numbers[1], numbers[1]]
     if len(numbers) != 4:
         raise SpecError(
-            f"{name}: expected same, valid, one number, or four as 1x2x1x2 "
-            f"(top x bottom x left x right), got {value!r}"
+            f"{name}: expected same, valid, one number, or four as 1x2x1x2 (top x bottom x left x right), got {value!r}"
         )
     if min(numbers) < 0:
         raise SpecError(f"{name} cannot be negative, got {'x'.join(map(str, numbers))} (top x bottom x left x right)")
@@ -91,9 +91,18 @@ def _parse_flag(name: str, value: Any) -> bool:
 
 def _parse_number(name: str, value: Any) -> float:
     try:
-        return float(value)
+        number = float(value)
     except (TypeError, ValueError):
-        raise SpecError(f"{name}: expected a number, got {value!r}") from None
+        number = math.nan
+    if isinstance(value, bool) or not math.isfinite(number):
+        raise SpecError(f"{name}: expected a finite number, got {value!r}")
+    return number
+
+
+def _number_word(value: float) -> str:
+    """The short form when it reads back as the same number, otherwise all digits."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
 
 
 def _short(value: Any) -> Any:
@@ -112,7 +121,7 @@ COUNT = Kind("N", _parse_count)
 PAIR = Kind("N|HxW", _parse_pair, _short_word, _short)
 PADDING = Kind("N|same|valid|TxBxLxR", _parse_padding, _short_word, _short)
 FLAG = Kind("yes|no", _parse_flag, lambda value: "yes" if value else "no")
-NUMBER = Kind("X", _parse_number, lambda value: f"{value:g}")
+NUMBER = Kind("X", _parse_number, _number_word)
 
 
 def choice(*words: str) -> Kind:

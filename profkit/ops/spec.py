@@ -41,7 +41,8 @@ class Spec:
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
         """The element type of every input and of the output."""
-        return np.dtype(getattr(self, "dtype"))  # noqa: B009 - declared by every subclass
+        dtype: np.dtype[Any] = np.dtype(getattr(self, "dtype"))  # noqa: B009 - declared by every subclass
+        return dtype
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of every input, in the order in which kernels take them."""

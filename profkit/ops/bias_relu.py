@@ -1,0 +1,47 @@
+"""BiasRelu: one value per channel added, then everything below zero cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profkit.ops import axes
+from profkit.ops.axes import axis
+from profkit.ops.layout import DTYPE, LAYOUT, from_nchw, image_shape, to_nchw
+from profkit.ops.spec import Array, Spec
+
+
+@dataclass(frozen=True)
+class BiasRelu(Spec):
+    """y[n,c,i,j] = max(0, x[n,c,i,j] + b[c]); x and y in `layout`, b has one value per channel."""
+
+    op: ClassVar[str] = "bias_relu"
+    size_formula: ClassVar[str] = "y = max(0, x + b[channel]), of the shape of x; all counts are at least 1"
+
+    batch: int = axis(axes.COUNT, 128, "images per call")
+    channels: int = axis(axes.COUNT, 64, "channels")
+    height: int = axis(axes.COUNT, 32, "height")
+    width: int = axis(axes.COUNT, 32, "width")
+    layout: str = axis(LAYOUT, "NCHW", "order of the dimensions")
+    dtype: str = axis(DTYPE, "float32", "element type")
+
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"x": self.output_shape(), "b": (self.channels,)}
+
+    def output_shape(self) -> tuple[int, ...]:
+        return image_shape(self.layout, self.batch, self.channels, (self.height, self.width))
+
+    def flops(self) -> int:
+        """An addition and a comparison per element."""
+        return 2 * int(np.prod(self.output_shape(), dtype=np.int64))
+
+    def reduction_length(self) -> int:
+        return 1
+
+    def reference(self, inputs: Mapping[str, Array]) -> NDArray[np.float64]:
+        x = to_nchw(self.layout, inputs["x"].astype(np.float64))
+        return from_nchw(self.layout, np.maximum(x + inputs["b"].astype(np.float64)[None, :, None, None], 0.0))

@@ -1,0 +1,46 @@
+"""Softmax over the columns of every row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profkit.ops import axes
+from profkit.ops.axes import axis
+from profkit.ops.layout import DTYPE
+from profkit.ops.spec import Array, Spec
+
+
+@dataclass(frozen=True)
+class Softmax(Spec):
+    """y[i,j] = exp(x[i,j] - max of row i) / sum over the row of the same."""
+
+    op: ClassVar[str] = "softmax"
+    size_formula: ClassVar[str] = "y[rows,columns] = softmax of x[rows,columns] over columns; both are at least 1"
+
+    rows: int = axis(axes.COUNT, 128, "independent rows")
+    columns: int = axis(axes.COUNT, 1000, "values per row, classes")
+    dtype: str = axis(DTYPE, "float32", "element type")
+
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"x": (self.rows, self.columns)}
+
+    def output_shape(self) -> tuple[int, ...]:
+        return (self.rows, self.columns)
+
+    def flops(self) -> int:
+        """Comparison, subtraction, exponential, addition and division: 5 per element."""
+        return 5 * self.rows * self.columns
+
+    def reduction_length(self) -> int:
+        return self.columns
+
+    def reference(self, inputs: Mapping[str, Array]) -> NDArray[np.float64]:
+        x = inputs["x"].astype(np.float64)
+        powers = np.exp(x - x.max(axis=1, keepdims=True))
+        result: NDArray[np.float64] = powers / powers.sum(axis=1, keepdims=True)
+        return result
