@@ -1,0 +1,42 @@
+"""profkit: where the time and the memory of a neural-network operator go, and how far it is from the best.
+
+Importing this package imports neither a framework nor NumPy; names below are loaded on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from profkit.api import PrintableResult as PrintableResult
+    from profkit.api import measure as measure
+    from profkit.ops import BiasRelu as BiasRelu
+    from profkit.ops import Conv2d as Conv2d
+    from profkit.ops import LocalResponseNorm as LocalResponseNorm
+    from profkit.ops import MatMul as MatMul
+    from profkit.ops import Pool2d as Pool2d
+    from profkit.ops import Softmax as Softmax
+
+_HOMES = {
+    "measure": "profkit.api",
+    "PrintableResult": "profkit.api",
+    "Conv2d": "profkit.ops",
+    "MatMul": "profkit.ops",
+    "Pool2d": "profkit.ops",
+    "LocalResponseNorm": "profkit.ops",
+    "BiasRelu": "profkit.ops",
+    "Softmax": "profkit.ops",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'profkit' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOMES]

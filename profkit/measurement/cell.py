@@ -1,0 +1,320 @@
+"""One cell: one spec at one thread count, all implementations started, checked, sampled and put into rows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profkit.backends import load_adapter
+from profkit.backends.adapter import Implementation
+from profkit.errors import ProfkitError
+from profkit.measurement import protocol
+from profkit.measurement.cores import cores_for, usable_cpus
+from profkit.measurement.crew import Answer, Task, ask_all, ask_one
+from profkit.measurement.options import MeasureOptions
+from profkit.measurement.process import WorkerFailure, WorkerProcess, WorkerSettings
+from profkit.measurement.result import Cell, Row
+from profkit.measurement.sampling import Contender, Rules, race
+from profkit.measurement.selection import pick_baseline
+from profkit.measurement.statistics import ratio_estimate, time_estimate, verdict
+from profkit.ops.spec import Spec, max_error, tolerance
+
+Tell = Callable[[str, float, str], None]
+WARM_UP_CALLS, WARM_UP_NS = 3, 50_000_000
+
+
+class Crew:
+    """The workers of one thread count; they live from cell to cell, so that a framework is imported once."""
+
+    def __init__(self, options: MeasureOptions, threads: int) -> None:
+        self.options = options
+        self.threads = threads
+        self.cores = cores_for(threads)
+        self.workers: dict[str, WorkerProcess] = {}
+        self.versions: dict[str, dict[str, str]] = {}
+
+    def start(self, implementation: Implementation, position: int) -> WorkerProcess:
+        """Start a worker and ask it to import its framework; on cores of its own while it starts."""
+        cpus = usable_cpus()
+        offset = position * self.threads % len(cpus)
+        cores = [*cpus[offset:], *cpus[:offset]][: self.threads]
+        settings = WorkerSettings(self.threads, cores, self.options.memory_limit_bytes)
+        worker = WorkerProcess(implementation, settings)
+        self.workers[implementation.key] = worker
+        request = {
+            "do": "start",
+            "key": implementation.key,
+            "adapter": implementation.adapter,
+            "options": dict(implementation.options),
+            "threads": self.threads,
+            "output": self.options.output,
+        }
+        worker.ask(self.options.timeout_s, request)
+        return worker
+
+    def drop(self, key: str) -> None:
+        """End a worker that failed; a later cell starts it anew."""
+        worker = self.workers.pop(key, None)
+        self.versions.pop(key, None)
+        if worker is not None:
+            worker.kill()
+
+    def close(self) -> None:
+        """End all workers."""
+        for key in list(self.workers):
+            self.drop(key)
+
+
+class CellRun:
+    """The course of one cell; `finish` gives the rows whenever it is called, also after an interruption."""
+
+    def __init__(self, spec: Spec, crew: Crew, implementations: Sequence[Implementation], tell: Tell) -> None:
+        self.spec = spec
+        self.crew = crew
+        self.options = crew.options
+        self.implementations = implementations
+        self.tell = tell
+        self.rows = {implementation.key: Row(implementation.key, "") for implementation in implementations}
+        self.contenders: dict[str, Contender] = {}
+        self.begin = time.monotonic()
+
+    @cached_property
+    def inputs(self) -> dict[str, NDArray[Any]]:
+        """The same bytes for all."""
+        return self.spec.make_inputs(self.options.seed)
+
+    @cached_property
+    def reference(self) -> NDArray[np.float64]:
+        """What the result must be; worked out while the workers start."""
+        return self.spec.reference(self.inputs)
+
+    def measure(self) -> None:
+        """Start, check, warm up and sample everything that can run here."""
+        runnable = [implementation for implementation in self.implementations if self._can_run(implementation)]
+        with array_folder(self.spec) as folder:
+            for name, array in self.inputs.items():
+                np.save(protocol.input_path(folder, name), array)
+            self._start_and_check(runnable, folder)
+        self._warm_up()
+        self._race()
+
+    def _can_run(self, implementation: Implementation) -> bool:
+        row = self.rows[implementation.key]
+        adapter = load_adapter(implementation.adapter)
+        try:
+            availability = adapter.is_available()
+            reason = adapter.supports(implementation, self.spec) if availability.available else ""
+        except ProfkitError as error:
+            row.status, row.reason = "crashed", str(error)
+            return False
+        if not availability.available:
+            row.status = "unavailable"
+            row.reason = "; ".join(text for text in (availability.reason, availability.install) if text)
+        elif reason:
+            row.status, row.reason = "unsupported", reason
+        return not row.status
+
+    def _start_and_check(self, runnable: Sequence[Implementation], folder: str) -> None:
+        done = 0
+
+        def finished(worker: WorkerProcess, answer: Answer) -> Task | None:
+            nonlocal done
+            key = worker.implementation.key
+            if isinstance(answer, WorkerFailure):
+                self._fail(key, answer)
+            elif "versions" in answer:
+                self.crew.versions[key] = answer["versions"]
+                return partial(self._ask_to_prepare, key, folder)
+            else:
+                worker.pause()
+                self._check(key, answer, result_path(folder, key))
+            done += 1
+            self.tell("start", done / len(runnable), key)
+            return None
+
+        tasks: list[Task] = []
+        for position, implementation in enumerate(runnable):
+            if implementation.key in self.crew.workers:
+                tasks.append(partial(self._ask_to_prepare, implementation.key, folder))
+            else:
+                tasks.append(partial(self.crew.start, implementation, position))
+        self.tell("start", 0.0, f"{len(runnable)} implementations")
+        ask_all(tasks, max(1, len(usable_cpus())), finished)
+
+    def _ask_to_prepare(self, key: str, folder: str) -> WorkerProcess:
+        worker = self.crew.workers[key]
+        worker.resume()
+        request = {"do": "prepare", "spec": self.spec.to_dict(), "folder": folder, "result_path": result_path(folder, key)}
+        worker.ask(self.options.timeout_s, request)
+        return worker
+
+    def _check(self, key: str, answer: Mapping[str, Any], path: str) -> None:
+        """Compare the first call's result with the float64 reference; only a right result is timed."""
+        row = self.rows[key]
+        row.first_call_ns = answer["first_call_ns"]
+        row.output, row.layout, row.note = answer["output"], answer["layout"], answer["note"]
+        row.versions = self.crew.versions[key]
+        row.tolerance = tolerance(self.spec.numpy_dtype, self.spec.reduction_length())
+        result = np.load(path)
+        os.unlink(path)
+        if result.shape != self.spec.output_shape():
+            row.status, row.reason = "wrong", f"shape {result.shape}, expected {self.spec.output_shape()}"
+            return
+        row.max_error = max_error(result, self.reference)
+        if not row.max_error <= row.tolerance:
+            row.status, row.reason = "wrong", f"error {row.max_error:.2g} exceeds the tolerance {row.tolerance:.2g}"
+        else:
+            row.status = "ok"
+
+    def _fail(self, key: str, failure: WorkerFailure) -> None:
+        row = self.rows[key]
+        row.status, row.reason = failure.status, failure.reason
+        if failure.alive and key in self.crew.versions:
+            self.crew.workers[key].pause()
+        else:
+            self.crew.drop(key)
+
+    def _ask(self, key: str, request: dict[str, Any]) -> Mapping[str, Any] | None:
+        """Wake one worker, ask it, put it to rest; None when that ended it."""
+        worker = self.crew.workers[key]
+        worker.resume()
+        try:
+            answer = ask_one(worker, self.options.timeout_s, request)
+        except WorkerFailure as failure:
+            self._fail(key, failure)
+            return None
+        worker.pause()
+        return answer
+
+    def _warm_up(self) -> None:
+        """Memory first, because warm-up then restores what measuring it threw away; then the first times."""
+        right = [key for key, row in self.rows.items() if row.status == "ok"]
+        for position, key in enumerate(right):
+            self.tell("verify", position / len(right), key)
+            self.crew.workers[key].move_to_cores(self.crew.cores)
+            memory = self._ask(key, {"do": "memory"})
+            if memory is None:
+                continue
+            warm = self._ask(key, {"do": "warm_up", "least_calls": WARM_UP_CALLS, "least_ns": WARM_UP_NS})
+            if warm is None:
+                continue
+            row = self.rows[key]
+            row.peak_bytes = memory["peak_bytes"]
+            row.warmup_ns = warm["samples_ns"]
+            self.contenders[key] = Contender(key, float(np.median(row.warmup_ns)))
+
+    def _race(self) -> None:
+        baseline = pick_baseline(list(self.contenders), self.options.baseline)
+        contenders = list(self.contenders.values())
+        rules = Rules(self.options.budget_s, self.options.margin)
+        flush_bytes = flush_size() if self.options.cache == "cold" else 0
+
+        def take_turn(contender: Contender, index: int) -> None:
+            cold = flush_bytes > 0
+            request = {
+                "do": "sample",
+                "count": contender.samples_per_turn,
+                "calls": 1 if cold else contender.calls_per_sample,
+                "warm_calls": 0 if cold else contender.warm_calls,
+                "flush_bytes": flush_bytes,
+            }
+            answer = self._ask(contender.key, request)
+            if answer is None:
+                contender.failed = True
+                return
+            contender.samples_ns += answer["samples_ns"]
+            contender.rounds += [index] * len(answer["samples_ns"])
+            contender.page_faults.append(answer["page_faults"])
+
+        def tell(fraction: float) -> None:
+            self.tell("measure", fraction, f"{sum(len(c.samples_ns) for c in contenders)} samples")
+
+        race(contenders, self.contenders.get(baseline or ""), rules, take_turn, tell)
+
+    def finish(self, peaks: Mapping[str, float]) -> Cell:
+        """Rows with everything that is known now."""
+        least_s = {
+            "compute": self.spec.flops() / peaks["flops_per_s"],
+            "memory": self.spec.min_bytes() / peaks["bytes_per_s"],
+        }
+        bound = max(least_s, key=lambda name: least_s[name])
+        sampled = [
+            key for key, contender in self.contenders.items() if contender.samples_ns and self.rows[key].status == "ok"
+        ]
+        baseline = pick_baseline(sampled, self.options.baseline)
+        for key in sampled:
+            self._fill(self.rows[key], self.contenders[key], peaks, least_s[bound])
+            self._compare(self.rows[key], baseline)
+        unfinished = [key for key, row in self.rows.items() if not row.status or (row.status == "ok" and key not in sampled)]
+        notes = [f"not measured before the interruption: {', '.join(unfinished)}"] if unfinished else []
+        if self.options.baseline and baseline is None:
+            notes.append(f"no ratio: the baseline {self.options.baseline} gave no time")
+        return Cell(
+            spec=self.spec,
+            threads=self.crew.threads,
+            baseline=baseline,
+            peaks=dict(peaks),
+            bound=bound,
+            cache=self.options.cache,
+            rows=[row for key, row in self.rows.items() if key not in unfinished],
+            seconds=time.monotonic() - self.begin,
+            notes=notes,
+        )
+
+    def _fill(self, row: Row, contender: Contender, peaks: Mapping[str, float], least_s: float) -> None:
+        time_ns = time_estimate(contender.samples_ns, contender.rounds)
+        row.samples_ns, row.sample_rounds = contender.samples_ns, contender.rounds
+        row.calls_per_sample = contender.calls_per_sample if self.options.cache == "hot" else 1
+        row.median_ns, row.low_ns, row.high_ns = time_ns.value, time_ns.low, time_ns.high
+        row.gflops = self.spec.flops() / time_ns.value
+        row.percent_of_peak = 100.0 * row.gflops * 1e9 / peaks["flops_per_s"]
+        row.percent_of_bound = 100.0 * least_s * 1e9 / time_ns.value
+        row.page_faults = float(np.median(contender.page_faults))
+
+    def _compare(self, row: Row, baseline: str | None) -> None:
+        if baseline is None:
+            return
+        if row.key == baseline:
+            row.ratio = row.ratio_low = row.ratio_high = 1.0
+            row.verdict = "baseline"
+            return
+        ratio = ratio_estimate(self.contenders[baseline].medians(), self.contenders[row.key].medians())
+        if ratio is None:
+            row.verdict = "not resolved"
+        else:
+            row.ratio, row.ratio_low, row.ratio_high = ratio.value, ratio.low, ratio.high
+            row.verdict = verdict(ratio, self.options.margin)
+        if row.verdict == "not resolved":
+            row.next_step = f"rerun with --budget {3 * self.options.budget_s:g}s"
+
+
+def result_path(folder: str, key: str) -> str:
+    """Where a worker leaves its first result."""
+    return os.path.join(folder, "result." + key.replace("/", ".") + ".npy")
+
+
+def array_folder(spec: Spec) -> tempfile.TemporaryDirectory[str]:
+    """A folder for inputs and results: in memory when there is room for two results beside the inputs."""
+    shared_memory = Path("/dev/shm")
+    if shared_memory.is_dir() and shutil.disk_usage(shared_memory).free > 4 * spec.min_bytes():
+        return tempfile.TemporaryDirectory(prefix="profkit-", dir=shared_memory)
+    return tempfile.TemporaryDirectory(prefix="profkit-")
+
+
+def flush_size() -> int:
+    """Twice the largest cache, at least 64 MiB."""
+    sizes = [64 << 20]
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = path.read_text().strip()
+        units = {"K": 1 << 10, "M": 1 << 20}
+        sizes.append(2 * int(text.rstrip("KM")) * units.get(text[-1:], 1))
+    return max(sizes)

@@ -1,0 +1,113 @@
+"""The environment fingerprint saved with every result: what could change the numbers, read without frameworks."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import profkit
+from profkit import _core
+from profkit.measurement.cores import container_cpus, usable_cpus
+
+PACKAGES = (
+    "numpy",
+    "torch",
+    "tensorflow",
+    "tensorflow-cpu",
+    "keras",
+    "jax",
+    "jaxlib",
+    "numba",
+    "onnxruntime",
+    "onnx",
+    "pytensor",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "numba-cuda",
+    "nvtx",
+)
+
+
+def fingerprint() -> dict[str, Any]:
+    """Hardware, system, limits, load and versions of this moment."""
+    return {
+        "profkit": profkit.__version__,
+        "python": sys.version.split()[0],
+        "system": platform.platform(),
+        "cpu": cpu_model(),
+        "cpus_usable": usable_cpus(),
+        "caches": caches(),
+        "simd": _core.cpu_features(),
+        "build": _core.build_info(),
+        "blas": numpy_blas(),
+        "packages": installed_packages(),
+        "memory_bytes": memory_bytes(),
+        "governor": read_text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "transparent_huge_pages": read_text("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "load": list(os.getloadavg()),
+        "container": {"cpus": container_cpus(), "memory": read_text("/sys/fs/cgroup/memory.max")},
+        "thread_variables": {name: value for name, value in os.environ.items() if name.endswith("_NUM_THREADS")},
+    }
+
+
+def machine_id() -> str:
+    """What measured peaks belong to: they are measured again on another machine or build."""
+    features = _core.cpu_features()
+    return " | ".join([cpu_model(), f"{len(usable_cpus())} cpus", str(features.get("selected")), profkit.__version__])
+
+
+def cpu_model() -> str:
+    """The processor's name."""
+    for line in (read_text("/proc/cpuinfo") or "").splitlines():
+        if line.startswith(("model name", "Model")):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def caches() -> dict[str, str]:
+    """Cache sizes as the system names them, e.g. L2 Unified: 512K."""
+    found = {}
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        level, kind, size = (read_text(folder / name) for name in ("level", "type", "size"))
+        found[f"L{level} {kind}"] = size or "unknown"
+    return found
+
+
+def numpy_blas() -> dict[str, Any]:
+    """BLAS that NumPy was built with."""
+    config: Any = np.show_config(mode="dicts")
+    blas: dict[str, Any] = config.get("Build Dependencies", {}).get("blas", {})
+    return {name: blas[name] for name in ("name", "version", "openblas configuration") if name in blas}
+
+
+def installed_packages() -> dict[str, str]:
+    """Versions of the frameworks, from their metadata: nothing is imported."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def memory_bytes() -> int | None:
+    """Physical memory."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return None
+
+
+def read_text(path: str | Path) -> str | None:
+    """A small system file, or None where it does not exist."""
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return None

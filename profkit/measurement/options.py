@@ -1,0 +1,50 @@
+"""What a caller may choose about a measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from profkit.errors import UsageError
+from profkit.measurement.cores import cores_for, default_threads
+
+
+@dataclass(frozen=True)
+class MeasureOptions:
+    """Defaults are those of the commands; each field is a flag of the same name."""
+
+    only: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    baseline: str | None = None
+    threads: Sequence[int] = ()
+    """Thread counts, one cell each; empty means all usable physical cores."""
+    budget_s: float = 20.0
+    """Sampling time per cell; starting and checking the implementations comes on top."""
+    timeout_s: float = 60.0
+    """Longest wait for one answer of one implementation."""
+    memory_limit_bytes: int | None = None
+    cache: str = "hot"
+    output: str = "fresh-or-reused"
+    margin: float = 0.02
+    """Differences within this share count as none."""
+    candidates: Sequence[str] = ()
+    seed: int = 0
+    remeasure_peaks: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("budget_s", "timeout_s"):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"{name} must be positive, got {getattr(self, name)}")
+        if not 0 < self.margin < 1:
+            raise UsageError(f"margin must lie between 0 and 1, got {self.margin}")
+        for name, words in (("cache", ("hot", "cold")), ("output", ("fresh", "reused", "fresh-or-reused"))):
+            if getattr(self, name) not in words:
+                raise UsageError(f"{name}: expected one of {', '.join(words)}, got {getattr(self, name)!r}")
+        if self.memory_limit_bytes is not None and self.memory_limit_bytes < 1:
+            raise UsageError(f"memory limit must be positive, got {self.memory_limit_bytes} bytes")
+        for threads in self.threads:
+            cores_for(threads)
+
+    def thread_counts(self) -> Sequence[int]:
+        """The thread counts to measure at."""
+        return self.threads or (default_threads(),)

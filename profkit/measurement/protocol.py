@@ -1,0 +1,59 @@
+"""How parent and worker talk: one JSON object per line over two pipes. Standard library only.
+
+Arrays never cross the pipes: they lie as .npy files in a folder both sides know.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, BinaryIO
+
+Message = dict[str, Any]
+
+# Runs before anything else in the worker's interpreter, which may be a foreign one without profkit:
+# death with the parent, core set and memory limit must stand before NumPy or a framework reads them, and the
+# package is loaded from its folder because that folder's neighbours must not come onto the path.
+BOOTSTRAP = """
+import ctypes, importlib.util, json, os, signal, sys
+settings = json.loads(sys.argv[1])
+sys.path[:] = [entry for entry in sys.path if entry]
+try:
+    ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))
+except (AttributeError, OSError):
+    pass
+if os.getppid() != settings["parent"]:
+    os._exit(0)
+if settings["cores"] and hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, settings["cores"])
+if settings["memory_limit_bytes"]:
+    import resource
+    resource.setrlimit(resource.RLIMIT_DATA, (settings["memory_limit_bytes"],) * 2)
+package = settings["package"]
+spec = importlib.util.spec_from_file_location(
+    "profkit", os.path.join(package, "__init__.py"), submodule_search_locations=[package])
+sys.modules["profkit"] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+from profkit.measurement.worker import serve
+serve(settings["read_fd"], settings["write_fd"])
+"""
+
+
+def send(stream: BinaryIO, message: Message) -> None:
+    """Write one message and flush it."""
+    stream.write(json.dumps(message).encode() + b"\n")
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> Message | None:
+    """Read one message; None when the other side is gone."""
+    line = stream.readline()
+    if not line.endswith(b"\n"):
+        return None
+    message: Message = json.loads(line)
+    return message
+
+
+def input_path(folder: str, name: str) -> str:
+    """Where the parent put an input."""
+    return os.path.join(folder, f"input.{name}.npy")

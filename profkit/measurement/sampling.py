@@ -1,0 +1,146 @@
+"""In which order samples are taken and when enough is known: rounds, rotation, budget. Talks to no process.
+
+Enters: one Contender per implementation and a function that takes one turn. Leaves: samples by round.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from profkit.measurement.statistics import Estimate, ratio_estimate, round_medians, verdict
+
+SAMPLE_NS = 1e6
+"""A sample lasts at least this long, so that reading the clock (some 50 ns) does not count."""
+TURN_NS = 30e6
+"""A turn holds as many samples as fit into this, at least one, at most TURN_SAMPLES."""
+TURN_SAMPLES = 10
+COOL_DOWN_NS = 200e6
+"""A call this long refills the caches by itself: no warm-up call before its sample."""
+LEAST_ROUNDS = 6
+"""Before this many rounds no row is called finished; from six on the bootstrap is trusted."""
+
+
+@dataclass
+class Contender:
+    """One implementation in the race: how long a call takes, and what was sampled so far."""
+
+    key: str
+    call_ns: float
+    samples_ns: list[float] = field(default_factory=list)
+    rounds: list[int] = field(default_factory=list)
+    page_faults: list[float] = field(default_factory=list)
+    spent_s: float = 0.0
+    failed: bool = False
+
+    @property
+    def calls_per_sample(self) -> int:
+        """Calls timed together as one sample."""
+        return max(1, math.ceil(SAMPLE_NS / max(1.0, self.call_ns)))
+
+    @property
+    def samples_per_turn(self) -> int:
+        """Samples taken each time it is this contender's turn."""
+        return max(1, min(TURN_SAMPLES, int(TURN_NS / (self.call_ns * self.calls_per_sample))))
+
+    @property
+    def warm_calls(self) -> int:
+        """Untimed calls at the start of a turn: the others have just used the caches."""
+        return self.calls_per_sample if self.call_ns < COOL_DOWN_NS else 0
+
+    @property
+    def turn_s(self) -> float:
+        """What a turn will take."""
+        calls = self.warm_calls + self.samples_per_turn * self.calls_per_sample
+        return calls * self.call_ns * 1e-9
+
+    @property
+    def round_count(self) -> int:
+        """Rounds in which it was sampled."""
+        return len(set(self.rounds))
+
+    def medians(self) -> dict[int, float]:
+        """Its time in every round."""
+        return round_medians(self.samples_ns, self.rounds)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When to stop."""
+
+    budget_s: float
+    margin: float
+
+    def is_finished(self, contender: Contender, baseline: Contender, fair_share_s: float) -> bool:
+        """Resolved and narrow enough; one that has used up its share of the budget need only be resolved."""
+        ratio = ratio_estimate(baseline.medians(), contender.medians())
+        if ratio is None or verdict(ratio, self.margin) == "not resolved":
+            return False
+        if contender.round_count < LEAST_ROUNDS:
+            return contender.round_count >= 3 and contender.spent_s > fair_share_s
+        return ratio.half_width <= self.wanted_half_width(ratio)
+
+    def wanted_half_width(self, ratio: Estimate) -> float:
+        """Near 1 the margin itself; farther away up to 5 %, because nobody's decision hangs on more."""
+        return max(self.margin, min(0.05, 0.1 * abs(math.log(ratio.value))))
+
+
+def checkpoints() -> Callable[[int], bool]:
+    """Rounds at which stopping is considered: few, because every look is one more chance to be fooled."""
+    looks = {3, LEAST_ROUNDS}
+    step = LEAST_ROUNDS
+    while step < 100_000:
+        step = math.ceil(step * 1.5)
+        looks.add(step)
+    return lambda rounds: rounds in looks
+
+
+def race(
+    contenders: Sequence[Contender],
+    baseline: Contender | None,
+    rules: Rules,
+    take_turn: Callable[[Contender, int], None],
+    tell: Callable[[float], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Sample all contenders in rotating, interleaved rounds until all are finished or the budget ends.
+
+    Every contender gets one turn at least. `take_turn` appends samples, or marks the contender failed.
+    """
+    begin = clock()
+    is_checkpoint = checkpoints()
+    active = list(contenders)
+    fair_share_s = rules.budget_s / max(1, len(contenders))
+    index = 0
+    while active:
+        for contender in rotated(active, index):
+            spent = clock() - begin
+            if contender.failed or (index > 0 and spent + contender.turn_s > rules.budget_s):
+                continue
+            before = clock()
+            take_turn(contender, index)
+            contender.spent_s += clock() - before
+            tell(min(1.0, (clock() - begin) / rules.budget_s))
+        index += 1
+        active = [contender for contender in active if not contender.failed]
+        if baseline is not None and baseline.failed:
+            baseline = None
+        if is_checkpoint(index) and baseline is not None:
+            open_ones = [
+                contender
+                for contender in active
+                if contender is not baseline and not rules.is_finished(contender, baseline, fair_share_s)
+            ]
+            alone = len(contenders) == 1 and index < LEAST_ROUNDS
+            active = [baseline, *open_ones] if open_ones or alone else []
+        if not any(clock() - begin + contender.turn_s <= rules.budget_s for contender in active):
+            break
+
+
+def rotated(contenders: Sequence[Contender], index: int) -> list[Contender]:
+    """The order of round `index`: everybody comes first in turn, and neighbours change sides every round."""
+    start = index % len(contenders)
+    order = [*contenders[start:], *contenders[:start]]
+    return order[::-1] if index % 2 else order

@@ -1,0 +1,197 @@
+"""The worker's side: runs one implementation and answers requests. Standard library and NumPy 1.23 only.
+
+Enters: requests start, prepare, warm_up, sample, memory. Leaves: replies with times in nanoseconds,
+or an error with the status that its row shall have.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import resource
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from profkit.backends import load_adapter
+from profkit.backends.adapter import Array, Conditions, Implementation, Prepared, aligned_empty
+from profkit.errors import ProfkitError, UnavailableError, UnsupportedError
+from profkit.measurement import protocol
+from profkit.measurement.protocol import Message
+from profkit.ops import spec_from_dict
+from profkit.ops.spec import Spec
+
+OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc", "oom when")
+
+
+def serve(read_fd: int, write_fd: int) -> None:
+    """Answer requests until the parent closes the pipe."""
+    worker = Worker()
+    with os.fdopen(read_fd, "rb") as requests, os.fdopen(write_fd, "wb") as replies:
+        while (request := protocol.receive(requests)) is not None:
+            try:
+                reply = getattr(worker, "do_" + request.pop("do"))(**request)
+            except BaseException as error:
+                reply = {"error": describe(error)}
+            protocol.send(replies, reply)
+    # Frameworks' own exit handlers may hang or crash, and nothing is left to save.
+    os._exit(0)
+
+
+def describe(error: BaseException) -> dict[str, str]:
+    """Status and reason of the row that this error ends."""
+    reason = f"{type(error).__name__}: {error}".strip()
+    name = type(error).__name__
+    if isinstance(error, UnavailableError):
+        return {"status": "unavailable", "reason": str(error)}
+    if isinstance(error, UnsupportedError):
+        return {"status": "unsupported", "reason": str(error)}
+    if isinstance(error, MemoryError) or name in ("ResourceExhaustedError", "OutOfMemoryError"):
+        return {"status": "oom", "reason": reason}
+    if any(words in reason.lower() for words in OUT_OF_MEMORY_WORDS):
+        return {"status": "oom", "reason": reason}
+    if isinstance(error, ImportError):
+        return {"status": "unavailable", "reason": reason}
+    if isinstance(error, ProfkitError):
+        return {"status": "crashed", "reason": str(error)}
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = f" ({os.path.basename(last[0].filename)}:{last[0].lineno})" if last else ""
+    return {"status": "crashed", "reason": reason + where}
+
+
+class Worker:
+    """State between requests: the framework that was started and the call that was prepared."""
+
+    def __init__(self) -> None:
+        self.implementation = Implementation("", "")
+        self.conditions = Conditions()
+        self.prepared: Prepared | None = None
+        self.spec: Spec | None = None
+        self.flush_buffer: Array | None = None
+
+    def do_start(
+        self, key: str, adapter: str, options: Mapping[str, str], threads: int, output: str
+    ) -> Message:
+        """Import the framework and set its threads."""
+        self.implementation = Implementation(key, adapter, options=options)
+        self.conditions = Conditions(threads, output)
+        return {"versions": load_adapter(adapter).start(self.implementation, self.conditions)}
+
+    def do_prepare(self, spec: dict[str, Any], folder: str, result_path: str) -> Message:
+        """Set the call up and run it for the first time; its result goes to `result_path` for checking."""
+        self.prepared = None
+        gc.collect()
+        self.spec = spec_from_dict(spec)
+        inputs = {name: load_aligned(protocol.input_path(folder, name)) for name in self.spec.input_shapes()}
+        adapter = load_adapter(self.implementation.adapter)
+        prepared = adapter.prepare(self.implementation, self.spec, inputs, self.conditions)
+        begin = time.perf_counter_ns()
+        result = prepared.call()
+        first_call_ns = time.perf_counter_ns() - begin
+        np.save(result_path, prepared.to_numpy(result))
+        self.prepared = prepared
+        return {
+            "first_call_ns": first_call_ns,
+            "output": prepared.output,
+            "layout": prepared.layout,
+            "note": prepared.note,
+        }
+
+    def do_warm_up(self, least_calls: int, least_ns: int) -> Message:
+        """Call until both bounds are met; the times tell how many calls make one sample."""
+        call = self._call()
+        samples: list[int] = []
+        while len(samples) < least_calls or sum(samples) < least_ns:
+            samples.append(timed(call, 1))
+            if sum(samples) > 10 * least_ns:
+                break
+        return {"samples_ns": samples}
+
+    def do_sample(self, count: int, calls: int, warm_calls: int, flush_bytes: int) -> Message:
+        """Take `count` samples of `calls` calls each, after warm-up calls or, cold, after a cache flush each."""
+        call = self._call()
+        samples: list[float] = []
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(warm_calls):
+                call()
+            faults = 0
+            for _ in range(count):
+                if flush_bytes:
+                    self._flush_caches(flush_bytes)
+                before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+                samples.append(timed(call, calls) / calls)
+                faults += resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+        finally:
+            gc.enable()
+        return {"samples_ns": samples, "page_faults": faults / (count * calls)}
+
+    def do_memory(self) -> Message:
+        """Peak bytes above inputs and output during one call, from the process's own high-water mark."""
+        call = self._call()
+        if self.spec is None or self.prepared is None:
+            raise RuntimeError("memory was asked for before prepare")
+        fresh = self.prepared.output == "fresh"
+        output_bytes = int(np.prod(self.spec.output_shape())) * self.spec.numpy_dtype.itemsize if fresh else 0
+        try:
+            rise = max(resident_rise(call) for _ in range(2))
+        except OSError:
+            return {"peak_bytes": None}  # not Linux: not observable here
+        return {"peak_bytes": max(0, rise - output_bytes) + self.prepared.held_bytes}
+
+    def _call(self) -> Callable[[], Any]:
+        if self.prepared is None:
+            raise RuntimeError("a call was asked for before prepare")
+        return self.prepared.call
+
+    def _flush_caches(self, size: int) -> None:
+        """Push everything out of the caches by writing a buffer larger than the last level."""
+        if self.flush_buffer is None or self.flush_buffer.nbytes != size:
+            self.flush_buffer = np.zeros(size, dtype=np.uint8)
+        self.flush_buffer += 1
+
+
+def timed(call: Callable[[], Any], calls: int) -> int:
+    """Nanoseconds of `calls` calls; each result is dropped at once, as in a loop that uses it and goes on."""
+    begin = time.perf_counter_ns()
+    for _ in range(calls):
+        call()
+    return time.perf_counter_ns() - begin
+
+
+def load_aligned(path: str) -> Array:
+    """A private copy of an array file, starting on a page so that alignment is the same in every worker."""
+    source = np.load(path, mmap_mode="r")
+    array = aligned_empty(source.shape, source.dtype, alignment=4096)
+    array[...] = source
+    return array
+
+
+def resident_rise(call: Callable[[], Any]) -> int:
+    """By how many bytes the process's resident memory rises at most during one call (Linux)."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        # Memory that the C library kept from earlier calls would hide what this call needs.
+        trim(0)
+    with open("/proc/self/clear_refs", "w") as clear:
+        clear.write("5")
+    before = status_bytes("VmRSS")
+    result = call()
+    peak = status_bytes("VmHWM")
+    del result
+    return peak - before
+
+
+def status_bytes(name: str) -> int:
+    """A size from /proc/self/status, in bytes."""
+    with open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith(name + ":"):
+                return int(line.split()[1]) * 1024
+    raise OSError(f"/proc/self/status has no {name}")
