@@ -1,0 +1,170 @@
+"""What the framework adapters share: an adapter assembled from one table of operators, and layout conversions.
+
+An `Operator` says how a call is built and which specs are refused; a `Framework` turns the table into the
+contract of adapter.py. Frameworks are opened with `importlib.import_module`, so types are checked alike
+whether or not they are installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from profkit.backends.adapter import Array, Availability, Conditions, Implementation, Prepared, find_module
+from profkit.errors import UnavailableError, UnsupportedError
+from profkit.ops.spec import Spec
+from profkit.ops.window import Window
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a builder gets besides the spec."""
+
+    implementation: Implementation
+    inputs: Mapping[str, Array]
+    conditions: Conditions
+
+    @property
+    def variant(self) -> str:
+        """The implementation's variant."""
+        return self.implementation.variant
+
+    @property
+    def reuses_output(self) -> bool:
+        """Whether the caller wants one output memory for all calls."""
+        return self.conditions.output == "reused"
+
+
+def _accept(implementation: Implementation, spec: Any) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """How one operator runs in a framework: `build` prepares a call, `refuse` gives the reason against a spec."""
+
+    build: Callable[[Job, Any], Prepared]
+    refuse: Callable[[Implementation, Any], str] = _accept
+    variants: Sequence[str] = ("",)
+
+
+def missing(reason: str, variants: Sequence[str] = ("",)) -> Operator:
+    """An operator that the framework does not have: its row stays, with the reason."""
+
+    def build(job: Job, spec: Any) -> Prepared:
+        raise UnsupportedError(reason)
+
+    return Operator(build, lambda implementation, spec: reason, variants)
+
+
+@dataclass
+class Framework:
+    """An adapter made of a table of operators; follows the Adapter protocol."""
+
+    name: str
+    module: str
+    """Module whose presence on the path means that the framework is installed."""
+    extra: str
+    """The pip extra that brings it."""
+    begin: Callable[[Implementation, Conditions], dict[str, str]]
+    operators: Mapping[str, Operator]
+    device: str = "cpu"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    variant_environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What an implementation of the given variant needs besides `environment`."""
+
+    def is_available(self) -> Availability:
+        """Whether the framework is installed."""
+        return find_module(self.module, self.extra)
+
+    def implementations(self, op: str) -> Sequence[Implementation]:
+        """One implementation per variant of the operator."""
+        if op not in self.operators:
+            return ()
+        return tuple(
+            Implementation(
+                key="/".join(part for part in (op, self.name, self.device, variant) if part),
+                adapter=self.name,
+                environment={**self.environment, **self.variant_environment.get(variant, {})},
+            )
+            for variant in self.operators[op].variants
+        )
+
+    def supports(self, implementation: Implementation, spec: Spec) -> str:
+        """The reason against this spec, or nothing."""
+        if spec.op not in self.operators:
+            return f"{self.name} has no {spec.op}"
+        return self.operators[spec.op].refuse(implementation, spec)
+
+    def start(self, implementation: Implementation, conditions: Conditions) -> dict[str, str]:
+        """Open the framework and set it up."""
+        availability = self.is_available()
+        if not availability.available:
+            raise UnavailableError(f"{availability.reason}; {availability.install}")
+        return self.begin(implementation, conditions)
+
+    def prepare(
+        self, implementation: Implementation, spec: Spec, inputs: Mapping[str, Array], conditions: Conditions
+    ) -> Prepared:
+        """Build the call."""
+        reason = self.supports(implementation, spec)
+        if reason:
+            raise UnsupportedError(reason)
+        return self.operators[spec.op].build(Job(implementation, inputs, conditions), spec)
+
+
+def to_layout(images: Array, layout: str, wanted: str) -> Array:
+    """Images of one layout in the other, contiguous; the same array when nothing changes."""
+    if layout == wanted:
+        return images
+    order = (0, 2, 3, 1) if wanted == "NHWC" else (0, 3, 1, 2)
+    return np.ascontiguousarray(images.transpose(order))
+
+
+def reported_layout(layout: str, wanted: str) -> str:
+    """`Prepared.layout`: the held layout, only when it is not the spec's own."""
+    return "" if layout == wanted else wanted
+
+
+def channel_shape(layout: str) -> tuple[int, ...]:
+    """Shape that spreads one value per channel over images of a layout."""
+    return (-1, 1, 1) if layout == "NCHW" else (-1,)
+
+
+def padding_word(window: Window) -> str:
+    """`same` or `valid` when TensorFlow's word gives exactly these windows, otherwise nothing.
+
+    Padding that no window reaches does not count: only where windows start and how many there are.
+    """
+    for word in ("valid", "same"):
+        other = Window(window.size, window.kernel, window.stride, word, window.dilation)
+        if other.out_size == window.out_size and other.pads[::2] == window.pads[::2]:
+            return word
+    return ""
+
+
+def symmetric_padding(window: Window) -> tuple[int, int] | None:
+    """(vertical, horizontal) padding, equal on both sides, that gives exactly these windows, or None."""
+    top, _, left, _ = window.pads
+    other = Window(window.size, window.kernel, window.stride, (top, top, left, left), window.dilation)
+    return (top, left) if other.out_size == window.out_size else None
+
+
+def elements_per_window(window: Window) -> Array:
+    """[out_h, out_w] numbers of image elements (not padding) under each window: divisors of an average."""
+    ones = np.ones((1, 1, *window.size))
+    counts: Array = window.patches(ones).sum(axis=(4, 5))[0, 0]
+    return counts
+
+
+@contextlib.contextmanager
+def quiet_warnings() -> Iterator[None]:
+    """Frameworks warn about read-only arrays and missing libraries; those facts are reported as data instead."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
