@@ -1,0 +1,200 @@
+"""NumPy as a competent user writes it: BLAS for the products, in-place ufuncs on small buffers for the rest.
+
+Works in the spec's own dtype. The number of BLAS threads is set by environment variables before the worker starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from profkit.backends.adapter import Array, Availability, Conditions, Implementation, Prepared, aligned_empty
+from profkit.backends.numpy_conv2d import prepare_conv2d
+from profkit.ops.bias_relu import BiasRelu
+from profkit.ops.conv2d import Conv2d
+from profkit.ops.lrn import LocalResponseNorm
+from profkit.ops.matmul import MatMul
+from profkit.ops.pool2d import MAX, Pool2d
+from profkit.ops.softmax import Softmax
+from profkit.ops.spec import Spec
+
+Run = Callable[[Array], None]
+"""Writes the operator's result into the given output."""
+Ready = tuple[Run, int]
+"""The run and the bytes of the buffers that it holds."""
+
+
+def prepare_matmul(spec: MatMul, inputs: Mapping[str, Array]) -> Ready:
+    """One BLAS call per product; transposed operands are views, which BLAS takes as they are."""
+    a = np.swapaxes(inputs["a"], -1, -2) if spec.transpose_a else inputs["a"]
+    b = np.swapaxes(inputs["b"], -1, -2) if spec.transpose_b else inputs["b"]
+
+    def run(out: Array) -> None:
+        np.matmul(a, b, out=out)
+        if spec.bias:
+            out += inputs["bias"]
+
+    return run, 0
+
+
+def prepare_pool2d(spec: Pool2d, inputs: Mapping[str, Array]) -> Ready:
+    """One pass per window element over strided views, instead of a reduction over tiny windows."""
+    x, window = inputs["x"], spec.window
+    rows, columns = window.out_size
+    top, _, left, _ = window.pads
+    padded = x
+    if any(window.pads):
+        shape = list(x.shape)
+        first = 2 if spec.layout == "NCHW" else 1
+        shape[first : first + 2] = window.padded_size
+        padded = np.full(shape, -np.inf if spec.mode == MAX else 0.0, dtype=x.dtype)
+    inside = window.patches(np.ones((1, 1, *window.size))).sum(axis=(4, 5))[0, 0]
+    share = np.asarray(1.0 / inside, dtype=x.dtype)
+
+    def hw(images: Array, i: slice, j: slice) -> Array:
+        return images[:, :, i, j] if spec.layout == "NCHW" else images[:, i, j]
+
+    interior = hw(padded, slice(top, top + spec.height), slice(left, left + spec.width))
+    views = [
+        hw(
+            padded,
+            slice(r, r + (rows - 1) * spec.stride[0] + 1, spec.stride[0]),
+            slice(s, s + (columns - 1) * spec.stride[1] + 1, spec.stride[1]),
+        )
+        for r in range(spec.kernel_size[0])
+        for s in range(spec.kernel_size[1])
+    ]
+    combine = np.maximum if spec.mode == MAX else np.add
+    scale = share if spec.layout == "NCHW" else share[:, :, None]
+
+    def run(out: Array) -> None:
+        if padded is not x:
+            interior[...] = x
+        out[...] = views[0]
+        for view in views[1:]:
+            combine(out, view, out=out)
+        if spec.mode != MAX:
+            out *= scale
+
+    return run, 0 if padded is x else padded.nbytes
+
+
+def prepare_lrn(spec: LocalResponseNorm, inputs: Mapping[str, Array]) -> Ready:
+    """Image by image, so that the squares and their sums stay in the cache."""
+    x = inputs["x"]
+    before, after = spec.reach
+    channel_axis = 0 if spec.layout == "NCHW" else 2
+    shape = list(x.shape[1:])
+    shape[channel_axis] += before + after
+    squares = np.zeros(shape, dtype=x.dtype)
+    energy = np.empty_like(x[0])
+
+    def channels(first: int) -> Array:
+        part = slice(first, first + spec.channels)
+        return squares[part] if channel_axis == 0 else squares[:, :, part]
+
+    inner, neighbours = channels(before), [channels(i) for i in range(spec.size)]
+    scale = spec.alpha / spec.size
+
+    def run(out: Array) -> None:
+        for image, result in zip(x, out):
+            np.multiply(image, image, out=inner)
+            energy[...] = neighbours[0]
+            for part in neighbours[1:]:
+                np.add(energy, part, out=energy)
+            np.multiply(energy, scale, out=energy)
+            np.add(energy, spec.k, out=energy)
+            if spec.beta == 0.75:  # two square roots cost far less than a power
+                np.sqrt(energy, out=result)
+                np.sqrt(result, out=energy)
+                np.multiply(result, energy, out=energy)
+            else:
+                np.power(energy, spec.beta, out=energy)
+            np.divide(image, energy, out=result)
+
+    return run, squares.nbytes + energy.nbytes
+
+
+def prepare_bias_relu(spec: BiasRelu, inputs: Mapping[str, Array]) -> Ready:
+    """Image by image, so that the second pass finds the first one's result in the cache."""
+    bias = inputs["b"][:, None, None] if spec.layout == "NCHW" else inputs["b"]
+
+    def run(out: Array) -> None:
+        for image, result in zip(inputs["x"], out):
+            np.add(image, bias, out=result)
+            np.maximum(result, 0.0, out=result)
+
+    return run, 0
+
+
+def prepare_softmax(spec: Softmax, inputs: Mapping[str, Array]) -> Ready:
+    """Everything in place in the output."""
+    x = inputs["x"]
+
+    def run(out: Array) -> None:
+        np.subtract(x, x.max(axis=1, keepdims=True), out=out)
+        np.exp(out, out=out)
+        np.divide(out, out.sum(axis=1, keepdims=True), out=out)
+
+    return run, 0
+
+
+_PREPARE: Mapping[str, Callable[[Any, Mapping[str, Array]], Ready]] = {
+    Conv2d.op: prepare_conv2d,
+    MatMul.op: prepare_matmul,
+    Pool2d.op: prepare_pool2d,
+    LocalResponseNorm.op: prepare_lrn,
+    BiasRelu.op: prepare_bias_relu,
+    Softmax.op: prepare_softmax,
+}
+
+
+class NumpyAdapter:
+    """One implementation of every operator."""
+
+    name = "numpy"
+
+    def is_available(self) -> Availability:
+        """Always: profkit itself needs NumPy."""
+        return Availability(True)
+
+    def implementations(self, op: str) -> Sequence[Implementation]:
+        """One per operator."""
+        return [Implementation(f"{op}/numpy/cpu", self.name)] if op in _PREPARE else []
+
+    def supports(self, implementation: Implementation, spec: Spec) -> str:
+        """Everything."""
+        return ""
+
+    def start(self, implementation: Implementation, conditions: Conditions) -> dict[str, str]:
+        """Version and BLAS; threads were fixed when the process started."""
+        return {"numpy": np.__version__, "blas": _blas()}
+
+    def prepare(
+        self, implementation: Implementation, spec: Spec, inputs: Mapping[str, Array], conditions: Conditions
+    ) -> Prepared:
+        """Buffers and views; the call fills a fresh output, or always the same one if that is asked for."""
+        run, held_bytes = _PREPARE[spec.op](spec, inputs)
+        kept = aligned_empty(spec.output_shape(), spec.numpy_dtype) if conditions.output == "reused" else None
+
+        def call() -> Array:
+            out = np.empty(spec.output_shape(), spec.numpy_dtype) if kept is None else kept
+            run(out)
+            return out
+
+        return Prepared(call, lambda out: out, "fresh" if kept is None else "reused", held_bytes=held_bytes)
+
+
+def _blas() -> str:
+    """Name and version of the BLAS that NumPy was built with; older versions cannot say it as data."""
+    try:
+        facts: Any = np.show_config(mode="dicts")
+        blas = facts["Build Dependencies"]["blas"]
+        return f"{blas['name']} {blas['version']}"
+    except (TypeError, KeyError):
+        return "unknown"
+
+
+ADAPTER = NumpyAdapter()
