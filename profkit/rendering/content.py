@@ -1,0 +1,213 @@
+"""What the tables say, before anything is drawn: a Result in, titles, lines, footnotes out as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count, product
+from string import ascii_lowercase
+
+from profkit.measurement.result import Cell, Result, Row
+from profkit.rendering.columns import DISPENSABLE, IMPLEMENTATION, Column, choose_columns
+from profkit.rendering.names import cell_words, preset_name, short_keys, spec_text, swept_axes
+from profkit.rendering.quantities import error_text, rate_text, ratio_text, time_text
+
+# What needs a look first stands first.
+_ABSENT_ORDER = ("wrong", "crashed", "timeout", "oom", "unsupported", "unavailable")
+NOTES = "notes"
+
+
+@dataclass(frozen=True)
+class Heading:
+    """Top of a column."""
+
+    name: str
+    text: str
+    is_text: bool = False
+    dispensable: int = 0
+    """In which order a table that is too wide may leave columns out, from 1; 0 is never."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One implementation's texts, one per heading; `tone` is its verdict, from which a colour may follow."""
+
+    texts: tuple[str, ...]
+    tone: str = ""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """One implementation without a time."""
+
+    name: str
+    status: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: the first heading is the implementation's."""
+
+    title: str
+    facts: tuple[str, ...]
+    headings: tuple[Heading, ...]
+    lines: tuple[Line, ...]
+    missing: tuple[Missing, ...] = ()
+    footer: tuple[str, ...] = ()
+
+
+def build_tables(result: Result, columns: Sequence[str] | None = None) -> list[Table]:
+    """One table per cell; more cells add a summary over the swept axis."""
+    axes = swept_axes(result.cells)
+    tables = [_cell_table(cell, choose_columns(columns), axes, not columns) for cell in result.cells]
+    return tables + build_summaries(result, axes)
+
+
+def build_summaries(result: Result, axes: Sequence[str] | None = None) -> list[Table]:
+    """Implementations down, the axis with most values across; one table per combination of the other axes."""
+    axes = swept_axes(result.cells) if axes is None else axes
+    if len(result.cells) < 2:
+        return []
+    groups = [_groups(result.cells, [name for name in axes if name != across]) for across in axes] or [
+        {(): list(result.cells)}
+    ]
+    best = min(range(len(groups)), key=lambda i: (len(groups[i]), -i))
+    across = axes[best] if axes and len(groups[best]) < len(result.cells) else None
+    if across is None:
+        return [_summary_table(result.cells, list(axes), "")]
+    return [
+        _summary_table(cells, [across], ", ".join(f"{_flag(name)} {word}" for name, word in common))
+        for common, cells in groups[best].items()
+    ]
+
+
+def _cell_table(cell: Cell, columns: Sequence[Column], axes: Sequence[str], is_default: bool) -> Table:
+    names = short_keys(row.key for row in cell.rows)
+    measured = sorted((row for row in cell.rows if row.status == "ok"), key=lambda row: row.median_ns or 0.0)
+    marks = _footnotes(measured)
+    headings = [Heading(IMPLEMENTATION, IMPLEMENTATION, True)]
+    headings += [Heading(NOTES, "", True)] if marks else []
+    headings += [
+        Heading(column.name, column.heading_in(cell), column.is_text, _dispensable(column) if is_default else 0)
+        for column in columns
+    ]
+    lines = []
+    for row in measured:
+        letters = [",".join(marks[remark] for remark in _remarks(row))] if marks else []
+        lines.append(Line((names[row.key], *letters, *(column.text(row, cell) for column in columns)), row.verdict))
+    footer = [*_ratio_meaning(cell, names), *(f"{letter}: {remark}" for remark, letter in marks.items())]
+    footer += [*_next_steps(measured, names), *cell.notes]
+    return Table(_title(cell, axes), _facts(cell), tuple(headings), tuple(lines), _missing(cell, names), tuple(footer))
+
+
+def _dispensable(column: Column) -> int:
+    return DISPENSABLE.index(column.name) + 1 if column.name in DISPENSABLE else 0
+
+
+def _title(cell: Cell, axes: Sequence[str]) -> str:
+    preset = preset_name(cell.spec)
+    return f"{cell.spec.op}{f' {preset}' if preset else ''}: {spec_text(cell.spec, axes)}"
+
+
+def _facts(cell: Cell) -> tuple[str, ...]:
+    threads = f"{cell.threads} thread{'' if cell.threads == 1 else 's'}"
+    flops, bandwidth = cell.peaks.get("flops_per_s"), cell.peaks.get("bytes_per_s")
+    peak = f"this machine's peak {rate_text(flops, 'FLOP/s')}, {rate_text(bandwidth, 'B/s')}"
+    bound = "memory bandwidth" if cell.bound == "memory" else "arithmetic"
+    return (f"{threads}, {cell.cache} cache; {peak}; limited by {bound}",)
+
+
+def _missing(cell: Cell, names: dict[str, str]) -> tuple[Missing, ...]:
+    rows = sorted((row for row in cell.rows if row.status != "ok"), key=_absent_rank)
+    return tuple(Missing(names[row.key], row.status, _reason(row)) for row in rows)
+
+
+def _absent_rank(row: Row) -> int:
+    return _ABSENT_ORDER.index(row.status) if row.status in _ABSENT_ORDER else -1
+
+
+def _reason(row: Row) -> str:
+    if row.reason or row.max_error is None:
+        return row.reason.strip()
+    return f"largest error {error_text(row.max_error)}, accepted {error_text(row.tolerance)}"
+
+
+def _remarks(row: Row) -> list[str]:
+    remarks = ["writes into the same output at each call (the others allocate a fresh one)"]
+    remarks = remarks if row.output == "reused" else []
+    remarks += [f"holds its images as {row.layout}"] if row.layout else []
+    return remarks + ([row.note] if row.note else [])
+
+
+def _footnotes(rows: Sequence[Row]) -> dict[str, str]:
+    """Each distinct remark with its letter, in the order in which the table shows them."""
+    remarks = dict.fromkeys(remark for row in rows for remark in _remarks(row))
+    return dict(zip(remarks, _letters(len(remarks))))
+
+
+def _letters(number: int) -> list[str]:
+    names: list[str] = []
+    for length in count(1):
+        names += ["".join(letters) for letters in product(ascii_lowercase, repeat=length)]
+        if len(names) >= number:
+            break
+    return names[:number]
+
+
+def _ratio_meaning(cell: Cell, names: dict[str, str]) -> list[str]:
+    if cell.baseline is None:
+        return ["no ratio: there is no measured baseline"]
+    return [f"ratio = time of {names.get(cell.baseline, cell.baseline)} / this time: above 1 is faster"]
+
+
+def _next_steps(rows: Sequence[Row], names: dict[str, str]) -> list[str]:
+    steps: dict[str, list[str]] = {}
+    for row in rows:
+        if row.next_step:
+            steps.setdefault(row.next_step, []).append(names[row.key])
+    return [f"not resolved: {', '.join(which)}; {step}" for step, which in steps.items()]
+
+
+def _flag(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _groups(cells: Sequence[Cell], axes: Sequence[str]) -> dict[tuple[tuple[str, str], ...], list[Cell]]:
+    """Cells that agree on these axes, by their words."""
+    groups: dict[tuple[tuple[str, str], ...], list[Cell]] = {}
+    for cell in cells:
+        words = cell_words(cell)
+        groups.setdefault(tuple((name, words.get(name, "")) for name in axes), []).append(cell)
+    return groups
+
+
+def _summary_table(cells: Sequence[Cell], across: Sequence[str], common: str) -> Table:
+    keys = dict.fromkeys(
+        row.key
+        for cell in cells
+        for row in sorted(cell.rows, key=lambda row: (row.status != "ok", row.median_ns or 0.0))
+    )
+    names = short_keys(keys)
+    lines = []
+    for key in keys:
+        found = [next((row for row in cell.rows if row.key == key), None) for cell in cells]
+        if any(row is not None and row.status == "ok" for row in found):
+            lines.append(Line((names[key], *(_summary_text(row) for row in found))))
+    headings = [Heading(IMPLEMENTATION, IMPLEMENTATION, True)]
+    for index, cell in enumerate(cells):
+        words = cell_words(cell)
+        headings.append(Heading(str(index), ", ".join(f"{_flag(name)} {words.get(name, '-')}" for name in across)))
+    title = f"summary: {cells[0].spec.op} over {', '.join(map(_flag, across)) or 'equal cells'}"
+    return Table(
+        title, (common,) if common else (), tuple(headings), tuple(lines), (), ("median time, ratio to the baseline",)
+    )
+
+
+def _summary_text(row: Row | None) -> str:
+    if row is None:
+        return "-"
+    if row.status != "ok":
+        return row.status
+    ratio = "base" if row.verdict == "baseline" else ratio_text(row.ratio)
+    return f"{time_text(row.median_ns)} {ratio:>6}"

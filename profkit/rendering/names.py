@@ -1,0 +1,75 @@
+"""Names for people: keys without what all share, specs as the words that matter, swept axes. Specs and keys in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import fields
+
+from profkit.measurement.result import Cell
+from profkit.ops import presets_for
+from profkit.ops.spec import Spec
+
+# A default that says "nothing special"; a field that holds it is left out of a title.
+_NEUTRAL = frozenset({"0", "1", "no", "none", "forward", "NCHW", "-1"})
+ELLIPSIS = "…"
+
+
+def short_keys(keys: Iterable[str]) -> dict[str, str]:
+    """Each key without the operator and without `/cpu`, unless two would become equal."""
+    names = {key: _without_shared(key) for key in keys}
+    times_used = Counter(names.values())
+    return {key: name if times_used[name] == 1 else key for key, name in names.items()}
+
+
+def fitted_names(names: Sequence[str], width: int) -> list[str]:
+    """Names cut in the middle to a width; wider where the cut would make two of them equal."""
+    for limit in range(max(5, width), max((len(name) for name in names), default=0) + 1):
+        cut = [_cut(name, limit) for name in names]
+        if len(set(cut)) == len(set(names)):
+            return cut
+    return list(names)
+
+
+def spec_words(spec: Spec, always: Collection[str] = ()) -> dict[str, str]:
+    """The spec's words, without fields that stand at a default that says nothing."""
+    words = spec.words()
+    usual = {item.name: item.metadata["kind"].word(item.default) for item in fields(spec)}
+    return {name: word for name, word in words.items() if name in always or word != usual[name] or word not in _NEUTRAL}
+
+
+def spec_text(spec: Spec, always: Collection[str] = ()) -> str:
+    """The words in one line: `batch 128, in-channels 64, ...`."""
+    return ", ".join(f"{name.replace('_', '-')} {word}" for name, word in spec_words(spec, always).items())
+
+
+def preset_name(spec: Spec) -> str:
+    """The preset that this spec is, or nothing."""
+    return next((name for name, preset in presets_for(spec.op).items() if preset == spec), "")
+
+
+def cell_words(cell: Cell) -> dict[str, str]:
+    """Everything that can tell two cells of one run apart."""
+    return {"op": cell.spec.op, **cell.spec.words(), "threads": str(cell.threads)}
+
+
+def swept_axes(cells: Sequence[Cell]) -> list[str]:
+    """The words that differ between cells, in the order of the spec's fields."""
+    described = [cell_words(cell) for cell in cells]
+    names = dict.fromkeys(name for words in described for name in words)
+    return [name for name in names if len({words.get(name) for words in described}) > 1]
+
+
+def _without_shared(key: str) -> str:
+    parts = key.split("/")
+    if len(parts) < 3:
+        return key
+    kept = parts[1:2] + ([] if parts[2] == "cpu" else parts[2:3]) + parts[3:]
+    return "/".join(kept)
+
+
+def _cut(name: str, width: int) -> str:
+    if len(name) <= width:
+        return name
+    tail = (width - 1) // 2
+    return name[: width - 1 - tail] + ELLIPSIS + name[len(name) - tail :]

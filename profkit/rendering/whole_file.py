@@ -1,0 +1,58 @@
+"""Writing a file whole or not at all: text in, a finished file out; a failure leaves what was there before."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from profkit.errors import ProfkitError, UsageError
+
+
+def check_target(path: str | Path) -> None:
+    """Raise UsageError now when the file could not be written later, after a long measurement."""
+    target = Path(path)
+    folder = target.parent
+    if target.is_dir():
+        raise UsageError(f"cannot write {target}: it is a folder")
+    if not folder.is_dir():
+        raise UsageError(f"cannot write {target}: there is no folder {folder}; type mkdir -p {folder}")
+    try:
+        # Asking for permission bits is not enough: a read-only or full file system says so only when written to.
+        descriptor, name = tempfile.mkstemp(prefix=".profkit-", dir=folder)
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror or error}") from None
+    os.close(descriptor)
+    os.unlink(name)
+
+
+def write_whole(path: str | Path, text: str) -> None:
+    """Write a temporary file beside the target, sync it, and rename it over the target."""
+    # A link is followed, so that the file it names is replaced and not the link.
+    target = Path(os.path.realpath(path))
+    temporary = ""
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, _mode(target))
+        os.replace(temporary, target)
+    except BaseException as error:
+        if temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise ProfkitError(f"could not write {path}: {error.strerror or error}") from error
+        raise
+
+
+def _mode(target: Path) -> int:
+    """The existing file's permissions, or those that a new file gets: mkstemp alone would make it private."""
+    with contextlib.suppress(OSError):
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,107 @@
+"""Numbers with units, written and read."""
+
+import pytest
+
+from profkit.errors import UsageError
+from profkit.rendering import quantities
+
+
+@pytest.mark.parametrize(
+    ("value_ns", "text"),
+    [
+        (None, "-"),
+        (0.0, "0 ns"),
+        (3.5, "3.500 ns"),
+        (812.0, "812.0 ns"),
+        (999.96, "1.000 µs"),
+        (10_310.0, "10.31 µs"),
+        (10_314_000.0, "10.31 ms"),
+        (999_990_000.0, "1.000 s"),
+        (1.2041e9, "1.204 s"),
+        (123456e9, "123456 s"),
+        (float("nan"), "nan"),
+    ],
+)
+def test_a_time_has_four_digits_and_the_fitting_unit(value_ns: float | None, text: str) -> None:
+    assert quantities.time_text(value_ns) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (0, "0 B"),
+        (512, "512 B"),
+        (1536, "1.50 KiB"),
+        (1023 * 1024, "1023 KiB"),
+        (12.3 * 2**20, "12.3 MiB"),
+    ],
+)
+def test_a_size_is_written_in_powers_of_two(value: float | None, text: str) -> None:
+    assert quantities.bytes_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(211.4e9, "FLOP/s", "211 GFLOP/s"), (18.24e9, "B/s", "18.2 GB/s"), (12.0, "B/s", "12.0 B/s"), (None, "B/s", "-")],
+)
+def test_a_rate_is_written_in_powers_of_ten(value: float | None, unit: str, text: str) -> None:
+    assert quantities.rate_text(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.054, "1.05"), (12.34, "12.3"), (0.047, "0.047"), (9.999, "10.0"), (1234.6, "1235"), (0.1, "0.10"), (None, "-")],
+)
+def test_a_ratio_keeps_the_digits_that_matter(value: float | None, text: str) -> None:
+    assert quantities.ratio_text(value) == text
+
+
+def test_a_ratio_without_an_interval_stands_alone() -> None:
+    assert quantities.ratio_interval_text(1.0, None, None) == "1.00"
+    assert quantities.ratio_interval_text(1.05, 1.031, 1.072) == "1.05 [1.03, 1.07]"
+
+
+def test_a_spread_is_the_farther_end_of_the_interval() -> None:
+    assert quantities.spread_text(100.0, 99.0, 103.0) == "±3.0%"
+    assert quantities.spread_text(100.0, 60.0, 103.0) == "±40%"
+    assert quantities.spread_text(100.0, None, 103.0) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("20", 20.0), ("20s", 20.0), ("1m", 60.0), ("1m30s", 90.0), ("500ms", 0.5), (" 1.5 min", 90.0)],
+)
+def test_a_duration_is_read_with_its_unit(text: str, seconds: float) -> None:
+    assert quantities.parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1000000", 1_000_000), ("4GiB", 4 * 2**30), ("4gb", 4 * 2**30), ("512M", 2**29), ("1.5k", 1536)],
+)
+def test_a_size_is_read_with_its_unit(text: str, value: int) -> None:
+    assert quantities.parse_bytes(text) == value
+
+
+@pytest.mark.parametrize(("text", "share"), [("2%", 0.02), ("0.02", 0.02), ("0", 0.0), (" 12.5 %", 0.125)])
+def test_a_share_is_read_as_percent_or_fraction(text: str, share: float) -> None:
+    assert quantities.parse_share(text) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-3s", "0s", "3 parsecs", "1m,30s", "nan"])
+def test_an_unreadable_duration_is_a_usage_error_with_examples(text: str) -> None:
+    with pytest.raises(UsageError, match="20s"):
+        quantities.parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["", "4 elephants", "0", "-1GiB"])
+def test_an_unreadable_size_is_a_usage_error_with_examples(text: str) -> None:
+    with pytest.raises(UsageError, match="4GiB"):
+        quantities.parse_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["", "2", "100%", "-1%", "x", "nan"])
+def test_an_unreadable_share_is_a_usage_error_with_examples(text: str) -> None:
+    with pytest.raises(UsageError, match="2%"):
+        quantities.parse_share(text)
