@@ -74,7 +74,7 @@ class ProgressWatcher:
         """Take the display away."""
         self._display.close()
 
-    def __enter__(self) -> ProgressWatcher:
+    def __enter__(self) -> ProgressWatcher:  # noqa: PYI034 - Self needs Python 3.11
         return self
 
     def __exit__(
@@ -150,8 +150,8 @@ class NotebookDisplay:
             self._handle.update(self._html(""))
 
 
-def make_watcher(stream: TextIO | None = None) -> ProgressWatcher:
-    """The watcher that fits where this process runs: notebook, terminal, or a file or pipe."""
+def show_progress(stream: TextIO | None = None) -> ProgressWatcher:
+    """The watcher that fits where this process runs (notebook, terminal, log), to be used in a `with`."""
     stream = sys.stderr if stream is None else stream
     notebook = _notebook_display()
     if notebook is not None:
@@ -165,6 +165,6 @@ def _notebook_display() -> NotebookDisplay | None:
     shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
     if shell is None or not hasattr(shell, "kernel"):
         return None
-    from IPython.display import HTML, display
+    from IPython.display import HTML, display  # type: ignore[import-not-found,unused-ignore]
 
     return NotebookDisplay(display, HTML)
