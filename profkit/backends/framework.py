@@ -67,8 +67,8 @@ class Framework:
     """An adapter made of a table of operators; follows the Adapter protocol."""
 
     name: str
-    module: str
-    """Module whose presence on the path means that the framework is installed."""
+    modules: Sequence[str]
+    """Modules whose presence on the path means that the framework is installed."""
     extra: str
     """The pip extra that brings it."""
     begin: Callable[[Implementation, Conditions], dict[str, str]]
@@ -79,8 +79,9 @@ class Framework:
     """What an implementation of the given variant needs besides `environment`."""
 
     def is_available(self) -> Availability:
-        """Whether the framework is installed."""
-        return find_module(self.module, self.extra)
+        """Whether the framework is installed; otherwise the first module that is not."""
+        looks = [find_module(module, self.extra) for module in self.modules]
+        return next((look for look in looks if not look.available), Availability(True))
 
     def implementations(self, op: str) -> Sequence[Implementation]:
         """One implementation per variant of the operator."""

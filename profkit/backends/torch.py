@@ -277,7 +277,7 @@ def _softmax(job: Job, spec: Softmax) -> Prepared:
 
 ADAPTER = Framework(
     name="torch",
-    module="torch",
+    modules=("torch",),
     extra="torch",
     begin=_begin,
     operators={
