@@ -37,6 +37,11 @@ class Implementation:
         return self.key.split("/")[0]
 
     @property
+    def framework(self) -> str:
+        """Who runs it: second part of the key."""
+        return self.key.split("/")[1]
+
+    @property
     def device(self) -> str:
         """cpu or cuda: third part of the key."""
         return self.key.split("/")[2]

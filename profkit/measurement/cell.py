@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.backends import load_adapter
-from profkit.backends.adapter import Implementation
+from profkit.backends.adapter import Availability, Implementation
 from profkit.errors import ProfkitError
 from profkit.measurement import protocol
 from profkit.measurement.cores import cores_for, usable_cpus
@@ -47,7 +48,8 @@ class Crew:
         cpus = usable_cpus()
         offset = position * self.threads % len(cpus)
         cores = [*cpus[offset:], *cpus[:offset]][: self.threads]
-        settings = WorkerSettings(self.threads, cores, self.options.memory_limit_bytes)
+        python = self.options.interpreters.get(implementation.framework, sys.executable)
+        settings = WorkerSettings(self.threads, cores, self.options.memory_limit_bytes, python)
         worker = WorkerProcess(implementation, settings)
         self.workers[implementation.key] = worker
         request = {
@@ -111,7 +113,8 @@ class CellRun:
         row = self.rows[implementation.key]
         adapter = load_adapter(implementation.adapter)
         try:
-            availability = adapter.is_available()
+            elsewhere = implementation.framework in self.options.interpreters
+            availability = Availability(True) if elsewhere else adapter.is_available()
             reason = adapter.supports(implementation, self.spec) if availability.available else ""
         except ProfkitError as error:
             row.status, row.reason = "crashed", str(error)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from profkit.errors import UsageError
 from profkit.measurement.cores import cores_for, default_threads
@@ -28,6 +29,8 @@ class MeasureOptions:
     margin: float = 0.02
     """Differences within this share count as none."""
     candidates: Sequence[str] = ()
+    interpreters: Mapping[str, str] = field(default_factory=dict)
+    """Framework to Python interpreter: its workers run there, for frameworks that cannot live together."""
     seed: int = 0
     remeasure_peaks: bool = False
 
@@ -44,6 +47,9 @@ class MeasureOptions:
             raise UsageError(f"memory limit must be positive, got {self.memory_limit_bytes} bytes")
         for threads in self.threads:
             cores_for(threads)
+        for framework, interpreter in self.interpreters.items():
+            if shutil.which(interpreter) is None:
+                raise UsageError(f"no Python interpreter for {framework}: {interpreter} cannot be executed")
 
     def thread_counts(self) -> Sequence[int]:
         """The thread counts to measure at."""

@@ -74,13 +74,13 @@ class Rules:
     margin: float
 
     def is_finished(self, contender: Contender, baseline: Contender, fair_share_s: float) -> bool:
-        """Resolved and narrow enough; one that has used up its share of the budget need only be resolved."""
+        """Resolved and narrow enough; one whose next turn exceeds its share of the budget need only be resolved."""
         ratio = ratio_estimate(baseline.medians(), contender.medians())
         if ratio is None or verdict(ratio, self.margin) == "not resolved":
             return False
-        if contender.round_count < LEAST_ROUNDS:
-            return contender.round_count >= 3 and contender.spent_s > fair_share_s
-        return ratio.half_width <= self.wanted_half_width(ratio)
+        if contender.spent_s + contender.turn_s > fair_share_s:
+            return contender.round_count >= 3
+        return contender.round_count >= LEAST_ROUNDS and ratio.half_width <= self.wanted_half_width(ratio)
 
     def wanted_half_width(self, ratio: Estimate) -> float:
         """Near 1 the margin itself; farther away up to 5 %, because nobody's decision hangs on more."""
@@ -89,7 +89,7 @@ class Rules:
 
 def checkpoints() -> Callable[[int], bool]:
     """Rounds at which stopping is considered: few, because every look is one more chance to be fooled."""
-    looks = {3, LEAST_ROUNDS}
+    looks = set(range(3, LEAST_ROUNDS + 1))  # the first three only end rows that cost too much
     step = LEAST_ROUNDS
     while step < 100_000:
         step = math.ceil(step * 1.5)

@@ -1,0 +1,42 @@
+"""Candidate files that wrap one native kernel, with a known slow-down built in: the truth that benches test against."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# After each call it spins for a fixed share of the time that very call took, so the true ratio of a delayed
+# kernel to an undelayed one is exactly 1 / (1 + share), whatever the machine does meanwhile.
+SOURCE = """
+import time
+import numpy as np
+from profkit import _core
+from profkit.backends.native_params import native_params
+
+KEY = "conv2d/native/cpu/implicit_gemm"
+SHARE = {share}
+
+
+def prepare(spec, *inputs, threads):
+    params = native_params(spec)
+    output = np.empty(spec.output_shape(), spec.numpy_dtype)
+    workspace = np.empty(_core.workspace_bytes(KEY, params, threads) + 64, np.uint8)
+    workspace = workspace[-workspace.ctypes.data % 64 :]
+
+    def call():
+        begin = time.perf_counter_ns()
+        _core.run(KEY, params, inputs, output, workspace, threads)
+        end = time.perf_counter_ns()
+        until = end + SHARE * (end - begin)
+        while time.perf_counter_ns() < until:
+            pass
+        return output
+
+    return call
+"""
+
+
+def write_candidate(folder: Path, name: str, share: float) -> str:
+    """Write a candidate that takes (1 + share) times as long as the kernel; returns its path."""
+    path = folder / f"{name}.py"
+    path.write_text(SOURCE.format(share=share))
+    return str(path)

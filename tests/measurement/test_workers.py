@@ -1,0 +1,194 @@
+"""Real workers that misbehave in every way a kernel can: each costs its own row only."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import profkit
+from profkit.measurement.result import Row
+
+SPEC = profkit.MatMul(m=8, n=8, k=8)
+GOOD = """
+import numpy as np
+
+
+def matmul(spec, a, b):
+    {before}
+    return a @ b
+"""
+
+
+def row_of(tmp_path: Path, before: str = "", source: str = GOOD, **options: object) -> Row:
+    """The row of a candidate that does something before it multiplies, measured beside NumPy."""
+    path = tmp_path / "mine.py"
+    path.write_text(source.format(before=before))
+    settings = {"budget_s": 0.5, "timeout_s": 30.0, **options}
+
+    result = profkit.measure(SPEC, only="numpy", candidates=[f"{path}:matmul"], threads=1, **settings)
+
+    numpy_row = result.cells[0].row("matmul/numpy/cpu")
+    assert numpy_row.status == "ok", numpy_row.reason
+    assert numpy_row.samples_ns
+    return result.cells[0].row("matmul/candidate/cpu/mine")
+
+
+def test_a_right_candidate_is_checked_timed_and_compared(tmp_path: Path) -> None:
+    row = row_of(tmp_path)
+
+    assert row.status == "ok"
+    assert row.max_error is not None and row.tolerance is not None and row.max_error <= row.tolerance
+    assert row.median_ns is not None and row.low_ns is not None and row.high_ns is not None
+    assert 0 < row.low_ns <= row.median_ns <= row.high_ns
+    assert row.first_call_ns is not None and row.first_call_ns > 0
+    assert row.ratio_low is not None and row.ratio is not None and row.ratio_low <= row.ratio
+    assert row.verdict in ("faster", "slower", "same", "not resolved")
+    assert len(row.samples_ns) == len(row.sample_rounds) > 0
+
+
+def test_a_wrong_result_is_a_wrong_row_and_is_not_timed(tmp_path: Path) -> None:
+    row = row_of(tmp_path, before="a = a + np.float32(0.001)")
+
+    assert row.status == "wrong"
+    assert "exceeds the tolerance" in row.reason
+    assert row.max_error is not None and row.max_error > 1e-4
+    assert row.samples_ns == [] and row.median_ns is None
+
+
+def test_nan_is_wrong(tmp_path: Path) -> None:
+    assert row_of(tmp_path, before="a = a * np.float32('nan')").status == "wrong"
+
+
+def test_a_wrong_shape_is_named(tmp_path: Path) -> None:
+    row = row_of(tmp_path, before="a = a[:3]")
+
+    assert row.status == "wrong"
+    assert "(3, 8)" in row.reason and "(8, 8)" in row.reason
+
+
+def test_an_exception_is_a_crash_with_its_words_and_line(tmp_path: Path) -> None:
+    row = row_of(tmp_path, before="raise ValueError('no such tile')")
+
+    assert row.status == "crashed"
+    assert "ValueError: no such tile" in row.reason and "mine.py:6" in row.reason
+
+
+def test_a_segmentation_fault_is_a_crash(tmp_path: Path) -> None:
+    row = row_of(tmp_path, before="import ctypes; ctypes.string_at(0)")
+
+    assert (row.status, "SIGSEGV" in row.reason) == ("crashed", True)
+
+
+def test_an_abort_is_a_crash_with_its_last_words(tmp_path: Path) -> None:
+    row = row_of(tmp_path, before="import os, sys; print('tile 7 broke', file=sys.stderr, flush=True); os.abort()")
+
+    assert row.status == "crashed"
+    assert "SIGABRT" in row.reason and "tile 7 broke" in row.reason
+
+
+def test_an_exit_inside_the_kernel_is_a_crash_with_the_code(tmp_path: Path) -> None:
+    row = row_of(tmp_path, before="import os; os._exit(7)")
+
+    assert (row.status, "exit code 7" in row.reason) == ("crashed", True)
+
+
+def test_a_kill_from_outside_is_a_crash(tmp_path: Path) -> None:
+    row = row_of(tmp_path, before="import os; os.kill(os.getpid(), 9)")
+
+    assert (row.status, "SIGKILL" in row.reason) == ("crashed", True)
+
+
+def test_a_hang_is_a_timeout(tmp_path: Path) -> None:
+    row = row_of(tmp_path, before="import time; time.sleep(1000)", timeout_s=3.0)
+
+    assert row.status == "timeout"
+    assert "3 s" in row.reason and "--timeout" in row.reason
+
+
+def test_running_out_of_memory_is_oom(tmp_path: Path) -> None:
+    row = row_of(tmp_path, before="raise MemoryError('too large')")
+
+    assert row.status == "oom"
+
+
+def test_the_memory_limit_ends_the_greedy_row_only(tmp_path: Path) -> None:
+    row = row_of(tmp_path, before="np.ones(3 << 30, np.uint8)", memory_limit_bytes=2 << 30)
+
+    assert row.status == "oom"
+    assert "GiB" in row.reason or "allocate" in row.reason
+
+
+def test_a_failure_while_sampling_keeps_the_row_out_of_the_ratios(tmp_path: Path) -> None:
+    source = "calls = 0\n" + GOOD
+    before = "global calls; calls += 1; 1 / (calls < 400)"
+
+    row = row_of(tmp_path, before=before, source=source)
+
+    assert row.status == "crashed"
+    assert "ZeroDivisionError" in row.reason
+    assert row.ratio is None
+
+
+def test_memory_of_the_call_is_what_it_needs_beside_inputs_and_output(tmp_path: Path) -> None:
+    plain = row_of(tmp_path)
+    greedy = row_of(tmp_path, before="np.ones(64 << 20, np.uint8)")
+
+    assert plain.peak_bytes is not None and plain.peak_bytes < 8 << 20
+    assert greedy.peak_bytes is not None and 60 << 20 <= greedy.peak_bytes <= 72 << 20
+
+
+def test_page_faults_are_counted_per_call(tmp_path: Path) -> None:
+    row = row_of(tmp_path, before="np.ones(64 << 20, np.uint8)")
+
+    assert row.page_faults is not None
+    assert row.page_faults >= 16  # 64 MiB in pages of at most 2 MiB, returned and taken anew by every call
+
+
+def test_workers_may_print_without_disturbing_the_protocol(tmp_path: Path) -> None:
+    row = row_of(tmp_path, before="print('{\"do\": \"nonsense\"}', flush=True)")
+
+    assert row.status == "ok"
+
+
+def worker_count() -> int:
+    """Live worker processes of this machine, by their command line."""
+    count = 0
+    for folder in Path("/proc").iterdir():
+        try:
+            count += folder.name.isdigit() and b"profkit.measurement.worker" in (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+    return count
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_no_worker_outlives_its_parent(tmp_path: Path, number: signal.Signals) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(GOOD.format(before="import time; time.sleep(0.05)"))
+    before = worker_count()
+    command = [sys.executable, "-m", "profkit.matmul", "--m", "8", "--n", "8", "--k", "8"]
+    command += ["--only", "numpy", "--candidate", f"{path}:matmul", "--budget", "60s"]
+
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    deadline = time.monotonic() + 30
+    while worker_count() < before + 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    started = worker_count() - before
+    time.sleep(3.0)
+    os.kill(parent.pid, number)
+    output, _ = parent.communicate(timeout=20)
+    deadline = time.monotonic() + 5
+    while worker_count() > before and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+    assert started == 2
+    assert worker_count() == before
+    if number == signal.SIGINT:
+        assert parent.returncode == 130
+        assert "candidate/mine" in output  # what was measured is printed
