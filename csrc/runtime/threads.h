@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <type_traits>
 
 namespace profkit {
 
@@ -17,17 +19,21 @@ inline Range split(int64_t count, int64_t parts, int64_t index) {
 // Runs body(thread) for thread = 0..threads-1, one each, and returns when all are done. The caller is
 // thread 0. Idle threads sleep. Does not allocate once the pool has grown to `threads`.
 // `body` is a plain function pointer plus context so that no std::function is made per call.
+// Bodies must not wait for each other: a call from inside a body runs its parts one after the other.
+// An exception in a body reaches the caller after all parts have ended (the first one thrown wins).
 void run_parallel(int threads, void (*body)(void* context, int thread), void* context);
 
 template <class Body>
 void parallel(int threads, Body&& body) {
+  // Body deduces to a reference type for lvalues; the cast back needs the plain (maybe const) type.
+  using Plain = std::remove_reference_t<Body>;
   if (threads <= 1) {
     body(0);
     return;
   }
   run_parallel(
-      threads, [](void* context, int thread) { (*static_cast<Body*>(context))(thread); },
-      const_cast<void*>(static_cast<const void*>(&body)));
+      threads, [](void* context, int thread) { (*static_cast<Plain*>(context))(thread); },
+      const_cast<void*>(static_cast<const void*>(std::addressof(body))));
 }
 
 }  // namespace profkit

@@ -1,0 +1,227 @@
+// Checks a call once, then runs it as often as asked: Python arguments in, the output array filled.
+#include "bindings/kernels.h"
+
+#include <pybind11/stl.h>
+
+#include <exception>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/arguments.h"
+#include "bindings/array.h"
+#include "kernels/registry.h"
+#include "kernels/shapes.h"
+#include "runtime/aligned_memory.h"
+#include "runtime/check.h"
+
+namespace py = pybind11;
+
+namespace profkit {
+namespace {
+
+// Calls action(rows of the operator); the rows' type carries the params struct.
+template <class Action>
+auto with_operator(const std::string& op, Action&& action) {
+  if (op == "conv2d") return action(conv2d_kernels());
+  if (op == "matmul") return action(matmul_kernels());
+  if (op == "pool2d") return action(pool2d_kernels());
+  if (op == "lrn") return action(lrn_kernels());
+  if (op == "bias_relu") return action(bias_relu_kernels());
+  if (op == "softmax") return action(softmax_kernels());
+  throw KernelError("unknown operator " + op + "; known: conv2d, matmul, pool2d, lrn, bias_relu, softmax");
+}
+
+std::string operator_of(const std::string& key) { return key.substr(0, key.find('/')); }
+
+template <class Params>
+const Kernel<Params>& find_kernel(const std::vector<Kernel<Params>>& rows, const std::string& key) {
+  std::string known;
+  for (const Kernel<Params>& row : rows) {
+    if (row.key == key) return row;
+    known += (known.empty() ? "" : ", ") + row.key;
+  }
+  throw KernelError("unknown kernel " + key + "; known: " + known);
+}
+
+template <class Params>
+Params checked_params(const std::vector<Kernel<Params>>&, const py::dict& values) {
+  const Params params = read_params<Params>(values);
+  arrays_of(params);
+  return params;
+}
+
+// The Python side of one call, as it came.
+struct Request {
+  const py::sequence& inputs;
+  const py::object& output;
+  const py::object& workspace;
+  int threads;
+};
+
+// A checked call: holds the arrays, so that running it again costs no check and no allocation.
+class BoundCall {
+ public:
+  using Launch = std::function<void(const Buffers&)>;
+
+  BoundCall(const Arrays& expected, const Request& request, size_t workspace_bytes, Launch launch)
+      : launch_(std::move(launch)) {
+    take_inputs(expected, request.inputs);
+    output_.emplace(request.output, "output");
+    output_->require(expected.dtype, expected.output);
+    output_->require_writable();
+    for (const Array& input : inputs_) output_->require_apart_from(input);
+    buffers_.output = output_->data();
+    take_workspace(request.workspace, workspace_bytes);
+  }
+
+  void run() const {
+    const py::gil_scoped_release release;
+    launch_(buffers_);
+  }
+
+ private:
+  void take_inputs(const Arrays& expected, const py::sequence& given) {
+    if (given.size() != expected.inputs.size()) {
+      std::string names;
+      for (const NamedShape& input : expected.inputs) names += (names.empty() ? "" : ", ") + input.name;
+      throw KernelError("expected " + std::to_string(expected.inputs.size()) + " inputs (" + names + "), got " +
+                        std::to_string(given.size()));
+    }
+    inputs_.reserve(given.size());
+    for (size_t i = 0; i < given.size(); ++i) {
+      inputs_.emplace_back(py::object(given[i]), "input " + expected.inputs[i].name);
+      inputs_.back().require(expected.dtype, expected.inputs[i].shape);
+      buffers_.inputs[i] = inputs_.back().data();
+    }
+  }
+
+  void take_workspace(const py::object& given, size_t bytes) {
+    if (given.is_none()) {
+      own_workspace_ = AlignedMemory(bytes);
+      buffers_.workspace = own_workspace_.data();
+      return;
+    }
+    workspace_.emplace(given, "workspace");
+    workspace_->require_room(bytes);
+    for (const Array& input : inputs_) workspace_->require_apart_from(input);
+    workspace_->require_apart_from(*output_);
+    buffers_.workspace = workspace_->data();
+  }
+
+  Launch launch_;
+  std::vector<Array> inputs_;
+  std::optional<Array> output_, workspace_;
+  AlignedMemory own_workspace_;
+  Buffers buffers_;
+};
+
+template <class Params>
+BoundCall bind_kernel(const Kernel<Params>& kernel, const py::dict& values, const Request& request) {
+  const Params params = read_params<Params>(values);
+  const Arrays expected = arrays_of(params);
+  const std::string reason = kernel.supports(params);
+  if (!reason.empty()) throw UnsupportedError(kernel.key + ": " + reason);
+  const int threads = request.threads;
+  return BoundCall(expected, request, kernel.workspace_bytes(params, threads),
+                   [launch = kernel.launch, params, threads](const Buffers& buffers) {
+                     launch(params, buffers, threads);
+                   });
+}
+
+BoundCall bind(const std::string& key, const py::dict& params, const py::sequence& inputs, const py::object& output,
+               const py::object& workspace, int64_t threads) {
+  const Request request{inputs, output, workspace, checked_threads(threads)};
+  return with_operator(operator_of(key), [&](const auto& rows) {
+    return bind_kernel(find_kernel(rows, key), params, request);
+  });
+}
+
+// The documented signature of users' kernels in C or C++ (docs on candidates); 0 means success.
+template <class Params>
+using Candidate = int (*)(const Params* params, const void* const* inputs, void* output, int threads);
+
+template <class Params>
+void call_candidate(Candidate<Params> candidate, const Params& params, const Buffers& buffers, int threads) {
+  int code = 0;
+  try {
+    code = candidate(&params, buffers.inputs, buffers.output, threads);
+  } catch (const std::exception& error) {
+    throw KernelError(std::string("the candidate threw: ") + error.what());
+  }
+  if (code != 0) throw KernelError("the candidate returned error code " + std::to_string(code));
+}
+
+template <class Params>
+BoundCall bind_typed_candidate(const std::vector<Kernel<Params>>&, uintptr_t address, const py::dict& values,
+                               const Request& request) {
+  const Params params = read_params<Params>(values);
+  const auto candidate = reinterpret_cast<Candidate<Params>>(address);
+  const int threads = request.threads;
+  return BoundCall(arrays_of(params), request, 0, [candidate, params, threads](const Buffers& buffers) {
+    call_candidate(candidate, params, buffers, threads);
+  });
+}
+
+BoundCall bind_candidate(uintptr_t address, const std::string& op, const py::dict& params, const py::sequence& inputs,
+                         const py::object& output, int64_t threads) {
+  if (address == 0) throw KernelError("the candidate's address is 0");
+  const py::none no_workspace;
+  const Request request{inputs, output, no_workspace, checked_threads(threads)};
+  return with_operator(
+      op, [&](const auto& rows) { return bind_typed_candidate(rows, address, params, request); });
+}
+
+std::vector<std::string> keys(const std::string& op) {
+  return with_operator(op, [](const auto& rows) {
+    std::vector<std::string> result;
+    for (const auto& row : rows) result.push_back(row.key);
+    return result;
+  });
+}
+
+std::string reason_against(const std::string& key, const py::dict& params) {
+  return with_operator(operator_of(key), [&](const auto& rows) {
+    return find_kernel(rows, key).supports(checked_params(rows, params));
+  });
+}
+
+size_t workspace_bytes(const std::string& key, const py::dict& params, int64_t threads) {
+  return with_operator(operator_of(key), [&](const auto& rows) {
+    return find_kernel(rows, key).workspace_bytes(checked_params(rows, params), checked_threads(threads));
+  });
+}
+
+}  // namespace
+
+void register_kernels(py::module_& module) {
+  // A duplicate key must fail at import, not at the first use of its operator.
+  for (const char* op : {"conv2d", "matmul", "pool2d", "lrn", "bias_relu", "softmax"}) keys(op);
+
+  py::class_<BoundCall>(module, "BoundCall").def("__call__", &BoundCall::run);
+  module.def("kernels", &keys, py::arg("op"));
+  module.def("supports", &reason_against, py::arg("key"), py::arg("params"));
+  module.def("workspace_bytes", &workspace_bytes, py::arg("key"), py::arg("params"), py::arg("threads"));
+  module.def("bind", &bind, py::arg("key"), py::arg("params"), py::arg("inputs"), py::arg("output"),
+             py::arg("workspace"), py::arg("threads"));
+  module.def(
+      "run",
+      [](const std::string& key, const py::dict& params, const py::sequence& inputs, const py::object& output,
+         const py::object& workspace, int64_t threads) { bind(key, params, inputs, output, workspace, threads).run(); },
+      py::arg("key"), py::arg("params"), py::arg("inputs"), py::arg("output"), py::arg("workspace"),
+      py::arg("threads"));
+  module.def("bind_candidate", &bind_candidate, py::arg("address"), py::arg("op"), py::arg("params"),
+             py::arg("inputs"), py::arg("output"), py::arg("threads"));
+  module.def(
+      "run_candidate",
+      [](uintptr_t address, const std::string& op, const py::dict& params, const py::sequence& inputs,
+         const py::object& output, int64_t threads) {
+        bind_candidate(address, op, params, inputs, output, threads).run();
+      },
+      py::arg("address"), py::arg("op"), py::arg("params"), py::arg("inputs"), py::arg("output"),
+      py::arg("threads"));
+}
+
+}  // namespace profkit

@@ -1,0 +1,83 @@
+// Peaks, caches, processor features and build facts.
+#include "bindings/machine.h"
+
+#include <pybind11/stl.h>
+
+#include <string>
+#include <vector>
+
+#include "bindings/arguments.h"
+#include "runtime/check.h"
+#include "runtime/cpu_features.h"
+#include "runtime/peak.h"
+
+namespace py = pybind11;
+
+namespace profkit {
+namespace {
+
+std::vector<std::string> names(const std::vector<Simd>& levels) {
+  std::vector<std::string> result;
+  for (Simd level : levels) result.emplace_back(simd_name(level));
+  return result;
+}
+
+bool is_double(const std::string& dtype) {
+  if (dtype != "float32" && dtype != "float64") {
+    throw KernelError("dtype must be float32 or float64, got " + dtype);
+  }
+  return dtype == "float64";
+}
+
+double peak_flops(const std::string& dtype, int64_t threads) {
+  const int count = checked_threads(threads);
+  const bool wide = is_double(dtype);
+  const Simd level = active_simd();
+  const py::gil_scoped_release release;
+  return peak_flops_per_s(level, wide, count);
+}
+
+double copy_bandwidth(int64_t threads) {
+  const int count = checked_threads(threads);
+  const py::gil_scoped_release release;
+  return copy_bytes_per_s(count);
+}
+
+int64_t flush(int64_t bytes, int64_t threads) {
+  const int count = checked_threads(threads);
+  const py::gil_scoped_release release;
+  return flush_cache(bytes, count);
+}
+
+py::dict cpu_features() {
+  py::dict result;
+  result["simd_compiled"] = names(compiled_simd());
+  result["simd_supported"] = names(supported_simd());
+  result["simd_active"] = simd_name(active_simd());
+  result["l1d_bytes"] = cache_sizes().l1d_bytes;
+  result["l2_bytes"] = cache_sizes().l2_bytes;
+  result["l3_bytes"] = cache_sizes().l3_bytes;
+  return result;
+}
+
+py::dict build_info() {
+  py::dict result;
+  result["compiler"] = PROFKIT_BUILD_COMPILER;
+  result["build_type"] = PROFKIT_BUILD_TYPE;
+  result["flags"] = PROFKIT_BUILD_FLAGS;
+  result["simd"] = PROFKIT_BUILD_SIMD;
+  result["cuda"] = static_cast<bool>(PROFKIT_BUILD_CUDA);
+  return result;
+}
+
+}  // namespace
+
+void register_machine(py::module_& module) {
+  module.def("peak_flops", &peak_flops, py::arg("dtype"), py::arg("threads"));
+  module.def("copy_bandwidth", &copy_bandwidth, py::arg("threads"));
+  module.def("flush_cache", &flush, py::arg("size_bytes") = 0, py::arg("threads") = 1);
+  module.def("cpu_features", &cpu_features);
+  module.def("build_info", &build_info);
+}
+
+}  // namespace profkit

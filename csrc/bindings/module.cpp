@@ -1,0 +1,12 @@
+// profkit._core: a table of contents. What each function takes and gives is written in profkit/_core.pyi.
+#include <pybind11/pybind11.h>
+
+#include "bindings/errors.h"
+#include "bindings/kernels.h"
+#include "bindings/machine.h"
+
+PYBIND11_MODULE(_core, module) {
+  profkit::register_errors();
+  profkit::register_kernels(module);
+  profkit::register_machine(module);
+}

@@ -1,0 +1,11 @@
+// The bias_relu kernels that registry.cpp lists.
+#pragma once
+
+#include "kernels/params.h"
+#include "kernels/registry.h"
+
+namespace profkit {
+
+void bias_relu_reference(const profkit_bias_relu_params& params, const Buffers& buffers, int threads);
+
+}  // namespace profkit

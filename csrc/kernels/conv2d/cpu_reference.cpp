@@ -1,0 +1,167 @@
+// Convolution and its gradients as the definition says them, in either layout: plain loops, sums in double.
+// One thread owns whole (image, channel) planes, or whole filters of the weight gradient. Right, not fast.
+// Indices: n image, oc/ic output/input channel, c input channel inside its group, y/x output position,
+// h/w input position, r/s filter row/column.
+#include "kernels/conv2d/kernels.h"
+#include "kernels/image_index.h"
+#include "runtime/threads.h"
+
+namespace profkit {
+namespace {
+
+using Params = profkit_conv2d_params;
+
+// Geometry that all three directions share.
+struct Geometry {
+  const Params& p;
+  ImageIndex in, out;
+  int64_t in_per_group, out_per_group;
+
+  explicit Geometry(const Params& params)
+      : p(params),
+        in(params.layout, params.in_channels, params.height, params.width),
+        out(params.layout, params.out_channels, params.out_h, params.out_w),
+        in_per_group(params.in_channels / params.groups),
+        out_per_group(params.out_channels / params.groups) {}
+
+  int64_t weight(int64_t oc, int64_t c, int64_t r, int64_t s) const {
+    return ((oc * in_per_group + c) * p.kernel_h + r) * p.kernel_w + s;
+  }
+  int64_t input_row(int64_t y, int64_t r) const { return y * p.stride_h + r * p.dilation_h - p.pad_top; }
+  int64_t input_column(int64_t x, int64_t s) const { return x * p.stride_w + s * p.dilation_w - p.pad_left; }
+  bool inside(int64_t h, int64_t w) const { return h >= 0 && h < p.height && w >= 0 && w < p.width; }
+};
+
+template <class T>
+double forward_at(const Geometry& g, const T* image, const T* weights, int64_t n, int64_t oc, int64_t y, int64_t x) {
+  const int64_t first_channel = oc / g.out_per_group * g.in_per_group;
+  double sum = 0;
+  for (int64_t c = 0; c < g.in_per_group; ++c) {
+    for (int64_t r = 0; r < g.p.kernel_h; ++r) {
+      for (int64_t s = 0; s < g.p.kernel_w; ++s) {
+        const int64_t h = g.input_row(y, r), w = g.input_column(x, s);
+        if (!g.inside(h, w)) continue;
+        sum += static_cast<double>(image[g.in.at(n, first_channel + c, h, w)]) *
+               static_cast<double>(weights[g.weight(oc, c, r, s)]);
+      }
+    }
+  }
+  return sum;
+}
+
+template <class T>
+void forward(const Geometry& g, const Buffers& buffers, int threads) {
+  const T* image = static_cast<const T*>(buffers.inputs[0]);
+  const T* weights = static_cast<const T*>(buffers.inputs[1]);
+  const T* bias = g.p.bias != 0 ? static_cast<const T*>(buffers.inputs[2]) : nullptr;
+  T* output = static_cast<T*>(buffers.output);
+  parallel(threads, [&](int thread) {
+    const Range planes = split(g.p.batch * g.p.out_channels, threads, thread);
+    for (int64_t plane = planes.begin; plane < planes.end; ++plane) {
+      const int64_t n = plane / g.p.out_channels, oc = plane % g.p.out_channels;
+      for (int64_t y = 0; y < g.p.out_h; ++y) {
+        for (int64_t x = 0; x < g.p.out_w; ++x) {
+          double value = forward_at(g, image, weights, n, oc, y, x);
+          if (bias != nullptr) value += static_cast<double>(bias[oc]);
+          if (g.p.activation == PROFKIT_RELU && value < 0) value = 0;
+          output[g.out.at(n, oc, y, x)] = static_cast<T>(value);
+        }
+      }
+    }
+  });
+}
+
+// The output position whose filter tap lies `offset` before it, or -1: position * stride == offset.
+int64_t position_of(int64_t offset, int64_t stride, int64_t count) {
+  if (offset < 0 || offset % stride != 0 || offset / stride >= count) return -1;
+  return offset / stride;
+}
+
+template <class T>
+double input_gradient_at(const Geometry& g, const T* dy, const T* weights, int64_t n, int64_t ic, int64_t h,
+                         int64_t w) {
+  const int64_t group = ic / g.in_per_group, c = ic % g.in_per_group;
+  double sum = 0;
+  for (int64_t r = 0; r < g.p.kernel_h; ++r) {
+    const int64_t y = position_of(h + g.p.pad_top - r * g.p.dilation_h, g.p.stride_h, g.p.out_h);
+    if (y < 0) continue;
+    for (int64_t s = 0; s < g.p.kernel_w; ++s) {
+      const int64_t x = position_of(w + g.p.pad_left - s * g.p.dilation_w, g.p.stride_w, g.p.out_w);
+      if (x < 0) continue;
+      for (int64_t k = 0; k < g.out_per_group; ++k) {
+        const int64_t oc = group * g.out_per_group + k;
+        sum += static_cast<double>(dy[g.out.at(n, oc, y, x)]) * static_cast<double>(weights[g.weight(oc, c, r, s)]);
+      }
+    }
+  }
+  return sum;
+}
+
+template <class T>
+void input_gradient(const Geometry& g, const Buffers& buffers, int threads) {
+  const T* dy = static_cast<const T*>(buffers.inputs[0]);
+  const T* weights = static_cast<const T*>(buffers.inputs[1]);
+  T* dx = static_cast<T*>(buffers.output);
+  parallel(threads, [&](int thread) {
+    const Range planes = split(g.p.batch * g.p.in_channels, threads, thread);
+    for (int64_t plane = planes.begin; plane < planes.end; ++plane) {
+      const int64_t n = plane / g.p.in_channels, ic = plane % g.p.in_channels;
+      for (int64_t h = 0; h < g.p.height; ++h) {
+        for (int64_t w = 0; w < g.p.width; ++w) {
+          dx[g.in.at(n, ic, h, w)] = static_cast<T>(input_gradient_at(g, dy, weights, n, ic, h, w));
+        }
+      }
+    }
+  });
+}
+
+template <class T>
+double weight_gradient_at(const Geometry& g, const T* image, const T* dy, int64_t oc, int64_t c, int64_t r,
+                          int64_t s) {
+  const int64_t ic = oc / g.out_per_group * g.in_per_group + c;
+  double sum = 0;
+  for (int64_t n = 0; n < g.p.batch; ++n) {
+    for (int64_t y = 0; y < g.p.out_h; ++y) {
+      for (int64_t x = 0; x < g.p.out_w; ++x) {
+        const int64_t h = g.input_row(y, r), w = g.input_column(x, s);
+        if (!g.inside(h, w)) continue;
+        sum += static_cast<double>(image[g.in.at(n, ic, h, w)]) * static_cast<double>(dy[g.out.at(n, oc, y, x)]);
+      }
+    }
+  }
+  return sum;
+}
+
+template <class T>
+void weight_gradient(const Geometry& g, const Buffers& buffers, int threads) {
+  const T* image = static_cast<const T*>(buffers.inputs[0]);
+  const T* dy = static_cast<const T*>(buffers.inputs[1]);
+  T* dw = static_cast<T*>(buffers.output);
+  parallel(threads, [&](int thread) {
+    const Range filters = split(g.p.out_channels * g.in_per_group, threads, thread);
+    for (int64_t filter = filters.begin; filter < filters.end; ++filter) {
+      const int64_t oc = filter / g.in_per_group, c = filter % g.in_per_group;
+      for (int64_t r = 0; r < g.p.kernel_h; ++r) {
+        for (int64_t s = 0; s < g.p.kernel_w; ++s) {
+          dw[g.weight(oc, c, r, s)] = static_cast<T>(weight_gradient_at(g, image, dy, oc, c, r, s));
+        }
+      }
+    }
+  });
+}
+
+template <class T>
+void launch(const Params& params, const Buffers& buffers, int threads) {
+  const Geometry geometry(params);
+  if (params.direction == PROFKIT_FORWARD) forward<T>(geometry, buffers, threads);
+  if (params.direction == PROFKIT_INPUT_GRADIENT) input_gradient<T>(geometry, buffers, threads);
+  if (params.direction == PROFKIT_WEIGHT_GRADIENT) weight_gradient<T>(geometry, buffers, threads);
+}
+
+}  // namespace
+
+void conv2d_reference(const profkit_conv2d_params& params, const Buffers& buffers, int threads) {
+  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads) : launch<float>(params, buffers, threads);
+}
+
+}  // namespace profkit

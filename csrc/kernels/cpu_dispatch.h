@@ -1,0 +1,73 @@
+// Run-time choice among the compiled instruction sets: one entry per set enters, the registry's functions
+// leave.
+#pragma once
+
+#include "kernels/cpu_entry.h"
+#include "kernels/registry.h"
+#include "runtime/cpu_features.h"
+
+namespace profkit {
+
+// The same kernel once per instruction set; null where that set is not compiled.
+template <class Params>
+struct CpuVariants {
+  const CpuEntry<Params>*generic, *avx2, *avx512, *neon;
+
+  const CpuEntry<Params>& active() const {
+    switch (active_simd()) {
+      case Simd::avx2:
+        return *avx2;
+      case Simd::avx512:
+        return *avx512;
+      case Simd::neon:
+        return *neon;
+      default:
+        return *generic;
+    }
+  }
+};
+
+// Sizes for blocking; where the system does not tell, those of a small current core.
+inline CpuCaches blocking_caches() {
+  const CacheSizes& found = cache_sizes();
+  const auto known = [](int64_t bytes, int64_t guess) { return bytes > 0 ? bytes : guess; };
+  const int64_t l2 = known(found.l2_bytes, int64_t{256} << 10);
+  return {known(found.l1d_bytes, int64_t{32} << 10), l2, known(found.l3_bytes, 4 * l2)};
+}
+
+template <class Params>
+size_t workspace_on_active(const CpuVariants<Params>& variants, const Params& params, int threads) {
+  return variants.active().workspace_bytes(params, threads < 1 ? 1 : threads, blocking_caches());
+}
+
+template <class Params>
+void launch_on_active(const CpuVariants<Params>& variants, const Params& params, const Buffers& buffers,
+                      int threads) {
+  const CpuCall call = {{buffers.inputs[0], buffers.inputs[1], buffers.inputs[2]},
+                        buffers.output,
+                        buffers.workspace,
+                        threads < 1 ? 1 : threads,
+                        blocking_caches()};
+  variants.active().launch(params, call);
+}
+
+// Address of one instruction set's entry, or null when the build has no such set.
+#ifdef PROFKIT_HAS_AVX2
+#define PROFKIT_AVX2_ENTRY(name) &avx2::name
+#else
+#define PROFKIT_AVX2_ENTRY(name) nullptr
+#endif
+#ifdef PROFKIT_HAS_AVX512
+#define PROFKIT_AVX512_ENTRY(name) &avx512::name
+#else
+#define PROFKIT_AVX512_ENTRY(name) nullptr
+#endif
+#ifdef PROFKIT_HAS_NEON
+#define PROFKIT_NEON_ENTRY(name) &neon::name
+#else
+#define PROFKIT_NEON_ENTRY(name) nullptr
+#endif
+#define PROFKIT_CPU_VARIANTS(name) \
+  {&generic::name, PROFKIT_AVX2_ENTRY(name), PROFKIT_AVX512_ENTRY(name), PROFKIT_NEON_ENTRY(name)}
+
+}  // namespace profkit

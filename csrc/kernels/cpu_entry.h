@@ -1,0 +1,31 @@
+// What crosses between kernels compiled per instruction set and their dispatch: plain data, no inline code.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/params.h"
+
+namespace profkit {
+
+struct CpuCaches {
+  int64_t l1d_bytes, l2_bytes, l3_bytes;
+};
+
+struct CpuCall {
+  const void* inputs[3];
+  void* output;
+  void* workspace;
+  int threads;
+  CpuCaches caches;
+};
+
+template <class Params>
+struct CpuEntry {
+  size_t (*workspace_bytes)(const Params&, int threads, const CpuCaches&);
+  void (*launch)(const Params&, const CpuCall&);
+};
+
+void run_parallel(int threads, void (*body)(void* context, int thread), void* context);
+
+}  // namespace profkit

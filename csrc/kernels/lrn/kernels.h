@@ -1,0 +1,11 @@
+// The lrn kernels that registry.cpp lists.
+#pragma once
+
+#include "kernels/params.h"
+#include "kernels/registry.h"
+
+namespace profkit {
+
+void lrn_reference(const profkit_lrn_params& params, const Buffers& buffers, int threads);
+
+}  // namespace profkit

@@ -1,0 +1,150 @@
+// Matrix product with very few rows (m = 1..4), where each element of B is used m times at most: B is read
+// once, in its own order, and never packed. B [k][n]: rows of C are built up in cache, several rows of B per
+// pass; B [n][k] (transposed): dot products along k. A thread owns a range of columns. Bottleneck: memory
+// bandwidth.
+#pragma once
+
+#include "kernels/matmul/cpu_gemm.inl"
+
+namespace profkit {
+namespace PROFKIT_ISA {
+
+constexpr int64_t kFewRows = 4;
+
+// Dot products want a contiguous row of A as well, unless there is only one row to read.
+template <class T>
+bool is_few_rows(const profkit_matmul_params& p) {
+  return p.m <= kFewRows && (!p.transpose_b || !p.transpose_a || p.m == 1);
+}
+
+// One thread's share of one product.
+template <class T>
+struct MatrixPart {
+  Strided<T> a;
+  const T* b;
+  T* c;
+  const T* bias;
+  int64_t n, n_block;
+};
+
+// c[0..n) += sum over Depth rows of B; c is R rows, pitch apart.
+template <class T, int R, int Depth>
+PROFKIT_INLINE void add_rows(T* c, int64_t c_pitch, const T (&a)[R][Depth], const T* b, int64_t b_pitch,
+                             int64_t n) {
+  constexpr int width = kWidth<T>;
+  int64_t j = 0;
+  for (; j + width <= n; j += width) {
+    Vec<T> row[Depth];
+#pragma GCC unroll 8
+    for (int d = 0; d < Depth; ++d) row[d] = load(b + d * b_pitch + j);
+#pragma GCC unroll 4
+    for (int i = 0; i < R; ++i) {
+      Vec<T> sum = load(c + i * c_pitch + j);
+#pragma GCC unroll 8
+      for (int d = 0; d < Depth; ++d) sum += a[i][d] * row[d];
+      store(c + i * c_pitch + j, sum);
+    }
+  }
+  for (; j < n; ++j) {
+    for (int i = 0; i < R; ++i) {
+      for (int d = 0; d < Depth; ++d) c[i * c_pitch + j] += a[i][d] * b[d * b_pitch + j];
+    }
+  }
+}
+
+template <class T, int R>
+void accumulate_rows(const profkit_matmul_params& p, const MatrixPart<T>& x) {
+  constexpr int depth = 4;
+  for (int64_t first = 0; first < x.n; first += x.n_block) {
+    const int64_t n = smaller(x.n_block, x.n - first);
+    T* c = x.c + first;
+    for (int i = 0; i < R; ++i) {
+      for (int64_t j = 0; j < n; ++j) c[i * p.n + j] = x.bias ? x.bias[first + j] : T(0);
+    }
+    int64_t k = 0;
+    for (; k + depth <= p.k; k += depth) {
+      T a[R][depth];
+      for (int i = 0; i < R; ++i) {
+        for (int d = 0; d < depth; ++d) a[i][d] = *x.a.at(i, k + d);
+      }
+      add_rows<T, R, depth>(c, p.n, a, x.b + k * p.n + first, p.n, n);
+    }
+    for (; k < p.k; ++k) {
+      T a[R][1];
+      for (int i = 0; i < R; ++i) a[i][0] = *x.a.at(i, k);
+      add_rows<T, R, 1>(c, p.n, a, x.b + k * p.n + first, p.n, n);
+    }
+  }
+}
+
+// R rows of A against Columns rows of B, all contiguous along k.
+template <class T, int R, int Columns>
+PROFKIT_INLINE void dot_products(const profkit_matmul_params& p, const MatrixPart<T>& x, int64_t j) {
+  constexpr int width = kWidth<T>;
+  Vec<T> sum[R][Columns] = {};
+  int64_t k = 0;
+  for (; k + width <= p.k; k += width) {
+    Vec<T> b[Columns];
+#pragma GCC unroll 4
+    for (int c = 0; c < Columns; ++c) b[c] = load(x.b + (j + c) * p.k + k);
+#pragma GCC unroll 4
+    for (int i = 0; i < R; ++i) {
+      const Vec<T> a = load(x.a.data + i * p.k + k);
+#pragma GCC unroll 4
+      for (int c = 0; c < Columns; ++c) sum[i][c] += a * b[c];
+    }
+  }
+  for (int i = 0; i < R; ++i) {
+    for (int c = 0; c < Columns; ++c) {
+      T total = 0;
+      for (int lane = 0; lane < width; ++lane) total += sum[i][c][lane];
+      for (int64_t rest = k; rest < p.k; ++rest)
+        total += x.a.data[i * p.k + rest] * x.b[(j + c) * p.k + rest];
+      x.c[i * p.n + j + c] = total + (x.bias ? x.bias[j + c] : T(0));
+    }
+  }
+}
+
+template <class T, int R>
+void few_rows_part(const profkit_matmul_params& p, const MatrixPart<T>& x) {
+  if (!p.transpose_b) return accumulate_rows<T, R>(p, x);
+  int64_t j = 0;
+  for (; j + 4 <= x.n; j += 4) dot_products<T, R, 4>(p, x, j);
+  for (; j < x.n; ++j) dot_products<T, R, 1>(p, x, j);
+}
+
+template <class T>
+void few_rows_launch(const profkit_matmul_params& p, const CpuCall& call) {
+  on_threads(call.threads, [&](int thread) {
+    const Part columns = part_of(p.n, 16, call.threads, thread);
+    if (columns.size() == 0) return;
+    for (int64_t item = 0; item < p.batch; ++item) {
+      MatrixPart<T> x;
+      x.a = {static_cast<const T*>(call.inputs[0]) + item * p.m * p.k, p.transpose_a ? 1 : p.k,
+             p.transpose_a ? p.m : 1};
+      x.b = static_cast<const T*>(call.inputs[1]) + item * p.k * p.n +
+            columns.begin * (p.transpose_b ? p.k : 1);
+      x.c = static_cast<T*>(call.output) + item * p.m * p.n + columns.begin;
+      x.bias = p.bias ? static_cast<const T*>(call.inputs[2]) + columns.begin : nullptr;
+      x.n = columns.size();
+      // The R rows of C under construction stay in half of L1.
+      x.n_block = larger(64, call.caches.l1d_bytes / 2 / (p.m * static_cast<int64_t>(sizeof(T))));
+      switch (p.m) {
+        case 1:
+          few_rows_part<T, 1>(p, x);
+          break;
+        case 2:
+          few_rows_part<T, 2>(p, x);
+          break;
+        case 3:
+          few_rows_part<T, 3>(p, x);
+          break;
+        default:
+          few_rows_part<T, 4>(p, x);
+      }
+    }
+  });
+}
+
+}  // namespace PROFKIT_ISA
+}  // namespace profkit

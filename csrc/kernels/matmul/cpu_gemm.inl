@@ -1,0 +1,184 @@
+// GEMM as five loops around the register tile: C[m][n] = A[m][k] * B[k][n], then bias and ReLU.
+// Blocks: a panel of B (kc x tile columns) lives in L1, the packed block of A (mc x kc) in L2, the packed
+// block of B (kc x nc) in L3, or in L2 when A is one block. The sources of A and B are policies, so that
+// convolutions can pack straight from the image. One thread runs a whole call on its own part of C.
+// Bottleneck: FMA.
+#pragma once
+
+#include "kernels/cpu_entry.h"
+#include "kernels/matmul/cpu_micro_kernel.inl"
+#include "kernels/matmul/cpu_packing.inl"
+
+namespace profkit {
+namespace PROFKIT_ISA {
+
+// Hands out 64-byte aligned pieces of the workspace; with no base it only counts, so that workspace_bytes and
+// launch follow one plan.
+class Arena {
+ public:
+  explicit Arena(void* base) : base_(static_cast<char*>(base)) {}
+
+  template <class T>
+  T* take(int64_t count) {
+    char* piece = base_ ? base_ + used_ : nullptr;
+    used_ += round_up(count * static_cast<int64_t>(sizeof(T)), 64);
+    return reinterpret_cast<T*>(piece);
+  }
+  size_t used_bytes() const { return static_cast<size_t>(used_); }
+
+ private:
+  char* base_;
+  int64_t used_ = 0;
+};
+
+struct Blocks {
+  int64_t mc, nc, kc;
+};
+
+// The largest block not above `limit` that cuts `total` into equal parts, as a multiple of `unit`.
+PROFKIT_INLINE int64_t even_block(int64_t total, int64_t limit, int64_t unit) {
+  const int64_t parts = ceil_div(total, larger(limit, unit));
+  return smaller(round_up(ceil_div(total, parts), unit), round_up(total, unit));
+}
+
+template <class T>
+int64_t reduction_block(const CpuCaches& caches) {
+  return larger(128, caches.l1d_bytes / 2 / (kTileColumns<T> * static_cast<int64_t>(sizeof(T))));
+}
+
+template <class T>
+Blocks choose_blocks(int64_t m, int64_t n, int64_t k, const CpuCaches& caches) {
+  constexpr int64_t size = sizeof(T);
+  Blocks blocks;
+  blocks.kc = even_block(k, reduction_block<T>(caches), 1);
+  blocks.mc = even_block(m, caches.l2_bytes / 2 / (blocks.kc * size), kTileRows);
+  // With A in one block, nothing is gained by a large block of B: keep it in L2, beside A.
+  const int64_t b_bytes = blocks.mc >= m
+                              ? larger(caches.l2_bytes / 4, caches.l2_bytes * 3 / 4 - m * blocks.kc * size)
+                              : smaller(caches.l3_bytes / 8, int64_t{4} << 20);
+  blocks.nc = even_block(n, b_bytes / (blocks.kc * size), kTileColumns<T>);
+  return blocks;
+}
+
+template <class T>
+int64_t packed_a_elements(const Blocks& blocks) {
+  return round_up(blocks.mc, kTileRows) * blocks.kc + kPackSlack;
+}
+template <class T>
+int64_t packed_b_elements(const Blocks& blocks) {
+  return round_up(blocks.nc, kTileColumns<T>) * blocks.kc + kPackSlack;
+}
+
+// Policies. `block` returns packed panels of the asked part, in `buffer` or wherever they already are.
+template <class T>
+struct StridedA {
+  Strided<T> matrix;
+  const T* block(T* buffer, int64_t m0, int64_t m, int64_t k0, int64_t k) const {
+    pack_panels<T, kTileRows>(buffer, k * kTileRows, matrix, m0, k0, m, k);
+    return buffer;
+  }
+};
+template <class T>
+struct StridedB {
+  Strided<T> matrix;
+  const T* block(T* buffer, int64_t n0, int64_t n, int64_t k0, int64_t k) const {
+    constexpr int columns = kTileColumns<T>;
+    pack_panels<T, columns>(buffer, k * columns, matrix, n0, k0, n, k);
+    return buffer;
+  }
+};
+// A packed beforehand, whole: blocks of kc rows of k one after the other, all panels of m in each.
+template <class T>
+struct PackedA {
+  const T* panels;
+  int64_t padded_m;
+  const T* block(T*, int64_t m0, int64_t, int64_t k0, int64_t k) const {
+    return panels + k0 * padded_m + m0 * k;
+  }
+};
+
+template <class T>
+Out<T> out_for_step(const Out<T>& out, bool first, bool last) {
+  Out<T> step = out;
+  step.accumulate = out.accumulate || !first;
+  step.row_bias = first ? out.row_bias : nullptr;
+  step.column_bias = first ? out.column_bias : nullptr;
+  step.relu = out.relu && last;
+  return step;
+}
+
+template <class T>
+void multiply_panels(const T* a, const T* b, int64_t m0, int64_t m, int64_t n0, int64_t n, int64_t k,
+                     const Out<T>& out) {
+  for (int64_t j = 0; j < n; j += kTileColumns<T>) {
+    const int64_t columns = smaller(kTileColumns<T>, n - j);
+    for (int64_t i = 0; i < m; i += kTileRows) {
+      const PackedTile<T> tile{k, a + i * k, b + j * k};
+      run_tile<T>(tile, out, m0 + i, n0 + j, smaller(kTileRows, m - i), columns);
+    }
+  }
+}
+
+template <class T, class SourceA, class SourceB>
+void gemm(int64_t m, int64_t n, int64_t k, const Blocks& blocks, const SourceA& source_a,
+          const SourceB& source_b, const Out<T>& out, T* buffer_a, T* buffer_b) {
+  for (int64_t jc = 0; jc < n; jc += blocks.nc) {
+    const int64_t nb = smaller(blocks.nc, n - jc);
+    for (int64_t pc = 0; pc < k; pc += blocks.kc) {
+      const int64_t kb = smaller(blocks.kc, k - pc);
+      const T* b = source_b.block(buffer_b, jc, nb, pc, kb);
+      const Out<T> step = out_for_step(out, pc == 0, pc + kb == k);
+      for (int64_t ic = 0; ic < m; ic += blocks.mc) {
+        const int64_t mb = smaller(blocks.mc, m - ic);
+        const T* a = source_a.block(buffer_a, ic, mb, pc, kb);
+        multiply_panels(a, b, ic, mb, jc, nb, kb, step);
+      }
+    }
+  }
+}
+
+// How threads share an m x n result: a grid of parts, as square as balance allows.
+struct Grid {
+  int64_t rows, columns;
+};
+PROFKIT_INLINE Grid choose_grid(int64_t m_units, int64_t n_units, int64_t m, int64_t n, int64_t threads) {
+  Grid best{1, threads};
+  double best_cost = 0;
+  for (int64_t rows = 1; rows <= threads; ++rows) {
+    if (threads % rows != 0) continue;
+    const int64_t columns = threads / rows;
+    // Work of the busiest thread first; among equals, what it must read and pack.
+    const double work = double(ceil_div(m_units, rows)) * double(ceil_div(n_units, columns));
+    const double reading = double(m) / double(rows) + double(n) / double(columns);
+    const double cost = work * (1.0 + 0.05 * reading / double(m + n));
+    if (rows == 1 || cost < best_cost) {
+      best = {rows, columns};
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+// Part `index` of `parts` of `count` items, cut at multiples of `unit`.
+struct Part {
+  int64_t begin, end;
+  int64_t size() const { return end - begin; }
+};
+PROFKIT_INLINE Part part_of(int64_t count, int64_t unit, int64_t parts, int64_t index) {
+  const int64_t units = ceil_div(count, unit);
+  return {smaller(count, units * index / parts * unit), smaller(count, units * (index + 1) / parts * unit)};
+}
+PROFKIT_INLINE int64_t largest_part(int64_t count, int64_t unit, int64_t parts) {
+  return smaller(count, ceil_div(ceil_div(count, unit), parts) * unit);
+}
+
+template <class Body>
+PROFKIT_INLINE void on_threads(int threads, const Body& body) {
+  if (threads <= 1) return body(0);
+  run_parallel(
+      threads, [](void* context, int thread) { (*static_cast<const Body*>(context))(thread); },
+      const_cast<void*>(static_cast<const void*>(&body)));
+}
+
+}  // namespace PROFKIT_ISA
+}  // namespace profkit

@@ -1,0 +1,6 @@
+// NEON (aarch64): 32 registers of 16 bytes hold 16 accumulators, 2 columns and the rows.
+#define PROFKIT_ISA neon
+#define PROFKIT_VECTOR_BYTES 16
+#define PROFKIT_TILE_ROWS 8
+#define PROFKIT_TILE_VECTORS 2
+#include "kernels/matmul/cpu_blocked.inl"

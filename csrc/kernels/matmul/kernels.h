@@ -1,0 +1,11 @@
+// The matmul kernels that registry.cpp lists.
+#pragma once
+
+#include "kernels/params.h"
+#include "kernels/registry.h"
+
+namespace profkit {
+
+void matmul_reference(const profkit_matmul_params& params, const Buffers& buffers, int threads);
+
+}  // namespace profkit

@@ -1,0 +1,40 @@
+// Softmax of every row: plain loops, exponentials and sums in double, the row's maximum subtracted first so
+// that nothing overflows. One thread owns whole rows. Bottleneck: exp, computed twice to need no memory.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/softmax/kernels.h"
+#include "runtime/threads.h"
+
+namespace profkit {
+namespace {
+
+template <class T>
+void softmax_row(const T* input, T* output, int64_t columns) {
+  const double largest = static_cast<double>(*std::max_element(input, input + columns));
+  double sum = 0;
+  for (int64_t i = 0; i < columns; ++i) sum += std::exp(static_cast<double>(input[i]) - largest);
+  for (int64_t i = 0; i < columns; ++i) {
+    output[i] = static_cast<T>(std::exp(static_cast<double>(input[i]) - largest) / sum);
+  }
+}
+
+template <class T>
+void launch(const profkit_softmax_params& p, const Buffers& buffers, int threads) {
+  const T* input = static_cast<const T*>(buffers.inputs[0]);
+  T* output = static_cast<T*>(buffers.output);
+  parallel(threads, [&](int thread) {
+    const Range rows = split(p.rows, threads, thread);
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
+      softmax_row(input + row * p.columns, output + row * p.columns, p.columns);
+    }
+  });
+}
+
+}  // namespace
+
+void softmax_reference(const profkit_softmax_params& params, const Buffers& buffers, int threads) {
+  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads) : launch<float>(params, buffers, threads);
+}
+
+}  // namespace profkit

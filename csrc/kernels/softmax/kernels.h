@@ -1,0 +1,11 @@
+// The softmax kernels that registry.cpp lists.
+#pragma once
+
+#include "kernels/params.h"
+#include "kernels/registry.h"
+
+namespace profkit {
+
+void softmax_reference(const profkit_softmax_params& params, const Buffers& buffers, int threads);
+
+}  // namespace profkit

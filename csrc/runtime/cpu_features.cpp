@@ -1,0 +1,143 @@
+// Detection of instruction sets and caches; nothing enters but the machine and PROFKIT_SIMD.
+#include "runtime/cpu_features.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#ifdef __APPLE__
+#include <sys/sysctl.h>
+#endif
+
+#include "runtime/check.h"
+
+namespace profkit {
+namespace {
+
+bool processor_runs(Simd level) {
+  switch (level) {
+    case Simd::generic:
+    case Simd::neon:  // compiled on aarch64 only, where it is the baseline
+      return true;
+#if defined(__x86_64__)
+    case Simd::avx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case Simd::avx512:
+      return processor_runs(Simd::avx2) && __builtin_cpu_supports("avx512f") &&
+             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+             __builtin_cpu_supports("avx512bw");
+#endif
+    default:
+      return false;
+  }
+}
+
+std::string names(const std::vector<Simd>& levels) {
+  std::string text;
+  for (Simd level : levels) text += (text.empty() ? "" : ", ") + std::string(simd_name(level));
+  return text;
+}
+
+Simd choose_simd() {
+  const char* asked = std::getenv("PROFKIT_SIMD");
+  if (asked == nullptr || *asked == '\0') return supported_simd().back();
+  for (Simd level : supported_simd()) {
+    if (std::string(asked) == simd_name(level)) return level;
+  }
+  throw KernelError("PROFKIT_SIMD=" + std::string(asked) + " cannot be used: this processor runs " +
+                    names(supported_simd()) + " of the compiled " + names(compiled_simd()));
+}
+
+#ifdef __APPLE__
+int64_t system_number(const char* name) {
+  int64_t value = 0;
+  size_t size = sizeof value;
+  return sysctlbyname(name, &value, &size, nullptr, 0) == 0 ? value : 0;
+}
+
+CacheSizes read_cache_sizes() {
+  return {system_number("hw.l1dcachesize"), system_number("hw.l2cachesize"), system_number("hw.l3cachesize")};
+}
+#else
+int64_t parse_size(const std::string& text) {  // "32768K"
+  if (text.empty()) return 0;
+  const int64_t number = std::atoll(text.c_str());
+  const char unit = text.back();
+  return unit == 'K' ? number << 10 : unit == 'M' ? number << 20 : unit == 'G' ? number << 30 : number;
+}
+
+CacheSizes read_cache_sizes() {
+  CacheSizes sizes{0, 0, 0};
+  for (int index = 0; index < 8; ++index) {
+    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    std::string level, type, size;
+    std::ifstream(folder + "level") >> level;
+    std::ifstream(folder + "type") >> type;
+    std::ifstream(folder + "size") >> size;
+    if (type == "Instruction") continue;
+    if (level == "1") sizes.l1d_bytes = parse_size(size);
+    if (level == "2") sizes.l2_bytes = parse_size(size);
+    if (level == "3") sizes.l3_bytes = parse_size(size);
+  }
+  return sizes;
+}
+#endif
+
+}  // namespace
+
+const char* simd_name(Simd level) {
+  switch (level) {
+    case Simd::avx2:
+      return "avx2";
+    case Simd::avx512:
+      return "avx512";
+    case Simd::neon:
+      return "neon";
+    default:
+      return "generic";
+  }
+}
+
+const std::vector<Simd>& compiled_simd() {
+  static const std::vector<Simd> levels = {
+      Simd::generic,
+#ifdef PROFKIT_HAS_AVX2
+      Simd::avx2,
+#endif
+#ifdef PROFKIT_HAS_AVX512
+      Simd::avx512,
+#endif
+#ifdef PROFKIT_HAS_NEON
+      Simd::neon,
+#endif
+  };
+  return levels;
+}
+
+const std::vector<Simd>& supported_simd() {
+  static const std::vector<Simd> levels = [] {
+    std::vector<Simd> found;
+    std::copy_if(compiled_simd().begin(), compiled_simd().end(), std::back_inserter(found), processor_runs);
+    return found;
+  }();
+  return levels;
+}
+
+Simd active_simd() {
+  static const Simd level = choose_simd();
+  return level;
+}
+
+const CacheSizes& cache_sizes() {
+  static const CacheSizes sizes = read_cache_sizes();
+  return sizes;
+}
+
+int64_t last_level_cache_bytes() {
+  const CacheSizes& sizes = cache_sizes();
+  const int64_t largest = std::max({sizes.l1d_bytes, sizes.l2_bytes, sizes.l3_bytes});
+  return largest > 0 ? largest : int64_t{32} << 20;
+}
+
+}  // namespace profkit

@@ -1,0 +1,92 @@
+// Measures the two limits that results are compared with: arithmetic (FMA loops of isa_*.cpp) and copying.
+#include "runtime/peak.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "runtime/aligned_memory.h"
+#include "runtime/check.h"
+#include "runtime/fma_loop.h"
+#include "runtime/threads.h"
+
+namespace profkit {
+namespace {
+
+constexpr int kRepetitions = 7;
+constexpr double kRepetitionSeconds = 0.06;
+
+template <class Work>
+double seconds_of(Work&& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+FmaLoop fma_loop_for(Simd level, bool is_double) {
+  switch (level) {
+#ifdef PROFKIT_HAS_AVX2
+    case Simd::avx2:
+      return is_double ? avx2::fma_loop_f64 : avx2::fma_loop_f32;
+#endif
+#ifdef PROFKIT_HAS_AVX512
+    case Simd::avx512:
+      return is_double ? avx512::fma_loop_f64 : avx512::fma_loop_f32;
+#endif
+#ifdef PROFKIT_HAS_NEON
+    case Simd::neon:
+      return is_double ? neon::fma_loop_f64 : neon::fma_loop_f32;
+#endif
+    default:
+      return is_double ? generic::fma_loop_f64 : generic::fma_loop_f32;
+  }
+}
+
+}  // namespace
+
+double peak_flops_per_s(Simd level, bool is_double, int threads) {
+  const FmaLoop loop = fma_loop_for(level, is_double);
+  int64_t flops_per_iteration = 0;
+  volatile double sink = 0;
+  const auto run = [&](int64_t iterations) {
+    return seconds_of([&] {
+      parallel(threads, [&](int) {
+        int64_t flops = 0;
+        const double value = loop(iterations, &flops);
+        if (value < 0) sink = value;  // never; keeps the loop's result alive
+      });
+    });
+  };
+  loop(1, &flops_per_iteration);
+  int64_t iterations = 1 << 14;
+  while (run(iterations) < kRepetitionSeconds / 4) iterations *= 2;
+  iterations *= 4;
+  double best_seconds = run(iterations);
+  for (int i = 1; i < kRepetitions; ++i) best_seconds = std::min(best_seconds, run(iterations));
+  const double flops = static_cast<double>(flops_per_iteration) * static_cast<double>(iterations) * threads;
+  return flops / best_seconds;
+}
+
+double copy_bytes_per_s(int threads) {
+  const int64_t bytes = std::clamp<int64_t>(4 * last_level_cache_bytes(), int64_t{64} << 20, int64_t{1} << 30);
+  AlignedMemory source(static_cast<size_t>(bytes)), target(static_cast<size_t>(bytes));
+  const auto part = [&](int thread) { return split(bytes / 64, threads, thread); };
+  parallel(threads, [&](int thread) {  // first touch by the thread that will copy
+    const auto [begin, end] = part(thread);
+    std::memset(source.data() + begin * 64, 1, static_cast<size_t>(end - begin) * 64);
+    std::memset(target.data() + begin * 64, 2, static_cast<size_t>(end - begin) * 64);
+  });
+  double best_seconds = 1e30;
+  for (int i = 0; i < kRepetitions; ++i) {
+    best_seconds = std::min(best_seconds, seconds_of([&] {
+                              parallel(threads, [&](int thread) {
+                                const auto [begin, end] = part(thread);
+                                std::memcpy(target.data() + begin * 64, source.data() + begin * 64,
+                                            static_cast<size_t>(end - begin) * 64);
+                              });
+                            }));
+  }
+  return 2.0 * static_cast<double>(bytes) / best_seconds;
+}
+
+}  // namespace profkit
