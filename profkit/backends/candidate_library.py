@@ -1,0 +1,135 @@
+"""A user's C or C++ file, compiled with the host compiler, as a function to call; runs in the worker.
+
+Enters: the file and its symbol. Leaves: a call on raw addresses through ctypes, which releases the GIL.
+The C structs are read from params.h itself, so that there is no second list of their fields.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from profkit.backends.adapter import Array
+from profkit.backends.native_params import include_folder, native_params
+from profkit.errors import KernelError, UnavailableError
+from profkit.ops.spec import Spec
+
+FLAGS = ("-O3", "-march=native", "-shared", "-fPIC", "-pthread")
+COMPILE_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class CandidateLibrary:
+    """A loaded library and what it was built with."""
+
+    name: str
+    function: Callable[..., int]
+    struct: type[ctypes.Structure]
+    facts: dict[str, str]
+
+    def bind(self, spec: Spec, inputs: Sequence[Array], threads: int) -> Callable[[int], None]:
+        """The kernel on these inputs; the returned function takes the address of the output."""
+        params = self.struct(**native_params(spec))
+        pointers = (ctypes.c_void_p * len(inputs))(*(array.ctypes.data for array in inputs))
+        reference, function, name = ctypes.byref(params), self.function, self.name
+        kept = list(inputs)  # the addresses are valid as long as these arrays live
+
+        def run(output: int) -> None:
+            code = function(reference, pointers, output, threads)
+            if code != 0:
+                raise KernelError(f"{name} returned {code} (0 means success) for {len(kept)} inputs of {spec.op}")
+
+        return run
+
+
+def compile_candidate(path: Path, symbol: str, op: str) -> CandidateLibrary:
+    """Compile and load; the compiler's own words are the message when that fails."""
+    compiler = find_compiler(path.suffix)
+    with tempfile.TemporaryDirectory(prefix="profkit-candidate-") as folder:
+        header = Path(folder) / "include" / "profkit" / "params.h"
+        header.parent.mkdir(parents=True)
+        header.write_text(header_path().read_text(encoding="utf-8"), encoding="utf-8")
+        library = Path(folder) / "candidate.so"
+        flags = [*FLAGS, "-std=c11" if path.suffix == ".c" else "-std=c++17"]
+        flags += shlex.split(os.environ.get("PROFKIT_CXXFLAGS", ""))
+        # Libraries named in the flags (-lopenblas) must stand behind the file that uses them.
+        command = [*compiler, f"-I{header.parents[1]}", "-o", str(library), str(path), *flags]
+        _run_compiler(command, path)
+        # The file may go once it is mapped: nothing is left behind even if the kernel crashes later.
+        loaded = ctypes.CDLL(str(library))
+        struct = read_struct(header.read_text(encoding="utf-8"), f"profkit_{op}_params")
+    try:
+        function = loaded[symbol]
+    except AttributeError:
+        language = "" if path.suffix == ".c" else ' declared extern "C"'
+        raise KernelError(f"{path.name} has no function {symbol}{language}") from None
+    function.restype = ctypes.c_int
+    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
+    facts = {"compiler": _version(compiler), "flags": " ".join(flags)}
+    return CandidateLibrary(f"{path.name}:{symbol}", function, struct, facts)
+
+
+def find_compiler(suffix: str) -> list[str]:
+    """The command that compiles this kind of file: $CXX or $CC, else the first usual name that exists."""
+    variable, names = ("CC", ("cc", "gcc", "clang")) if suffix == ".c" else ("CXX", ("c++", "g++", "clang++"))
+    if os.environ.get(variable):
+        command = shlex.split(os.environ[variable])
+        if shutil.which(command[0]) is None:
+            raise UnavailableError(f"no compiler: ${variable} is {os.environ[variable]!r}, which was not found")
+        return command
+    for name in names:
+        if shutil.which(name):
+            return [name]
+    raise UnavailableError(
+        f"no compiler for {suffix} files: none of {', '.join(names)} was found; "
+        f"install one (for example apt install g++) or set ${variable}"
+    )
+
+
+def header_path() -> Path:
+    """params.h of the checkout or of the installed package (an interpreter without the compiled module has both)."""
+    package = Path(__file__).resolve().parents[1]
+    for path in (package.parent / "csrc" / "kernels" / "params.h", package / "include" / "profkit" / "params.h"):
+        if path.is_file():
+            return path
+    return include_folder() / "profkit" / "params.h"
+
+
+def read_struct(header: str, name: str) -> type[ctypes.Structure]:
+    """The ctypes form of a C struct of int64_t and double fields."""
+    found = re.search(rf"typedef struct {name} \{{(.*?)\}}", header, re.DOTALL)
+    if found is None:
+        raise KernelError(f"params.h declares no struct {name}")
+    types: dict[str, Any] = {"int64_t": ctypes.c_int64, "double": ctypes.c_double}
+    fields = [
+        (field.strip(), types[kind])
+        for kind, names in re.findall(r"(int64_t|double)\s+([^;]+);", found.group(1))
+        for field in names.split(",")
+    ]
+    return type(name, (ctypes.Structure,), {"_fields_": fields})
+
+
+def _run_compiler(command: Sequence[str], path: Path) -> None:
+    try:
+        done = subprocess.run(
+            command, check=False, capture_output=True, text=True, errors="replace", timeout=COMPILE_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise KernelError(f"{path.name}: the compiler did not end within {COMPILE_SECONDS} s") from None
+    if done.returncode != 0:
+        words = (done.stderr or done.stdout).strip() or f"the compiler ended with code {done.returncode}"
+        raise KernelError(f"{path.name} does not compile ({command[0]}):\n{words}")
+
+
+def _version(compiler: Sequence[str]) -> str:
+    done = subprocess.run([*compiler, "--version"], check=False, capture_output=True, text=True, errors="replace")
+    return done.stdout.splitlines()[0] if done.stdout else compiler[0]
