@@ -40,7 +40,7 @@ class Column:
         return self.heading
 
 
-def _time(row: Row, cell: Cell) -> str:
+def _time(row: Row, _: Cell) -> str:
     return f"{time_text(row.median_ns)} {spread_text(row.median_ns, row.low_ns, row.high_ns)}".rstrip()
 
 
@@ -48,13 +48,13 @@ def _share(row: Row, cell: Cell) -> str:
     return percent_text(row.percent_of_bound if cell.bound == "memory" else row.percent_of_peak)
 
 
-def _ratio(row: Row, cell: Cell) -> str:
+def _ratio(row: Row, _: Cell) -> str:
     if row.verdict == "baseline":
         return ratio_text(row.ratio)
     return ratio_interval_text(row.ratio, row.ratio_low, row.ratio_high)
 
 
-def _versions(row: Row, cell: Cell) -> str:
+def _versions(row: Row, _: Cell) -> str:
     return ", ".join(f"{name} {version}" for name, version in row.versions.items())
 
 

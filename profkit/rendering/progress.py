@@ -74,7 +74,7 @@ class ProgressWatcher:
         """Take the display away."""
         self._display.close()
 
-    def __enter__(self) -> ProgressWatcher:  # noqa: PYI034 - Self needs Python 3.11
+    def __enter__(self) -> ProgressWatcher:
         return self
 
     def __exit__(

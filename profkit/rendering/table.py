@@ -25,7 +25,16 @@ CANDIDATE_REASON_LINES = 12
 """A candidate's reason may be its compiler's own words, which its author needs."""
 
 _TONES = {"baseline": "bold", "faster": "green", "slower": "red", "not resolved": "yellow"}
-_STATUSES = {"wrong": "bold red", "crashed": "bold red", "timeout": "yellow", "oom": "yellow"}
+_STATUSES = {
+    "available": "green",
+    "works": "green",
+    "broken": "bold red",
+    "note": "yellow",
+    "wrong": "bold red",
+    "crashed": "bold red",
+    "timeout": "yellow",
+    "oom": "yellow",
+}
 _ASCII = str.maketrans({"µ": "u", "±": "~", "…": "~", "─": "-", "✓": "+", "✗": "x"})
 
 
@@ -42,6 +51,16 @@ def print_result(result: Result, stream: TextIO, columns: Sequence[str] | None =
         _print_tables(Console(file=stream, highlight=False), result, columns)
     else:
         stream.write(encodable(render_text(result, PLAIN_WIDTH, columns), stream) + "\n")
+
+
+def print_list(items: Sequence[Missing], stream: TextIO) -> None:
+    """Names, a status and a text each, as the lines under a table."""
+    if stream.isatty():
+        _print_missing(Console(file=stream, highlight=False), items)
+        return
+    plain = io.StringIO()
+    _print_missing(Console(file=plain, width=PLAIN_WIDTH, color_system=None, force_terminal=False), items)
+    stream.write(encodable(plain.getvalue(), stream))
 
 
 def encodable(text: str, stream: TextIO) -> str:

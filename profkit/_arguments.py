@@ -1,0 +1,256 @@
+"""The flags of an operator's command, made from the spec's fields: words go in, a Request comes out."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+from profkit._sweep import build_specs, parse_counts, split_list
+from profkit.errors import ProfkitError, UsageError
+from profkit.ops import SPECS, default_preset
+from profkit.ops.axes import FLAG
+from profkit.ops.spec import Spec
+from profkit.rendering.columns import DEFAULT, choose_columns, column_names
+from profkit.rendering.quantities import parse_bytes, parse_duration, parse_share
+
+HELP_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for, checked."""
+
+    op: str
+    specs: list[Spec]
+    options: dict[str, Any]
+    """Keyword arguments of profkit.measure."""
+    device: str
+    columns: list[str] | None
+    files: dict[str, str]
+    """Format (json, csv, markdown) and path."""
+    lists: bool
+    lists_presets: bool
+    watches: bool
+    is_strict: bool
+    is_quiet: bool
+
+    @property
+    def cells(self) -> int:
+        """Specs times thread counts."""
+        return len(self.specs) * max(1, len(self.options["threads"] or ()))
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse that raises instead of exiting, and offers the nearest flag."""
+
+    def __init__(self, prog: str, description: str, epilog: str = "") -> None:
+        super().__init__(
+            prog=prog,
+            usage=f"{prog} [flags]",
+            description=description,
+            epilog=epilog,
+            formatter_class=_Formatter,
+            allow_abbrev=False,
+        )
+
+    @property
+    def flags(self) -> list[str]:
+        """Every flag so far."""
+        return list(self._option_string_actions)
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}\n  {self.prog} --help shows all flags")
+
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
+        """Parse, with every unknown word an error."""
+        parsed, unknown = self.parse_known_args(join_negative(words))
+        if unknown:
+            flag = unknown[0].partition("=")[0]
+            nearest = get_close_matches(flag, self.flags, n=1, cutoff=0.5)
+            if not flag.startswith("-"):
+                self.error(f"unexpected word {flag!r}: flags begin with --")
+            self.error(f"unknown flag {flag}" + (f"; did you mean {nearest[0]}?" if nearest else ""))
+        return parsed
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        width = min(HELP_WIDTH, shutil.get_terminal_size((HELP_WIDTH, 24)).columns)
+        super().__init__(prog, max_help_position=30, width=width)
+
+
+def join_negative(words: Sequence[str]) -> list[str]:
+    """`--padding -1,2` as `--padding=-1,2`: argparse would take a value that begins with a minus for a flag."""
+    joined: list[str] = []
+    for word in words:
+        if joined and re.match(r"-\d", word) and joined[-1].startswith("--") and "=" not in joined[-1]:
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def parse_request(op: str, command: str, words: Sequence[str]) -> Request:
+    """Read a command's words; anything wrong is a UsageError before anything is measured."""
+    arguments = build_parser(op, command).parse(words)
+    given = {item.name: getattr(arguments, _destination(item.name)) for item in fields(SPECS[op])}
+    values = {name: words for name, words in given.items() if words is not None}
+    threads = parse_counts("threads", arguments.threads) if arguments.threads else None
+    presets = [name for name in split_list(arguments.preset or []) if name]
+    columns = split_list(arguments.columns) if arguments.columns else None
+    choose_columns(columns)
+    if arguments.watch and not arguments.candidate:
+        raise UsageError("--watch reruns when a candidate's file changes: add --candidate FILE")
+    options = {
+        "only": split_list(arguments.only or []),
+        "exclude": split_list(arguments.exclude or []),
+        "baseline": arguments.baseline,
+        "threads": threads,
+        "budget_s": arguments.budget,
+        "timeout_s": arguments.timeout,
+        "memory_limit_bytes": arguments.memory_limit,
+        "cache": arguments.cache,
+        "output": arguments.output,
+        "margin": arguments.margin,
+        "candidates": arguments.candidate or [],
+        "seed": arguments.seed,
+        "remeasure_peaks": arguments.remeasure_peaks,
+    }
+    return Request(
+        op=op,
+        specs=build_specs(op, presets, values, len(threads or [1])),
+        options=options,
+        device=arguments.device,
+        columns=columns,
+        files={name: getattr(arguments, name) for name in ("json", "csv", "markdown") if getattr(arguments, name)},
+        lists=arguments.list,
+        lists_presets=arguments.list_presets,
+        watches=arguments.watch,
+        is_strict=arguments.strict,
+        is_quiet=arguments.quiet,
+    )
+
+
+def build_parser(op: str, command: str) -> Parser:
+    """The parser of one operator's command."""
+    summary = (SPECS[op].__doc__ or op).strip().splitlines()[0]
+    description = f"Compare every implementation of {op} on this machine.\n\n  {summary}"
+    parser = Parser(f"profkit {command}", description, _examples(op, command))
+    group = parser.add_argument_group(f"{op} (each flag also takes a comma list: a sweep over all combinations)")
+    _add_selection(parser)
+    _add_measurement(parser)
+    _add_output(parser)
+    _add_fields(parser, group, op)
+    return parser
+
+
+def _destination(name: str) -> str:
+    return f"field_{name}"
+
+
+def _add_fields(parser: Parser, group: argparse._ArgumentGroup, op: str) -> None:
+    """The spec's own flags, last, because a field that is called like another flag must give way to it."""
+    for item in fields(SPECS[op]):
+        kind = item.metadata["kind"]
+        text = f"{item.metadata['help']} [{kind.word(item.default)}]".replace("%", "%%")
+        optional: dict[str, Any] = {"nargs": "?", "const": "yes"} if kind is FLAG else {}
+        flag = f"--{item.name.replace('_', '-')}"
+        flag = f"--spec-{flag[2:]}" if flag in parser.flags else flag
+        group.add_argument(flag, dest=_destination(item.name), metavar=kind.metavar, help=text, **optional)
+    preset = f"a named shape, other flags change it; may be repeated or a comma list [{default_preset(op)}]"
+    group.add_argument("--preset", metavar="NAME", action="append", help=preset)
+    group.add_argument("--list-presets", action="store_true", help="show the named shapes and end")
+
+
+def _add_selection(parser: Parser) -> None:
+    group = parser.add_argument_group("what is compared (keys like torch/cpu/channels_last, with * as wildcard)")
+    group.add_argument("--only", metavar="KEY", action="append", help="measure only these")
+    group.add_argument("--exclude", metavar="KEY", action="append", help="leave these out")
+    group.add_argument("--baseline", metavar="KEY", help="what ratios refer to [torch, or the best known there is]")
+    group.add_argument("--device", choices=("cpu", "cuda", "all"), default="all", help="where it runs [all]")
+    group.add_argument(
+        "--candidate",
+        metavar="FILE[:FUNCTION]",
+        action="append",
+        help="your own kernel, a .py or C/C++ file; may be repeated",
+    )
+    group.add_argument("--watch", action="store_true", help="measure again when a candidate's file changes")
+    group.add_argument("--list", action="store_true", help="show what exists here, and why not, and end")
+
+
+def _add_measurement(parser: Parser) -> None:
+    group = parser.add_argument_group("how it is measured")
+    group.add_argument("--threads", metavar="N[,N]", help="threads of each implementation [all usable cores]")
+    group.add_argument(
+        "--budget", metavar="TIME", type=_typed(parse_duration), default=20.0, help="sampling time per table [20s]"
+    )
+    group.add_argument(
+        "--timeout", metavar="TIME", type=_typed(parse_duration), default=60.0, help="longest wait for one answer [60s]"
+    )
+    group.add_argument(
+        "--memory-limit", metavar="SIZE", type=_typed(parse_bytes), help="memory of each worker, as 4GiB [none]"
+    )
+    group.add_argument("--cache", choices=("hot", "cold"), default="hot", help="state of the caches [hot]")
+    group.add_argument(
+        "--output",
+        choices=("fresh", "reused", "fresh-or-reused"),
+        default="fresh-or-reused",
+        help="whether a call allocates its output [as each does]",
+    )
+    group.add_argument(
+        "--margin",
+        metavar="SHARE",
+        type=_typed(parse_share),
+        default=0.02,
+        help="differences below count as none [2%%]",
+    )
+    group.add_argument("--seed", metavar="N", type=int, default=0, help="of the random inputs [0]")
+    group.add_argument("--remeasure-peaks", action="store_true", help="measure this machine's peaks anew")
+
+
+def _add_output(parser: Parser) -> None:
+    group = parser.add_argument_group("what is shown and saved")
+    names = ", ".join(column_names())
+    group.add_argument(
+        "--columns",
+        metavar="NAME[,NAME]",
+        help=f"columns of the table [{','.join(DEFAULT)}]; +NAME adds to these, all shows all: {names}",
+    )
+    group.add_argument("--json", metavar="FILE", help="everything, with raw samples and environment")
+    group.add_argument("--csv", metavar="FILE", help="one line per implementation")
+    group.add_argument("--markdown", metavar="FILE", help="the tables, for an issue or a README")
+    group.add_argument("--strict", action="store_true", help="exit code 3 when a row is wrong or crashed")
+    group.add_argument("--quiet", action="store_true", help="no progress, only the tables")
+
+
+def _examples(op: str, command: str) -> str:
+    names = [item.name for item in fields(SPECS[op])]
+    axis, values = ("stride", "1,2,3,5") if "stride" in names else (names[0], "16,64,256")
+    preset = default_preset(op)
+    return (
+        "examples:\n"
+        f"  profkit {command}\n"
+        f"  profkit {command} --{axis} {values} --threads 1,2 --json sweep.json\n"
+        f"  profkit {command} --preset {preset} --only 'native/*' --only torch --baseline torch\n"
+        f"  profkit {command} --candidate my_kernel.cpp --watch\n"
+        f"  profkit {command} --columns +page_faults,first_call --cache cold\n\n"
+        "exit codes: 0 measured, 1 nothing could be measured or a file could not be written, 2 wrong usage,\n"
+        "  3 a row is wrong or crashed (with --strict), 130 interrupted"
+    )
+
+
+def _typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A reader of words whose error argparse shows together with the flag."""
+
+    def read(text: str) -> Any:
+        try:
+            return parse(text)
+        except ProfkitError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read

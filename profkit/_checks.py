@@ -1,0 +1,241 @@
+"""What doctor looks at: each function examines one thing of this machine and returns Checks. Nothing is measured."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from profkit.backends import BACKENDS, load_adapter
+from profkit.backends.adapter import Implementation
+from profkit.errors import ProfkitError
+
+WORKS, MISSING, BROKEN, NOTE = "works", "missing", "broken", "note"
+DEEP_TIMEOUT_S = 120.0
+BUILD_LINE = "pip install -e ."
+# Distributions that may bring a backend's module, when the name differs from the backend's.
+_DISTRIBUTIONS = {
+    "native": ("profkit",),
+    "tensorflow": ("tensorflow", "tensorflow-cpu"),
+    "cupy": ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy"),
+    "numba_cuda": ("numba-cuda",),
+}
+_START = """
+import json, sys
+from profkit.backends import load_adapter
+from profkit.backends.adapter import Conditions, Implementation
+asked = json.loads(sys.argv[1])
+facts = load_adapter(asked["adapter"]).start(Implementation(**asked), Conditions())
+print(json.dumps({name: str(fact) for name, fact in facts.items()}))
+"""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    section: str
+    name: str
+    status: str
+    """works, missing, broken or note."""
+    detail: str = ""
+    fix: str = ""
+    """The line to type."""
+
+    def to_dict(self) -> dict[str, str]:
+        """As JSON values."""
+        return asdict(self)
+
+
+def check_build() -> list[Check]:
+    """Python, and profkit's compiled part."""
+    python = Check("profkit", "python", WORKS, f"{platform.python_version()} at {sys.executable}")
+    try:
+        from profkit import _core
+
+        features, build = _core.cpu_features(), _core.build_info()
+    except Exception as error:
+        return [python, Check("profkit", "native kernels", BROKEN, _last_line(str(error)), BUILD_LINE)]
+    simd = (
+        f"{features.get('simd_active')} in use; compiled {_joined(features.get('simd_compiled'))}; "
+        f"this processor has {_joined(features.get('simd_supported'))}"
+    )
+    kernels = Check("profkit", "native kernels", WORKS, f"built by {build.get('compiler')}, {build.get('build_type')}")
+    cuda = Check("profkit", "CUDA kernels", WORKS, "compiled in")
+    if not build.get("cuda"):
+        fix = f"install the CUDA toolkit (nvcc), then {BUILD_LINE}"
+        cuda = Check("profkit", "CUDA kernels", MISSING, "built without nvcc; the CPU package is complete", fix)
+    return [python, kernels, Check("profkit", "vector instructions", WORKS, simd), cuda]
+
+
+def check_backends(deep: bool = False, timeout_s: float = DEEP_TIMEOUT_S) -> list[Check]:
+    """Every framework, by its metadata; with `deep` each is really imported, in a process of its own."""
+    return [check for name in BACKENDS for check in _check_backend(name, deep, timeout_s)]
+
+
+def _check_backend(name: str, deep: bool, timeout_s: float) -> list[Check]:
+    try:
+        adapter = load_adapter(name)
+        here = adapter.is_available()
+    except Exception as error:
+        return [Check("backends", name, BROKEN, _last_line(f"{type(error).__name__}: {error}"))]
+    if not here.available:
+        return [Check("backends", name, MISSING, here.reason, here.install)]
+    version = _version(name)
+    if not deep:
+        return [Check("backends", name, WORKS, version)]
+    return [_start_backend(name, implementation, timeout_s) for implementation in _distinct_starts(name)]
+
+
+def _distinct_starts(name: str) -> list[Implementation]:
+    """One implementation per environment: keras starts differently for each of its own backends."""
+    from profkit.ops import SPECS
+
+    found: dict[str, Implementation] = {}
+    for op in SPECS:
+        for implementation in load_adapter(name).implementations(op):
+            found.setdefault(json.dumps(dict(implementation.environment), sort_keys=True), implementation)
+    return list(found.values())
+
+
+def _start_backend(name: str, implementation: Implementation, timeout_s: float) -> Check:
+    extra = " ".join(f"{key}={value}" for key, value in implementation.environment.items() if key.endswith("BACKEND"))
+    title = f"{name} ({extra})" if extra else name
+    asked = {**asdict(implementation), "environment": dict(implementation.environment)}
+    command = [sys.executable, "-c", _START, json.dumps(asked)]
+    environment = {**os.environ, **implementation.environment}
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Check("backends", title, BROKEN, f"import did not end within {timeout_s:g} s")
+    if done.returncode:
+        ended = f"ended by signal {-done.returncode}" if done.returncode < 0 else f"ended with code {done.returncode}"
+        return Check("backends", title, BROKEN, _last_line(done.stderr) or ended)
+    facts = json.loads(_last_line(done.stdout))
+    return Check("backends", title, WORKS, ", ".join(f"{key} {value}" for key, value in facts.items()))
+
+
+def check_tools() -> list[Check]:
+    """Compiler for candidates, and what CUDA needs."""
+    from profkit.backends.candidate_library import find_compiler
+
+    try:
+        compiler = Check("tools", "C++ compiler", WORKS, " ".join(find_compiler(".cpp")) + " (for --candidate)")
+    except ProfkitError as error:
+        compiler = Check("tools", "C++ compiler", MISSING, str(error), "apt install g++")
+    nvcc = shutil.which("nvcc")
+    toolkit = Check("tools", "nvcc", WORKS, nvcc) if nvcc else Check("tools", "nvcc", MISSING, "not on the PATH")
+    return [compiler, toolkit, check_gpu()]
+
+
+def check_gpu(library: str = "libcuda.so.1") -> Check:
+    """The CUDA driver and its devices, asked through the driver's own library."""
+    try:
+        driver = ctypes.CDLL(library)
+    except OSError:
+        return Check("tools", "GPU", MISSING, f"no CUDA driver: {library} cannot be loaded")
+    count = ctypes.c_int(0)
+    code = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    if code:
+        return Check("tools", "GPU", BROKEN, f"the CUDA driver answers with error {code}", "nvidia-smi")
+    status = WORKS if count.value else MISSING
+    return Check("tools", "GPU", status, f"{count.value} device{'' if count.value == 1 else 's'}")
+
+
+def check_machine() -> list[Check]:
+    """What makes measurements noisy or slow here: load, governor, limits, affinity, the cache folder."""
+    from profkit.measurement.cores import container_cpus, default_threads, usable_cpus
+
+    cpus = usable_cpus()
+    total = os.cpu_count() or len(cpus)
+    limit = container_cpus()
+    affinity = f"{len(cpus)} of {total} processors usable, {default_threads()} threads by default"
+    checks = [
+        Check("machine", "processors", WORKS if len(cpus) == total else NOTE, affinity),
+        _check_load(len(cpus)),
+        _check_governor(),
+        Check("machine", "container", WORKS, "no processor limit")
+        if limit is None
+        else Check("machine", "container", NOTE, f"limited to {limit:g} processors: more threads are throttled"),
+    ]
+    return [*checks, _check_cache_folder()]
+
+
+def _check_load(processors: int) -> Check:
+    load = os.getloadavg()[0]
+    if load < 0.3 * processors:
+        return Check("machine", "load", WORKS, f"{load:.2f}")
+    detail = f"{load:.2f} on {processors} processors: other programs are running, intervals will be wider"
+    return Check("machine", "load", NOTE, detail, "top")
+
+
+def _check_governor(path: str = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") -> Check:
+    try:
+        governor = Path(path).read_text().strip()
+    except OSError:
+        return Check("machine", "governor", WORKS, "not shown by this system")
+    if governor == "performance":
+        return Check("machine", "governor", WORKS, governor)
+    return Check(
+        "machine", "governor", NOTE, f"{governor}: the clock varies", "sudo cpupower frequency-set -g performance"
+    )
+
+
+def _check_cache_folder() -> Check:
+    """Where measured peaks are kept."""
+    folder = cache_folder()
+    existing = next((part for part in (folder, *folder.parents) if part.is_dir()), Path("/"))
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        detail = f"{folder}: {error.strerror}; peaks are measured again in each run"
+        return Check("machine", "cache folder", NOTE, detail, "export PROFKIT_CACHE=/a/folder/of/yours")
+    return Check("machine", "cache folder", WORKS, str(folder))
+
+
+def cache_folder() -> Path:
+    """The folder of measured peaks; asked from measurement where the compiled core allows to load it."""
+    try:
+        from profkit.measurement import peaks
+    except ImportError:
+        return Path(os.environ.get("PROFKIT_CACHE") or Path.home() / ".cache" / "profkit")
+    return peaks.cache_folder()
+
+
+def environment() -> dict[str, Any]:
+    """The fingerprint that results carry; empty without the compiled core."""
+    try:
+        from profkit.measurement.environment import fingerprint
+    except ImportError:
+        return {}
+    return fingerprint()
+
+
+def _version(backend: str) -> str:
+    for name in _DISTRIBUTIONS.get(backend, (backend,)):
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ""
+
+
+def _joined(names: Iterable[str] | None) -> str:
+    return ", ".join(names or ()) or "none"
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

@@ -1,0 +1,212 @@
+"""One operator's command: words in, tables on the terminal and files out, an exit code back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+
+from profkit._arguments import Request, parse_request
+from profkit.errors import ProfkitError, UnavailableError, UsageError
+from profkit.measurement.result import Result
+from profkit.ops import default_preset, presets_for
+from profkit.rendering.content import Missing
+from profkit.rendering.csv_file import write_csv
+from profkit.rendering.json_file import write_json
+from profkit.rendering.markdown import write_markdown
+from profkit.rendering.names import spec_text
+from profkit.rendering.progress import show_progress
+from profkit.rendering.table import encodable, print_list, print_result
+from profkit.rendering.whole_file import check_target
+
+INTERRUPTED = 130
+POLL_S = 0.5
+BUILD_LINE = "from the repository's folder, type: pip install -e ."
+_BAD_STATUSES = ("wrong", "crashed")
+
+
+def compare(op: str, command: str, words: Sequence[str]) -> int:
+    """Do what the words say."""
+    request = parse_request(op, command, words)
+    if request.lists_presets:
+        return list_presets(request)
+    if request.lists:
+        return list_implementations(request)
+    _check_files(request)
+    return watch(request) if request.watches else measure_once(request)
+
+
+def measure_once(request: Request) -> int:
+    """Measure, show, save; what was measured is shown before anything can fail."""
+    api = _load_api()
+    options = {**request.options, "exclude": [*request.options["exclude"], *_device_patterns(request)]}
+    if request.cells > 1 and not request.is_quiet:
+        budget = request.options["budget_s"]
+        tell(f"{request.cells} tables, up to {budget:g} s of sampling each")
+    with contextlib.nullcontext(False) if request.is_quiet else show_progress() as progress:
+        result = api.measure(request.specs, progress=progress, **options)
+    show(result, request.columns)
+    problems = _save(result, request)
+    if problems:
+        raise ProfkitError("\n".join(problems))
+    return exit_code(result, request.is_strict)
+
+
+def _load_api() -> ModuleType:
+    """The Python door; a checkout that was not built has no compiled core, and says what to type."""
+    try:
+        from profkit import api
+    except ImportError as error:
+        raise UnavailableError(f"profkit's compiled core cannot be loaded: {error}\n  {BUILD_LINE}") from error
+    return api
+
+
+def exit_code(result: Result, is_strict: bool) -> int:
+    """What the shell is told; an interruption goes before everything else."""
+    if result.interrupted:
+        return INTERRUPTED
+    if is_strict and any(row.status in _BAD_STATUSES for cell in result.cells for row in cell.rows):
+        return 3
+    if not result.measured_rows():
+        tell("nothing could be measured; profkit doctor says what works here")
+        return 1
+    return 0
+
+
+def show(result: Result, columns: Sequence[str] | None) -> None:
+    """Print the tables; a reader that went away (`| head`) must not cost the files that are written next."""
+    try:
+        print_result(result, sys.stdout, columns)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        abandon_stdout()
+
+
+def abandon_stdout() -> None:
+    """Let everything that is still printed vanish, the interpreter's last flush included."""
+    with contextlib.suppress(OSError, ValueError):
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(descriptor, sys.stdout.fileno())
+        os.close(descriptor)
+
+
+def tell(text: str) -> None:
+    """A remark beside the result."""
+    sys.stderr.write(encodable(text, sys.stderr) + "\n")
+    sys.stderr.flush()
+
+
+def watch(request: Request) -> int:
+    """Measure now and after each change of a candidate's file, until Ctrl-C."""
+    from profkit.backends.candidate import candidate_implementations
+
+    # A file that cannot be meant ends the command here; one that breaks while it is edited only costs a round.
+    chosen = candidate_implementations(request.options["candidates"], request.op)
+    files = [Path(implementation.options["path"]) for implementation in chosen]
+    while True:
+        seen = _stamps(files)
+        try:
+            code = measure_once(request)
+        except ProfkitError as error:
+            tell(str(error))
+            code = error.exit_code
+        if code == INTERRUPTED:
+            return code
+        tell(f"waiting for a change of {', '.join(file.name for file in files)} (Ctrl-C ends)")
+        try:
+            while _stamps(files) == seen:
+                time.sleep(POLL_S)
+        except KeyboardInterrupt:
+            return code
+
+
+def list_presets(request: Request) -> int:
+    """Print the operator's named shapes."""
+    default = default_preset(request.op)
+    items = [
+        Missing(name, "default" if name == default else "", spec_text(spec))
+        for name, spec in presets_for(request.op).items()
+    ]
+    print_list(items, sys.stdout)
+    return 0
+
+
+def list_implementations(request: Request) -> int:
+    """Print what exists for this spec, and why something does not run; nothing is measured."""
+    from profkit.backends import load_adapter
+    from profkit.measurement.selection import all_implementations, choose
+
+    options = request.options
+    found = choose(
+        all_implementations(request.op, options["candidates"]),
+        options["only"],
+        [*options["exclude"], *_device_patterns(request)],
+        options["baseline"],
+    )
+    items = []
+    for implementation in found:
+        adapter = load_adapter(implementation.adapter)
+        here = adapter.is_available()
+        status, reason = "unavailable", "; ".join(text for text in (here.reason, here.install) if text)
+        if here.available:
+            reason = adapter.supports(implementation, request.specs[0])
+            status = "unsupported" if reason else "available"
+        items.append(Missing(implementation.key.partition("/")[2], status, reason))
+    print_list(items, sys.stdout)
+    return 0 if any(item.status == "available" for item in items) else 1
+
+
+def _device_patterns(request: Request) -> list[str]:
+    """What `--device` leaves out, as patterns; one that names nothing would be taken for a typing error."""
+    if request.device == "all":
+        return []
+    from profkit.measurement.selection import all_implementations
+
+    devices = {item.device for item in all_implementations(request.op, request.options["candidates"])}
+    if request.device not in devices:
+        raise UsageError(
+            f"{request.op} has no implementation on {request.device}; there is {', '.join(sorted(devices))}"
+        )
+    return [f"*/{device}" for device in sorted(devices - {request.device})]
+
+
+def _check_files(request: Request) -> None:
+    paths = list(request.files.values())
+    for path in paths:
+        check_target(path)
+    twice = {path for path in paths if [os.path.realpath(other) for other in paths].count(os.path.realpath(path)) > 1}
+    if twice:
+        raise UsageError(f"two files of one run have the same name: {', '.join(sorted(twice))}")
+
+
+def _save(result: Result, request: Request) -> list[str]:
+    """Write every file that was asked for; one that fails does not keep the others from being written."""
+    writers: dict[str, Callable[[str], None]] = {
+        "json": lambda path: write_json(result, path),
+        "csv": lambda path: write_csv(result, path),
+        "markdown": lambda path: write_markdown(result, path, request.columns),
+    }
+    problems = []
+    for kind, path in request.files.items():
+        try:
+            writers[kind](path)
+        except ProfkitError as error:
+            problems.append(str(error))
+    return problems
+
+
+def _stamps(files: Sequence[Path]) -> list[tuple[int, int] | None]:
+    """When each file changed last and its size; None while an editor has it away."""
+    stamps: list[tuple[int, int] | None] = []
+    for file in files:
+        try:
+            status = file.stat()
+        except OSError:
+            stamps.append(None)
+        else:
+            stamps.append((status.st_mtime_ns, status.st_size))
+    return stamps

@@ -1,0 +1,102 @@
+"""The command line's index: every command in one list, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+
+from profkit import __version__
+from profkit.errors import ProfkitError, UsageError
+
+COMMANDS = {
+    "conv": "compare convolutions (conv2d), forward and gradients",
+    "matmul": "compare matrix products",
+    "pool": "compare max and average pooling (pool2d)",
+    "lrn": "compare local response normalisation",
+    "bias_relu": "compare bias + ReLU",
+    "softmax": "compare softmax",
+    "doctor": "show what works here, and what to type for the rest",
+}
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`profkit COMMAND ...`; without a command, the list of commands."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help", "help"):
+        return guarded("", _list_commands, words)
+    if words[0] == "--version":
+        return guarded("", _show_version, words)
+    if words[0] not in COMMANDS:
+        return guarded("", _refuse, words)
+    command: Callable[[Sequence[str]], int] = importlib.import_module(f"profkit.{words[0]}").main
+    return command(words[1:])
+
+
+def run_operator(op: str, command: str, argv: Sequence[str] | None) -> int:
+    """What the command modules call: compare implementations of one operator."""
+
+    def run(words: Sequence[str]) -> int:
+        from profkit._compare import compare
+
+        return compare(op, command, words)
+
+    return guarded(command, run, argv)
+
+
+def guarded(command: str, run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> int:
+    """Run a command; its errors become a message on stderr and an exit code, never a traceback."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = run(words)
+        sys.stdout.flush()
+        return code
+    except ProfkitError as error:
+        print(wrapped(f"profkit {command}".rstrip() + f": {error}"), file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        from profkit._compare import abandon_stdout
+
+        abandon_stdout()
+        return 0
+    except SystemExit as ended:
+        # argparse leaves this way after --help.
+        return int(ended.code or 0)
+
+
+def wrapped(text: str) -> str:
+    """A message in lines of at most 100 columns, its own line breaks kept."""
+    lines = []
+    for line in text.splitlines():
+        indent = line[: len(line) - len(line.lstrip())] + "  "
+        lines += textwrap.wrap(line, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [
+            ""
+        ]
+    return "\n".join(lines)
+
+
+def _list_commands(_: Sequence[str]) -> int:
+    width = max(map(len, COMMANDS))
+    print("profkit: one operator, every implementation, compared fairly\n")
+    print("usage: profkit COMMAND [flags]   (or python -m profkit.COMMAND [flags])\n")
+    for name, summary in COMMANDS.items():
+        print(f"  {name:{width}}  {summary}")
+    print("\nprofkit COMMAND --help shows a command's flags; start with: profkit conv --stride 2")
+    return 0
+
+
+def _show_version(_: Sequence[str]) -> int:
+    print(f"profkit {__version__}")
+    return 0
+
+
+def _refuse(words: Sequence[str]) -> int:
+    nearest = get_close_matches(words[0], COMMANDS, n=1, cutoff=0.4)
+    hint = f"did you mean {nearest[0]}? " if nearest else ""
+    raise UsageError(f"unknown command {words[0]!r}; {hint}commands: {', '.join(COMMANDS)}")
