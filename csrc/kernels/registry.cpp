@@ -37,6 +37,7 @@ const std::vector<Kernel<profkit_conv2d_params>>& conv2d_kernels() {
 
 const std::vector<Kernel<profkit_matmul_params>>& matmul_kernels() {
   static const auto rows = checked<profkit_matmul_params>({
+      {"matmul/native/cpu/blocked", supports_all, matmul_blocked_workspace_bytes, matmul_blocked},
       {"matmul/native/cpu/reference", supports_all, no_workspace, matmul_reference},
   });
   return rows;

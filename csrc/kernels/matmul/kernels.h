@@ -6,6 +6,9 @@
 
 namespace profkit {
 
+size_t matmul_blocked_workspace_bytes(const profkit_matmul_params& params, int threads);
+void matmul_blocked(const profkit_matmul_params& params, const Buffers& buffers, int threads);
+
 void matmul_reference(const profkit_matmul_params& params, const Buffers& buffers, int threads);
 
 }  // namespace profkit
