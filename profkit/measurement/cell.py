@@ -199,19 +199,16 @@ class CellRun:
         return answer
 
     def _warm_up(self) -> None:
-        """Memory first, because warm-up then restores what measuring it threw away; then the first times."""
+        """One after the other: memory of a call, and first times to plan the race with."""
         right = [key for key, row in self.rows.items() if row.status == "ok"]
         for position, key in enumerate(right):
             self.tell("verify", position / len(right), key)
             self.crew.workers[key].move_to_cores(self.crew.cores)
-            memory = self._ask(key, {"do": "memory"})
-            if memory is None:
-                continue
             warm = self._ask(key, {"do": "warm_up", "least_calls": WARM_UP_CALLS, "least_ns": WARM_UP_NS})
             if warm is None:
                 continue
             row = self.rows[key]
-            row.peak_bytes = memory["peak_bytes"]
+            row.peak_bytes = warm["peak_bytes"]
             row.warmup_ns = warm["samples_ns"]
             self.contenders[key] = Contender(key, float(np.median(row.warmup_ns)))
 

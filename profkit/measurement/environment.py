@@ -59,7 +59,7 @@ def fingerprint() -> dict[str, Any]:
 def machine_id() -> str:
     """What measured peaks belong to: they are measured again on another machine or build."""
     features = _core.cpu_features()
-    return " | ".join([cpu_model(), f"{len(usable_cpus())} cpus", str(features.get("selected")), profkit.__version__])
+    return " | ".join([cpu_model(), f"{len(usable_cpus())} cpus", str(features["simd_active"]), profkit.__version__])
 
 
 def cpu_model() -> str:

@@ -79,7 +79,7 @@ class Rules:
         if ratio is None or verdict(ratio, self.margin) == "not resolved":
             return False
         if contender.spent_s + contender.turn_s > fair_share_s:
-            return contender.round_count >= 3
+            return contender.round_count >= 2
         return contender.round_count >= LEAST_ROUNDS and ratio.half_width <= self.wanted_half_width(ratio)
 
     def wanted_half_width(self, ratio: Estimate) -> float:
@@ -89,7 +89,7 @@ class Rules:
 
 def checkpoints() -> Callable[[int], bool]:
     """Rounds at which stopping is considered: few, because every look is one more chance to be fooled."""
-    looks = set(range(3, LEAST_ROUNDS + 1))  # the first three only end rows that cost too much
+    looks = set(range(2, LEAST_ROUNDS + 1))  # those before LEAST_ROUNDS only end rows that cost too much
     step = LEAST_ROUNDS
     while step < 100_000:
         step = math.ceil(step * 1.5)

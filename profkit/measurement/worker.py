@@ -1,6 +1,6 @@
 """The worker's side: runs one implementation and answers requests. Standard library and NumPy 1.23 only.
 
-Enters: requests start, prepare, warm_up, sample, memory. Leaves: replies with times in nanoseconds,
+Enters: requests start, prepare, warm_up, sample. Leaves: replies with times in nanoseconds,
 or an error with the status that its row shall have.
 """
 
@@ -102,14 +102,19 @@ class Worker:
         }
 
     def do_warm_up(self, least_calls: int, least_ns: int) -> Message:
-        """Call until both bounds are met; the times tell how many calls make one sample."""
+        """Measure one call's memory, then call until both bounds are met; a slow call counts as its own warm-up.
+
+        Memory comes first because warm-up then restores what measuring it gave back to the system.
+        """
         call = self._call()
-        samples: list[int] = []
-        while len(samples) < least_calls or sum(samples) < least_ns:
+        begin = time.perf_counter_ns()
+        peak_bytes = self._peak_bytes(call)
+        samples = [time.perf_counter_ns() - begin]
+        if samples[0] < 10 * least_ns:
+            samples = []
+        while not samples or (len(samples) < least_calls and sum(samples) < 10 * least_ns) or sum(samples) < least_ns:
             samples.append(timed(call, 1))
-            if sum(samples) > 10 * least_ns:
-                break
-        return {"samples_ns": samples}
+        return {"samples_ns": samples, "peak_bytes": peak_bytes}
 
     def do_sample(self, count: int, calls: int, warm_calls: int, flush_bytes: int) -> Message:
         """Take `count` samples of `calls` calls each, after warm-up calls or, cold, after a cache flush each."""
@@ -131,18 +136,17 @@ class Worker:
             gc.enable()
         return {"samples_ns": samples, "page_faults": faults / (count * calls)}
 
-    def do_memory(self) -> Message:
-        """Peak bytes above inputs and output during one call, from the process's own high-water mark."""
-        call = self._call()
+    def _peak_bytes(self, call: Callable[[], Any]) -> int | None:
+        """Peak bytes above inputs and output during one call; None where the system does not tell."""
         if self.spec is None or self.prepared is None:
             raise RuntimeError("memory was asked for before prepare")
         fresh = self.prepared.output == "fresh"
         output_bytes = int(np.prod(self.spec.output_shape())) * self.spec.numpy_dtype.itemsize if fresh else 0
         try:
-            rise = max(resident_rise(call) for _ in range(2))
+            rise = resident_rise(call)
         except OSError:
-            return {"peak_bytes": None}  # not Linux: not observable here
-        return {"peak_bytes": max(0, rise - output_bytes) + self.prepared.held_bytes}
+            return None  # not Linux
+        return max(0, rise - output_bytes) + self.prepared.held_bytes
 
     def _call(self) -> Callable[[], Any]:
         if self.prepared is None:
