@@ -82,3 +82,6 @@ def cpu_features() -> CpuFeatures:
 
 def build_info() -> BuildInfo:
     """How this module was compiled."""
+
+def probe_parallel(threads: int, nested: int = 1, throwing_thread: int = -1) -> list[int]:
+    """For tests: how often each part of a parallel call, and of the calls nested in it, ran."""

@@ -4,9 +4,11 @@
 #include "bindings/errors.h"
 #include "bindings/kernels.h"
 #include "bindings/machine.h"
+#include "bindings/probes.h"
 
 PYBIND11_MODULE(_core, module) {
   profkit::register_errors();
   profkit::register_kernels(module);
   profkit::register_machine(module);
+  profkit::register_probes(module);
 }

@@ -1,0 +1,39 @@
+// The thread pool seen from Python: how often each part ran, with a part that throws or parts that nest.
+#include "bindings/probes.h"
+
+#include <pybind11/stl.h>
+
+#include <vector>
+
+#include "bindings/arguments.h"
+#include "runtime/check.h"
+#include "runtime/threads.h"
+
+namespace py = pybind11;
+
+namespace profkit {
+namespace {
+
+// Runs `threads` parts, each of which starts `nested` parts of its own; returns how often every inner part
+// ran, [thread * nested + part]. The part of `throwing_thread` throws after its work.
+std::vector<int> probe_parallel(int64_t threads, int64_t nested, int64_t throwing_thread) {
+  const int outer = checked_threads(threads), inner = checked_threads(nested);
+  std::vector<int> runs(static_cast<size_t>(outer) * static_cast<size_t>(inner), 0);
+  const py::gil_scoped_release release;
+  parallel(outer, [&](int thread) {
+    parallel(inner, [&](int part) {
+      ++runs[static_cast<size_t>(thread) * static_cast<size_t>(inner) + static_cast<size_t>(part)];
+    });
+    if (thread == throwing_thread) throw KernelError("part " + std::to_string(thread) + " was told to fail");
+  });
+  return runs;
+}
+
+}  // namespace
+
+void register_probes(py::module_& module) {
+  module.def("probe_parallel", &probe_parallel, py::arg("threads"), py::arg("nested") = 1,
+             py::arg("throwing_thread") = -1);
+}
+
+}  // namespace profkit

@@ -1,0 +1,297 @@
+"""What the binding refuses, and that it says why: one test per kind of wrong argument."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from profkit import _core
+from profkit.backends.adapter import aligned_empty
+from profkit.backends.native_params import native_params
+from profkit.errors import KernelError, UnsupportedError
+from profkit.ops.bias_relu import BiasRelu
+from profkit.ops.conv2d import Conv2d
+from profkit.ops.matmul import MatMul
+from profkit.ops.odd_shapes import odd_specs
+from profkit.ops.pool2d import Pool2d
+from profkit.ops.softmax import Softmax
+
+KEY = "bias_relu/native/cpu/reference"
+SPEC = BiasRelu(batch=2, channels=3, height=4, width=5)
+PARAMS = native_params(SPEC)
+
+
+def arrays() -> tuple[list[NDArray[Any]], NDArray[Any]]:
+    """Right inputs and a right output for SPEC."""
+    return list(SPEC.make_inputs().values()), np.empty(SPEC.output_shape(), np.float32)
+
+
+def refused(match: str, **changes: Any) -> None:
+    """Run a right call with some arguments changed; it must raise KernelError with these words."""
+    inputs, output = arrays()
+    call: dict[str, Any] = {
+        "key": KEY,
+        "params": PARAMS,
+        "inputs": inputs,
+        "output": output,
+        "workspace": None,
+        "threads": 1,
+        **changes,
+    }
+    with pytest.raises(KernelError, match=match):
+        _core.run(**call)
+
+
+def test_a_wrong_dtype_names_both_types() -> None:
+    inputs, _ = arrays()
+
+    refused("input x: expected float32, got float64", inputs=[inputs[0].astype(np.float64), inputs[1]])
+    refused("output: expected float32, got int32", output=np.empty(SPEC.output_shape(), np.int32))
+    refused("byte-swapped float32", inputs=[inputs[0].astype(">f4"), inputs[1]])
+
+
+def test_a_wrong_shape_names_expected_and_got() -> None:
+    inputs, _ = arrays()
+
+    refused(r"input x: expected shape \(2, 3, 4, 5\), got \(2, 4, 5, 3\)", inputs=[np.empty((2, 4, 5, 3), "f"), inputs[1]])
+    refused(r"input b: expected shape \(3,\), got \(4,\)", inputs=[inputs[0], np.empty(4, "f")])
+    refused(r"output: expected shape \(2, 3, 4, 5\), got \(120,\)", output=np.empty(120, "f"))
+
+
+def test_a_non_contiguous_array_is_refused_with_its_strides() -> None:
+    inputs, _ = arrays()
+    transposed = np.empty((2, 4, 5, 3), "f").transpose(0, 3, 1, 2)
+
+    refused("input x: is not contiguous", inputs=[transposed, inputs[1]])
+    refused(r"output: is not contiguous: .* strides of \(240, 4, 60, 12\) bytes", output=transposed)
+
+
+def test_a_dimension_of_one_may_have_any_stride() -> None:
+    spec = BiasRelu(batch=1, channels=3, height=1, width=5)
+    x, b = spec.make_inputs().values()
+    strange = np.lib.stride_tricks.as_strided(x, x.shape, (4, 20, 4, 4))
+    output = np.empty(spec.output_shape(), np.float32)
+
+    _core.run(KEY, native_params(spec), [strange, b], output, None, 1)
+
+    np.testing.assert_allclose(output, spec.reference({"x": x, "b": b}), rtol=1e-6)
+
+
+def test_a_misaligned_array_is_refused() -> None:
+    inputs, _ = arrays()
+    shifted = np.zeros(inputs[0].nbytes + 4, np.uint8)[1:-3].view(np.float32).reshape(SPEC.output_shape())
+
+    refused("input x: its data does not start at a multiple", inputs=[shifted, inputs[1]])
+
+
+def test_a_read_only_output_is_refused() -> None:
+    output = np.empty(SPEC.output_shape(), np.float32)
+    output.flags.writeable = False
+
+    refused("output: cannot be written: this ndarray is read-only", output=output)
+
+
+def test_an_output_that_overlaps_an_input_is_refused() -> None:
+    memory = np.zeros(240, np.float32)
+    inputs, _ = arrays()
+    x, behind = memory[:120].reshape(SPEC.output_shape()), memory[60:180].reshape(SPEC.output_shape())
+
+    refused("output: overlaps input x", inputs=[x, inputs[1]], output=x)
+    refused("output: overlaps input x", inputs=[x, inputs[1]], output=behind)
+
+
+def test_neighbouring_memory_is_not_an_overlap() -> None:
+    memory = np.zeros(240, np.float32)
+    inputs, _ = arrays()
+
+    _core.run(
+        KEY,
+        PARAMS,
+        [memory[:120].reshape(SPEC.output_shape()), inputs[1]],
+        memory[120:].reshape(SPEC.output_shape()),
+        None,
+        1,
+    )
+
+    assert np.all(memory[:120] == 0)
+
+
+def test_a_wrong_number_of_inputs_names_the_expected_ones() -> None:
+    inputs, _ = arrays()
+
+    refused(r"expected 2 inputs \(x, b\), got 1", inputs=inputs[:1])
+    refused(r"expected 2 inputs \(x, b\), got 3", inputs=[*inputs, inputs[1]])
+
+
+@pytest.mark.parametrize("threads", [0, -1, 10**6])
+def test_an_impossible_thread_count_is_refused(threads: int) -> None:
+    refused(f"threads must be between 1 and .*, got {threads}", threads=threads)
+
+
+def test_an_unknown_key_lists_the_known_ones() -> None:
+    refused("unknown kernel bias_relu/native/cpu/magic; known: .*bias_relu/native/cpu/reference", key="bias_relu/native/cpu/magic")
+    refused("unknown operator fold", key="fold/native/cpu/reference")
+
+
+def test_missing_unknown_and_wrong_params_are_refused_by_name() -> None:
+    without = {name: value for name, value in PARAMS.items() if name != "height"}
+
+    refused("params: height is missing", params=without)
+    refused("params: unknown name 'colour'", params={**PARAMS, "colour": 1})
+    refused("params: batch must be a whole number of 64 bits, got 2.5", params={**PARAMS, "batch": 2.5})
+    refused("params: batch must be a whole number", params={**PARAMS, "batch": 2**70})
+    refused("params: batch must be between 1 and", params={**PARAMS, "batch": 0})
+    refused("params: layout must be 0..1, got 7", params={**PARAMS, "layout": 7})
+    refused("params: dtype must be 0..1, got -1", params={**PARAMS, "dtype": -1})
+
+
+def test_params_that_contradict_themselves_never_reach_a_kernel() -> None:
+    conv = native_params(Conv2d())
+    pool = native_params(Pool2d())
+    wide = {name: 2**31 for name in ("batch", "channels", "height", "width")}
+
+    for key, params, words in (
+        ("conv2d/native/cpu/reference", {**conv, "out_h": 17}, r"out_h is 17, but \(16 \+ 2 \+ 2"),
+        ("conv2d/native/cpu/reference", {**conv, "groups": 3}, "groups 3 does not divide"),
+        ("conv2d/native/cpu/reference", {**conv, "pad_top": -1}, "pad_top must be between 0"),
+        ("conv2d/native/cpu/reference", {**conv, "stride_h": 0}, "stride_h must be between 1"),
+        ("pool2d/native/cpu/reference", {**pool, "pad_top": 3, "pad_bottom": -2 + 0}, "pad_bottom must be between 0"),
+        (KEY, {**PARAMS, **wide}, "more than .* elements"),
+    ):
+        with pytest.raises(KernelError, match=words):
+            _core.supports(key, params)
+
+
+def test_a_pooling_window_of_padding_only_is_refused() -> None:
+    params = native_params(Pool2d(batch=1, channels=1, height=4, width=4, kernel_size=2, stride=2, padding=0))
+
+    with pytest.raises(KernelError, match="padding only"):
+        _core.supports("pool2d/native/cpu/reference", {**params, "pad_top": 2, "out_h": 3})
+
+
+def test_a_workspace_that_is_too_small_misaligned_or_shared_is_refused() -> None:
+    key, spec = kernel_with_workspace()
+    params, inputs = native_params(spec), list(spec.make_inputs().values())
+    output = np.empty(spec.output_shape(), spec.numpy_dtype)
+    needed = _core.workspace_bytes(key, params, 1)
+    room = aligned_empty((needed + 128,), np.uint8)
+
+    for workspace, words in (
+        (room[: needed - 1], f"workspace: needs {needed} bytes, got {needed - 1}"),
+        (room[1 : needed + 1], "workspace: must start at a multiple of 64"),
+        (room[::2], "workspace: is not contiguous"),
+        (bytes(needed), "workspace: cannot be written"),
+    ):
+        with pytest.raises(KernelError, match=words):
+            _core.run(key, params, inputs, output, workspace, 1)
+
+
+def test_a_workspace_that_overlaps_an_array_is_refused() -> None:
+    inputs, output = arrays()
+
+    refused("workspace: overlaps input x", inputs=inputs, workspace=inputs[0])
+    refused("workspace: overlaps output", output=output, workspace=output)
+
+
+def kernel_with_workspace() -> tuple[str, Any]:
+    """Some kernel and shape that need scratch memory."""
+    for op in ("conv2d", "matmul"):
+        for key in _core.kernels(op):
+            for spec in odd_specs(op):
+                params = native_params(spec)
+                if not _core.supports(key, params) and _core.workspace_bytes(key, params, 1) > 0:
+                    return key, spec
+    pytest.skip("no kernel of this build needs a workspace")
+
+
+def test_unsupported_params_raise_unsupported_with_the_reason() -> None:
+    for op in ("conv2d", "matmul"):
+        for key in _core.kernels(op):
+            for spec in odd_specs(op):
+                reason = _core.supports(key, native_params(spec))
+                if not reason:
+                    continue
+                output = np.empty(spec.output_shape(), spec.numpy_dtype)
+                with pytest.raises(UnsupportedError) as caught:
+                    _core.run(key, native_params(spec), list(spec.make_inputs().values()), output, None, 1)
+                assert str(caught.value) == f"{key}: {reason}"
+                return
+    pytest.skip("every kernel of this build supports every odd shape")
+
+
+def test_an_object_without_any_array_protocol_is_refused_by_type() -> None:
+    inputs, _ = arrays()
+
+    refused("input x: is a list, which offers neither", inputs=[[1.0, 2.0], inputs[1]])
+    refused("output: is a NoneType", output=None)
+
+
+def test_a_bound_call_keeps_its_arrays_and_sees_new_values() -> None:
+    spec = Softmax(2, 3)
+    x = np.zeros((2, 3), np.float32)
+    output = np.empty((2, 3), np.float32)
+    bound = _core.bind("softmax/native/cpu/reference", native_params(spec), [x], output, None, 1)
+    view = x[:]
+    del x
+
+    view[:, 0] = 100.0
+    bound()
+
+    np.testing.assert_allclose(output, [[1, 0, 0], [1, 0, 0]], atol=1e-6)
+
+
+C_SIGNATURE = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p, ctypes.c_int
+)
+
+
+def address_of(function: Any) -> int:
+    """Address of a ctypes callback."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def test_a_candidate_gets_params_inputs_output_and_threads() -> None:
+    spec = MatMul(2, 3, 4)
+    inputs = list(spec.make_inputs().values())
+    output = np.zeros((2, 3), np.float32)
+    seen: dict[str, Any] = {}
+
+    @C_SIGNATURE
+    def candidate(params: Any, pointers: Any, result: int, threads: int) -> int:
+        seen["params"] = params[:4]
+        seen["inputs"] = pointers[:2]
+        seen["threads"] = threads
+        ctypes.cast(result, ctypes.POINTER(ctypes.c_float))[5] = 7.0
+        return 0
+
+    _core.run_candidate(address_of(candidate), "matmul", native_params(spec), inputs, output, 2)
+
+    assert seen == {"params": [1, 2, 3, 4], "inputs": [array.ctypes.data for array in inputs], "threads": 2}
+    assert output[1, 2] == 7.0
+
+
+def test_a_candidates_error_code_is_an_error() -> None:
+    spec = Softmax(1, 2)
+    failing = C_SIGNATURE(lambda params, inputs, output, threads: 42)
+
+    with pytest.raises(KernelError, match="the candidate returned error code 42"):
+        _core.run_candidate(
+            address_of(failing), "softmax", native_params(spec), [np.zeros((1, 2), "f")], np.zeros((1, 2), "f"), 1
+        )
+
+
+def test_a_candidate_is_checked_like_a_kernel() -> None:
+    spec = Softmax(1, 2)
+    never = C_SIGNATURE(lambda params, inputs, output, threads: 0)
+    params, right = native_params(spec), np.zeros((1, 2), "f")
+
+    with pytest.raises(KernelError, match="address is 0"):
+        _core.run_candidate(0, "softmax", params, [right], right.copy(), 1)
+    with pytest.raises(KernelError, match="unknown operator fold"):
+        _core.run_candidate(address_of(never), "fold", params, [right], right.copy(), 1)
+    with pytest.raises(KernelError, match="output: overlaps input x"):
+        _core.run_candidate(address_of(never), "softmax", params, [right], right, 1)

@@ -1,0 +1,95 @@
+"""Every kernel of the native registry, on odd shapes, against the float64 reference."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from kernel_calls import OPERATORS, all_keys, describe, reference_of, run_kernel
+
+from profkit import _core
+from profkit.backends.native_params import native_params
+from profkit.errors import UnsupportedError
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
+from profkit.ops.odd_shapes import odd_specs
+from profkit.ops.spec import Spec, max_error, tolerance
+
+
+def conv_grid() -> list[Spec]:
+    """Strides x geometries x layouts x dtypes x directions, on sizes that no tile divides."""
+    geometries = (
+        {"padding": "0x1x2x0"},
+        {"padding": 2, "dilation": 2},
+        {"padding": "1x0x1x2", "groups": 2},
+        {"padding": "same", "groups": 2, "dilation": "1x3"},
+    )
+    base = {"batch": 2, "in_channels": 4, "height": 11, "width": 9, "out_channels": 6, "kernel_size": "3x2"}
+    return [
+        Conv2d(**{**base, **geometry, "stride": stride, "layout": layout, "dtype": dtype, "direction": direction})
+        for geometry, stride, layout, dtype, direction in itertools.product(
+            geometries,
+            (1, 2, 3, 5),
+            ("NCHW", "NHWC"),
+            ("float32", "float64"),
+            (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT),
+        )
+    ]
+
+
+def cases() -> list[tuple[str, Spec]]:
+    """Every kernel with every shape of its operator."""
+    specs = {op: odd_specs(op) for op in OPERATORS}
+    specs["conv2d"] += conv_grid()
+    return [(key, spec) for key in all_keys() for spec in specs[key.split("/")[0]]]
+
+
+def ids(pairs: list[tuple[str, Spec]]) -> list[str]:
+    """Key and fields of each pair."""
+    return [f"{key}-{describe(spec)}" for key, spec in pairs]
+
+
+CASES = cases()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(("key", "spec"), CASES, ids=ids(CASES))
+def test_kernel_agrees_with_the_reference_or_says_why_it_does_not_run(key: str, spec: Spec, threads: int) -> None:
+    if _core.supports(key, native_params(spec)):
+        with pytest.raises(UnsupportedError, match=key):
+            run_kernel(key, spec, threads)
+        return
+
+    result = run_kernel(key, spec, threads)
+
+    assert max_error(result, reference_of(spec)) <= tolerance(spec.numpy_dtype, spec.reduction_length())
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_a_reference_kernel_is_last_and_supports_every_odd_shape(op: str) -> None:
+    key = _core.kernels(op)[-1]
+
+    reasons = [_core.supports(key, native_params(spec)) for spec in odd_specs(op)]
+
+    assert key == f"{op}/native/cpu/reference"
+    assert set(reasons) == {""}
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("key", all_keys())
+def test_a_fixed_thread_count_gives_the_same_bits_every_time(key: str, threads: int) -> None:
+    specs = [spec for spec in odd_specs(key.split("/")[0]) if not _core.supports(key, native_params(spec))]
+
+    first = [run_kernel(key, spec, threads).tobytes() for spec in specs]
+    second = [run_kernel(key, spec, threads).tobytes() for spec in specs]
+
+    assert first == second
+
+
+def test_more_threads_than_work_is_fine() -> None:
+    spec = odd_specs("softmax")[0]
+
+    for key in _core.kernels("softmax"):
+        result = run_kernel(key, spec, threads=16)
+
+        assert np.all(np.isfinite(result))
