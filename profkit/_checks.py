@@ -73,8 +73,8 @@ def check_build() -> list[Check]:
     kernels = Check("profkit", "native kernels", WORKS, f"built by {build.get('compiler')}, {build.get('build_type')}")
     cuda = Check("profkit", "CUDA kernels", WORKS, "compiled in")
     if not build.get("cuda"):
-        fix = f"install the CUDA toolkit (nvcc), then {BUILD_LINE}"
-        cuda = Check("profkit", "CUDA kernels", MISSING, "built without nvcc; the CPU package is complete", fix)
+        detail = "built without nvcc, for the CPU only; where the CUDA toolkit is installed, build again"
+        cuda = Check("profkit", "CUDA kernels", MISSING, detail, BUILD_LINE)
     return [python, kernels, Check("profkit", "vector instructions", WORKS, simd), cuda]
 
 
@@ -109,7 +109,7 @@ def _distinct_starts(name: str) -> list[Implementation]:
 
 
 def _start_backend(name: str, implementation: Implementation, timeout_s: float) -> Check:
-    extra = " ".join(f"{key}={value}" for key, value in implementation.environment.items() if key.endswith("BACKEND"))
+    extra = ", ".join(value for key, value in implementation.environment.items() if key.endswith("_BACKEND"))
     title = f"{name} ({extra})" if extra else name
     asked = {**asdict(implementation), "environment": dict(implementation.environment)}
     command = [sys.executable, "-c", _START, json.dumps(asked)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from profkit.cli import guarded
 
@@ -28,18 +28,20 @@ def examine(words: Sequence[str]) -> int:
     arguments = parser.parse(words)
     if arguments.json:
         check_target(arguments.json)
-    checks = [
-        *_checks.check_build(),
-        *_checks.check_backends(arguments.deep),
-        *_checks.check_tools(),
-        *_checks.check_machine(),
+    sections: list[Callable[[], list[_checks.Check]]] = [
+        _checks.check_build,
+        lambda: _checks.check_backends(arguments.deep),
+        _checks.check_tools,
+        _checks.check_machine,
     ]
-    for index, section in enumerate(dict.fromkeys(check.section for check in checks)):
-        print(f"{chr(10) if index else ''}{section}", flush=True)
-        lines = [check for check in checks if check.section == section]
-        texts = [check.detail + (f"\ntype: {check.fix}" if check.fix else "") for check in lines]
-        items = [Missing(f"  {check.name}", check.status, text.strip()) for check, text in zip(lines, texts)]
-        print_list(items, sys.stdout)
+    checks: list[_checks.Check] = []
+    for look in sections:
+        # Each section is shown as soon as it is known: importing every framework takes a while.
+        found = look()
+        print(f"{chr(10) if checks else ''}{found[0].section}", flush=True)
+        texts = [check.detail + (f"\ntype: {check.fix}" if check.fix else "") for check in found]
+        print_list([Missing(f"  {c.name}", c.status, text.strip()) for c, text in zip(found, texts)], sys.stdout)
+        checks += found
     if arguments.json:
         data = {
             "schema": "profkit.doctor/1",

@@ -195,13 +195,18 @@ def _summary_table(cells: Sequence[Cell], across: Sequence[str], common: str) ->
         if any(row is not None and row.status == "ok" for row in found):
             lines.append(Line((names[key], *(_summary_text(row) for row in found))))
     headings = [Heading(IMPLEMENTATION, IMPLEMENTATION, True)]
-    for index, cell in enumerate(cells):
-        words = cell_words(cell)
-        headings.append(Heading(str(index), ", ".join(f"{_flag(name)} {words.get(name, '-')}" for name in across)))
+    headings += [Heading(str(index), _summary_heading(cell, across)) for index, cell in enumerate(cells)]
     title = f"summary: {cells[0].spec.op} over {', '.join(map(_flag, across)) or 'equal cells'}"
     return Table(
         title, (common,) if common else (), tuple(headings), tuple(lines), (), ("median time, ratio to the baseline",)
     )
+
+
+def _summary_heading(cell: Cell, across: Sequence[str]) -> str:
+    """The axis' value; cells that differ in several words at once are better known by their preset."""
+    words = cell_words(cell)
+    preset = preset_name(cell.spec) if len(across) > 1 else ""
+    return preset or ", ".join(f"{_flag(name)} {words.get(name, '-')}" for name in across)
 
 
 def _summary_text(row: Row | None) -> str:

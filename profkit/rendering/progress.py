@@ -5,6 +5,7 @@ Nothing here runs between the calls: a thread that redraws would disturb what is
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -156,7 +157,8 @@ def show_progress(stream: TextIO | None = None) -> ProgressWatcher:
     notebook = _notebook_display()
     if notebook is not None:
         return ProgressWatcher(notebook)
-    return ProgressWatcher(TerminalDisplay(stream) if stream.isatty() else PlainDisplay(stream))
+    can_redraw = stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+    return ProgressWatcher(TerminalDisplay(stream) if can_redraw else PlainDisplay(stream))
 
 
 def _notebook_display() -> NotebookDisplay | None:

@@ -20,7 +20,8 @@ from profkit.rendering.names import fitted_names
 PLAIN_WIDTH = 100
 NAME_WIDTH = 30
 LEAST_NAME_WIDTH = 22
-REASON_LINES = 2
+REASON_LINES = 3
+LIST_LINES = 8
 CANDIDATE_REASON_LINES = 12
 """A candidate's reason may be its compiler's own words, which its author needs."""
 
@@ -56,10 +57,11 @@ def print_result(result: Result, stream: TextIO, columns: Sequence[str] | None =
 def print_list(items: Sequence[Missing], stream: TextIO) -> None:
     """Names, a status and a text each, as the lines under a table."""
     if stream.isatty():
-        _print_missing(Console(file=stream, highlight=False), items)
+        _print_missing(Console(file=stream, highlight=False), items, LIST_LINES)
         return
     plain = io.StringIO()
-    _print_missing(Console(file=plain, width=PLAIN_WIDTH, color_system=None, force_terminal=False), items)
+    console = Console(file=plain, width=PLAIN_WIDTH, color_system=None, force_terminal=False)
+    _print_missing(console, items, LIST_LINES)
     stream.write(encodable(plain.getvalue(), stream))
 
 
@@ -93,7 +95,7 @@ def _print_table(console: Console, table: Table) -> None:
         console.print(_rich_table(block, width))
     if table.missing:
         console.print()
-        _print_missing(console, table.missing)
+        _print_missing(console, table.missing, REASON_LINES)
     if table.lines:
         console.print()
         for text in table.footer:
@@ -167,13 +169,13 @@ def _rich_table(table: Table, width: int) -> RichTable:
     return rich
 
 
-def _print_missing(console: Console, missing: Sequence[Missing]) -> None:
+def _print_missing(console: Console, missing: Sequence[Missing], limit: int) -> None:
     names = fitted_names([item.name for item in missing], NAME_WIDTH)
-    name_width = max(cell_len(name) for name in names)
-    status_width = max(len(item.status) for item in missing)
+    name_width = max((cell_len(name) for name in names), default=0)
+    status_width = max((len(item.status) for item in missing), default=0)
     room = max(20, console.width - name_width - status_width - 4)
     for name, item in zip(names, missing):
-        for index, line in enumerate(_reason_lines(item, room)):
+        for index, line in enumerate(_reason_lines(item, room, limit)):
             text = Text(f"{name if not index else '':{name_width}}  ")
             text.append(f"{item.status if not index else '':{status_width}}", _STATUSES.get(item.status, "dim"))
             text.append(f"  {line}", "dim")
@@ -181,9 +183,10 @@ def _print_missing(console: Console, missing: Sequence[Missing]) -> None:
             console.print(text, no_wrap=True, overflow="ignore", crop=False)
 
 
-def _reason_lines(item: Missing, width: int) -> list[str]:
-    limit = CANDIDATE_REASON_LINES if item.name.startswith("candidate") else REASON_LINES
-    lines = [part for line in item.reason.splitlines() for part in textwrap.wrap(line, width) or [""]] or [""]
+def _reason_lines(item: Missing, width: int, limit: int) -> list[str]:
+    limit = CANDIDATE_REASON_LINES if item.name.startswith("candidate") else limit
+    wrapped = (textwrap.wrap(line, width, break_on_hyphens=False) or [""] for line in item.reason.splitlines())
+    lines = [part for parts in wrapped for part in parts] or [""]
     if len(lines) > limit:
         lines = [*lines[: limit - 1], textwrap.shorten(lines[limit - 1], width - 2, placeholder="") + " …"]
     return lines

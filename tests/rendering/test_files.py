@@ -1,0 +1,236 @@
+"""Files and notebook tables: JSON, CSV, Markdown, HTML; whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import os
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import baseline_row, cell, realistic_cell, result
+
+from profkit.errors import ProfkitError, UsageError
+from profkit.measurement.result import Result, Row
+from profkit.ops import MatMul
+from profkit.rendering.csv_file import render_csv, write_csv
+from profkit.rendering.html import render_html
+from profkit.rendering.json_file import render_json, write_json
+from profkit.rendering.markdown import render_markdown, write_markdown
+from profkit.rendering.whole_file import check_target, write_whole
+
+ROW_KEYS = (
+    "key status reason median_ns low_ns high_ns first_call_ns samples_ns gflops percent_of_peak peak_bytes max_error "
+    "tolerance ratio ratio_low ratio_high verdict"
+)
+
+
+def test_json_has_the_promised_keys_and_raw_samples() -> None:
+    data = json.loads(render_json(result(realistic_cell())))
+
+    assert data["schema"] == "profkit.result/1"
+    assert {"environment", "peaks", "cells"} <= data.keys()
+    assert {"flops_per_s", "bytes_per_s"} <= data["peaks"].keys()
+    assert {"spec", "threads", "baseline", "rows"} <= data["cells"][0].keys()
+    assert set(ROW_KEYS.split()) <= data["cells"][0]["rows"][0].keys()
+    assert len(data["cells"][0]["rows"][0]["samples_ns"]) == 3
+
+
+def test_json_reads_back_as_the_same_result() -> None:
+    original = result(realistic_cell())
+
+    again = Result.from_dict(json.loads(render_json(original)))
+
+    assert again == original
+
+
+def test_json_has_null_where_a_number_is_not_finite() -> None:
+    row = Row("conv2d/numba/cpu", "wrong", max_error=float("inf"))
+
+    data = json.loads(render_json(result(cell(row))))
+
+    assert data["cells"][0]["rows"][0]["max_error"] is None
+
+
+def test_csv_has_a_line_per_row_with_spec_and_plain_numbers() -> None:
+    lines = list(csv.DictReader(render_csv(result(realistic_cell())).splitlines()))
+
+    assert len(lines) == 16
+    assert lines[0]["stride"] == "2"
+    assert lines[0]["spec_layout"] == "NCHW"
+    assert float(lines[0]["median_ns"]) == pytest.approx(9.81e6)
+    assert lines[0]["samples"] == "3"
+    assert lines[11]["status"] == "wrong"
+    assert lines[11]["median_ns"] == ""
+
+
+def test_csv_of_two_operators_has_the_columns_of_both() -> None:
+    both = result(cell(baseline_row()), cell(baseline_row(key="matmul/torch/cpu"), spec=MatMul()))
+
+    lines = list(csv.DictReader(render_csv(both).splitlines()))
+
+    assert lines[0]["kernel_size"] == "5"
+    assert lines[0]["m"] == ""
+    assert lines[1]["m"] == "1024"
+
+
+def test_markdown_has_the_tables_and_escapes_what_would_break_them() -> None:
+    row = Row("conv2d/candidate/cpu/mine", "crashed", "a | b\nnext <line>")
+
+    text = render_markdown(result(cell(baseline_row(), row)))
+
+    assert "| torch | 10.31 ms ±1.2% |" in text
+    assert "| candidate/mine | crashed | a \\| b<br>next &lt;line&gt; |" in text
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert {line.count("|") - line.count("\\|") for line in table[:3]} == {9}
+
+
+def test_markdown_and_html_say_that_a_run_was_interrupted() -> None:
+    stopped = result(cell(baseline_row()), interrupted=True)
+
+    assert "Interrupted" in render_markdown(stopped)
+    assert "interrupted" in render_html(stopped)
+
+
+class Tags(HTMLParser):
+    """Counts tags, and fails on one that is closed wrongly."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+        self.counts: dict[str, int] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.counts[tag] = self.counts.get(tag, 0) + 1
+        if tag != "br":
+            self.opened.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.opened.pop() == tag
+
+
+def test_html_is_well_formed_and_has_every_row() -> None:
+    tags = Tags()
+
+    tags.feed(render_html(result(realistic_cell())))
+
+    assert tags.opened == []
+    assert tags.counts["table"] == 2
+    assert tags.counts["tr"] == 1 + 16
+
+
+def test_html_escapes_reasons() -> None:
+    text = render_html(result(cell(Row("conv2d/jax/cpu", "crashed", "<script>alert(1)</script>"))))
+
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+
+
+@pytest.mark.parametrize("write", [write_json, write_csv, write_markdown])
+def test_a_file_is_written_and_replaced(write: Callable[[Result, Path], None], tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    target.write_text("old")
+
+    write(result(realistic_cell()), target)
+
+    assert "conv2d" in target.read_text(encoding="utf-8")
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def failing(number: int) -> Callable[..., Any]:
+    """A system call that fails with this error."""
+
+    def fail(*args: object, **options: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("call", "number"), [("replace", errno.EACCES), ("fsync", errno.ENOSPC), ("chmod", errno.EPERM)]
+)
+def test_a_failed_write_keeps_the_old_file_and_leaves_nothing(
+    call: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "result.json"
+    target.write_text("old")
+    monkeypatch.setattr(os, call, failing(number))
+
+    with pytest.raises(ProfkitError, match=os.strerror(number)):
+        write_whole(target, "new")
+
+    assert target.read_text() == "old"
+    assert os.listdir(tmp_path) == ["result.json"]
+
+
+def test_a_failed_first_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", failing(errno.ENOSPC))
+
+    with pytest.raises(ProfkitError, match=os.strerror(errno.ENOSPC)):
+        write_whole(tmp_path / "result.json", "new")
+
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_interruption_while_writing_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(tmp_path / "result.json", "new")
+
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_new_file_has_the_usual_permissions_and_a_replaced_one_keeps_its_own(tmp_path: Path) -> None:
+    ordinary, private = tmp_path / "ordinary", tmp_path / "private"
+    private.write_text("old")
+    private.chmod(0o600)
+    mask = os.umask(0o022)
+    try:
+        write_whole(ordinary, "new")
+        write_whole(private, "new")
+    finally:
+        os.umask(mask)
+
+    assert ordinary.stat().st_mode & 0o777 == 0o644
+    assert private.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+
+    write_whole(tmp_path / "link", "new")
+
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new"
+
+
+def test_a_target_without_a_folder_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="mkdir -p"):
+        check_target(tmp_path / "nowhere" / "result.json")
+
+
+def test_a_target_that_is_a_folder_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="it is a folder"):
+        check_target(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.mkstemp", failing(errno.EROFS))
+
+    with pytest.raises(UsageError, match=os.strerror(errno.EROFS)):
+        check_target(tmp_path / "result.json")
+
+
+def test_checking_a_target_leaves_nothing(tmp_path: Path) -> None:
+    check_target(tmp_path / "result.json")
+
+    assert os.listdir(tmp_path) == []
