@@ -1,0 +1,194 @@
+"""Arrays of every framework cross without a copy; device and immutable memory is refused."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from profkit import _core
+from profkit.backends.native_params import native_params
+from profkit.errors import KernelError
+from profkit.ops.softmax import Softmax
+
+KEY = "softmax/native/cpu/reference"
+SPEC = Softmax(3, 5)
+PARAMS = native_params(SPEC)
+X: NDArray[Any] = SPEC.make_inputs()["x"]
+EXPECTED = SPEC.reference({"x": X})
+
+
+def run(x: object, output: object) -> None:
+    """The softmax of x into output."""
+    _core.run(KEY, PARAMS, [x], output, None, 1)
+
+
+class DlpackOnly:
+    """A NumPy array that hides its buffer; `producer` says how its capsule is made."""
+
+    def __init__(self, array: NDArray[Any], device: tuple[int, int] = (1, 0), **producer: Any) -> None:
+        self.array, self.device, self.producer = array, device, producer
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    def __dlpack__(self, *, max_version: tuple[int, int] | None = None) -> Any:
+        return self.array.__dlpack__(max_version=max_version, **self.producer)
+
+
+class OldDlpackOnly(DlpackOnly):
+    """A producer of before DLPack 1.0: it does not know max_version and gives the unversioned capsule."""
+
+    def __dlpack__(self, *, stream: Any = None) -> Any:  # type: ignore[override]
+        return self.array.__dlpack__()
+
+
+@pytest.mark.parametrize("wrapper", [DlpackOnly, OldDlpackOnly])
+def test_both_capsule_forms_are_read_and_written_in_place(wrapper: type[DlpackOnly]) -> None:
+    output = np.zeros((3, 5), np.float32)
+
+    run(wrapper(X), wrapper(output))
+
+    np.testing.assert_allclose(output, EXPECTED, rtol=1e-6)
+
+
+@pytest.mark.parametrize("wrapper", [DlpackOnly, OldDlpackOnly])
+def test_a_capsule_is_released_after_the_call(wrapper: type[DlpackOnly]) -> None:
+    x, output = X.copy(), np.zeros((3, 5), np.float32)
+    before = sys.getrefcount(x)
+
+    for _ in range(10):
+        run(wrapper(x), output)
+
+    assert sys.getrefcount(x) == before
+
+
+def test_a_refused_capsule_is_released_too() -> None:
+    wrong = np.zeros((5, 3), np.float32)
+    before = sys.getrefcount(wrong)
+
+    for _ in range(10):
+        with pytest.raises(KernelError, match="expected shape"):
+            run(DlpackOnly(wrong), np.zeros((3, 5), np.float32))
+
+    assert sys.getrefcount(wrong) == before
+
+
+class Traceable(np.ndarray[Any, Any]):
+    """An array that can be weakly referenced."""
+
+
+@pytest.mark.parametrize("wrap", [lambda array: array, DlpackOnly], ids=["buffer", "dlpack"])
+def test_a_bound_call_keeps_its_memory_alive_and_no_longer(wrap: Any) -> None:
+    x = X.copy().view(Traceable)
+    alive = weakref.ref(x)
+    output = np.zeros((3, 5), np.float32)
+    bound = _core.bind(KEY, PARAMS, [wrap(x)], output, None, 1)
+
+    del x
+    gc.collect()
+    bound()
+
+    np.testing.assert_allclose(output, EXPECTED, rtol=1e-6)
+    assert alive() is not None
+    del bound
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_read_only_capsule_is_refused_as_output() -> None:
+    output = np.zeros((3, 5), np.float32)
+    output.flags.writeable = False
+
+    with pytest.raises(KernelError, match="output: cannot be written: this DlpackOnly is read-only"):
+        run(X, DlpackOnly(output))
+
+
+def test_a_capsule_that_holds_a_copy_is_refused_as_output_because_the_result_would_be_lost() -> None:
+    output = np.zeros((3, 5), np.float32)
+
+    with pytest.raises(KernelError, match="output: cannot be written: this DlpackOnly lends only a copy"):
+        run(X, DlpackOnly(output, copy=True))
+
+
+def test_a_strided_capsule_is_refused_as_non_contiguous() -> None:
+    transposed = np.zeros((5, 3), np.float32).T
+
+    with pytest.raises(KernelError, match=r"input x: is not contiguous: .* strides of \(4, 12\) bytes"):
+        run(DlpackOnly(transposed), np.zeros((3, 5), np.float32))
+
+
+def test_device_memory_is_refused_without_touching_it() -> None:
+    on_cuda = DlpackOnly(X, device=(2, 0))
+
+    with pytest.raises(KernelError, match="input x: lies in CUDA device memory"):
+        run(on_cuda, np.zeros((3, 5), np.float32))
+
+
+def test_an_array_of_only_the_cuda_interface_is_refused_as_device_memory() -> None:
+    class CudaOnly:
+        __cuda_array_interface__ = {"shape": (3, 5), "typestr": "<f4", "data": (1, False), "version": 3}
+
+    with pytest.raises(KernelError, match="input x: lies in CUDA device memory"):
+        run(CudaOnly(), np.zeros((3, 5), np.float32))
+
+
+def test_a_producers_own_error_is_passed_on() -> None:
+    class Failing:
+        def __dlpack__(self, **ignored: Any) -> Any:
+            raise BufferError("this tensor requires a gradient")
+
+    with pytest.raises(KernelError, match="DLPack of this Failing failed: this tensor requires a gradient"):
+        run(Failing(), np.zeros((3, 5), np.float32))
+
+
+def test_something_else_than_a_capsule_is_refused() -> None:
+    class Strange:
+        def __dlpack__(self, **ignored: Any) -> Any:
+            return object()
+
+    with pytest.raises(KernelError, match="input x: __dlpack__ gave no DLPack capsule"):
+        run(Strange(), np.zeros((3, 5), np.float32))
+
+
+def test_torch_tensors_are_read_and_written_in_place() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    output = torch.zeros(3, 5)
+
+    run(torch.from_numpy(X), output)
+
+    np.testing.assert_allclose(output.numpy(), EXPECTED, rtol=1e-6)
+
+
+def test_a_torch_tensor_that_requires_a_gradient_is_refused() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+
+    with pytest.raises(KernelError, match="input x: DLPack of this Tensor failed: .*gradient"):
+        run(torch.from_numpy(X.copy()).requires_grad_(), np.zeros((3, 5), np.float32))
+
+
+def test_jax_arrays_are_read_and_refused_as_output_because_they_are_immutable() -> None:
+    jnp = pytest.importorskip("jax.numpy", reason="jax is not installed")
+    output = np.zeros((3, 5), np.float32)
+
+    run(jnp.asarray(X), output)
+
+    np.testing.assert_allclose(output, EXPECTED, rtol=1e-6)
+    with pytest.raises(KernelError, match="output: cannot be written: this ArrayImpl is read-only"):
+        run(X, jnp.zeros((3, 5), jnp.float32))
+
+
+def test_tensorflow_tensors_are_read_and_refused_as_output_because_they_are_immutable() -> None:
+    tensorflow = pytest.importorskip("tensorflow", reason="tensorflow is not installed")
+    output = np.zeros((3, 5), np.float32)
+
+    run(tensorflow.constant(X), output)
+
+    np.testing.assert_allclose(output, EXPECTED, rtol=1e-6)
+    with pytest.raises(KernelError, match="output: cannot be written: this EagerTensor is read-only"):
+        run(X, tensorflow.zeros((3, 5)))
