@@ -58,7 +58,9 @@ def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, 
     with _without_stray_jax(backend):
         keras = importlib.import_module("keras")
     if keras.backend.backend() != backend:
-        raise UnavailableError(f"keras was opened with {keras.backend.backend()} before KERAS_BACKEND={backend} was set")
+        raise UnavailableError(
+            f"keras was opened with {keras.backend.backend()} before KERAS_BACKEND={backend} was set"
+        )
     return {"version": str(keras.__version__), "backend": backend, **{f"{backend}_{k}": v for k, v in facts.items()}}
 
 
@@ -96,9 +98,7 @@ def _data_format(layout: str) -> str:
     return "channels_first" if layout == "NCHW" else "channels_last"
 
 
-def _prepared(
-    job: Job, run: Callable[..., Tensor], arrays: Sequence[Array], called: str, note: str = ""
-) -> Prepared:
+def _prepared(job: Job, run: Callable[..., Tensor], arrays: Sequence[Array], called: str, note: str = "") -> Prepared:
     """`run` compiled in the backend's way; the inputs are arguments, so that nothing can be computed ahead."""
     arguments = [_ops().convert_to_tensor(array) for array in arrays]
     notes = "; ".join(part for part in (f"{called} {HOW_CALLED[job.variant]}", note) if part)
@@ -184,7 +184,12 @@ def _pool2d(job: Job, spec: Pool2d) -> Prepared:
     called = f"keras.ops.{'max_pool' if spec.mode == MAX else 'average_pool'}"
     if word:
         return _image_prepared(
-            job, spec, lambda x: pool(x, spec.kernel_size, spec.stride, word, data_format), [], called, f"padding={word}"
+            job,
+            spec,
+            lambda x: pool(x, spec.kernel_size, spec.stride, word, data_format),
+            [],
+            called,
+            f"padding={word}",
         )
     widths = _pad_widths(spec.window, held)
     if spec.mode == MAX:

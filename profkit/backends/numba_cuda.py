@@ -1,7 +1,7 @@
 """Own CUDA kernels written with numba.cuda: direct convolution and a matrix product tiled in shared memory.
 
-Not run on a GPU: the machines that this was written on have none. The kernels are tested in Numba's CUDA
-simulator, which executes their Python code thread by thread.
+Not run on a GPU: the machines that this was written on have none. The kernels were compiled to PTX, and are
+tested in Numba's CUDA simulator, which executes their Python code thread by thread.
 """
 
 from __future__ import annotations

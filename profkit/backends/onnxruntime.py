@@ -45,7 +45,9 @@ def _node(kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> A
     return importlib.import_module("onnx").helper.make_node(kind, list(inputs), [output], **attributes)
 
 
-def _model(nodes: Sequence[Any], inputs: Mapping[str, Array], weights: Mapping[str, Array], shape: Sequence[int]) -> bytes:
+def _model(
+    nodes: Sequence[Any], inputs: Mapping[str, Array], weights: Mapping[str, Array], shape: Sequence[int]
+) -> bytes:
     """A serialised model with one output `y`."""
     onnx = importlib.import_module("onnx")
     element = onnx.helper.np_dtype_to_tensor_dtype(next(iter(inputs.values())).dtype)
@@ -102,7 +104,12 @@ def _bound_call(session: Any, feed: Mapping[str, Array], out: Array) -> Callable
 
 
 def _image_prepared(
-    job: Job, spec: Any, nodes: Sequence[Any], name: str, shape: Sequence[int], weights: Mapping[str, Array] | None = None
+    job: Job,
+    spec: Any,
+    nodes: Sequence[Any],
+    name: str,
+    shape: Sequence[int],
+    weights: Mapping[str, Array] | None = None,
 ) -> Prepared:
     """As `_prepared`, for a model over NCHW images whose first input is the spec's input `name`."""
     prepared = _prepared(job, nodes, {"x": to_layout(job.inputs[name], spec.layout, HELD)}, shape, weights)

@@ -234,9 +234,7 @@ def _pool2d(job: Job, spec: Pool2d) -> Prepared:
             job, spec, lambda x: tf.nn.max_pool2d(x, spec.kernel_size, spec.stride, padding), arguments
         )
     if not numbers:
-        return _image_prepared(
-            job, spec, lambda x: tf.nn.avg_pool2d(x, spec.kernel_size, spec.stride, word), arguments
-        )
+        return _image_prepared(job, spec, lambda x: tf.nn.avg_pool2d(x, spec.kernel_size, spec.stride, word), arguments)
     # avg_pool2d knows only SAME and VALID: pad first, then undo the division by padded elements.
     full = spec.kernel_size[0] * spec.kernel_size[1]
     scale = (full / elements_per_window(spec.window))[None, :, :, None].astype(spec.numpy_dtype)

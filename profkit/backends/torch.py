@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import re
 from collections.abc import Callable
@@ -33,10 +34,8 @@ Tensor = Any
 def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, str]:
     torch = importlib.import_module("torch")
     torch.set_num_threads(conditions.threads)
-    try:
+    with contextlib.suppress(RuntimeError):  # may be set once per process; a second start finds it set
         torch.set_num_interop_threads(1)
-    except RuntimeError:  # may be set once per process; a second start finds it set
-        pass
     # Thread-local and for good: the worker measures on the thread that starts the adapter.
     torch.set_grad_enabled(False)
     return {"version": str(torch.__version__), **_build_facts(torch)}
@@ -179,7 +178,7 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
     torch = importlib.import_module("torch")
     a, b = _tensor(job.inputs["a"]), _tensor(job.inputs["b"])
     a, b = a.mT if spec.transpose_a else a, b.mT if spec.transpose_b else b
-    arguments = (a, b)
+    arguments: tuple[Tensor, ...] = (a, b)
     product = torch.bmm if spec.batch > 1 else torch.mm
     if spec.bias:
         arguments = (_tensor(job.inputs["bias"]), a, b)
@@ -234,9 +233,7 @@ def _padded_pool2d(job: Job, spec: Pool2d, x: Tensor) -> Prepared:
         return _prepared(
             job,
             spec,
-            lambda: functional.max_pool2d(
-                functional.pad(x, pad, value=float("-inf")), spec.kernel_size, spec.stride
-            ),
+            lambda: functional.max_pool2d(functional.pad(x, pad, value=float("-inf")), spec.kernel_size, spec.stride),
             "asymmetric padding: F.pad with -inf inside the call",
         )
     counts = torch.from_numpy(elements_per_window(spec.window)).to(x.dtype)
@@ -251,9 +248,7 @@ def _padded_pool2d(job: Job, spec: Pool2d, x: Tensor) -> Prepared:
 def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
     functional = importlib.import_module("torch.nn.functional")
     x = _images(job, spec, "x")
-    return _prepared(
-        job, spec, lambda: functional.local_response_norm(x, spec.size, spec.alpha, spec.beta, spec.k)
-    )
+    return _prepared(job, spec, lambda: functional.local_response_norm(x, spec.size, spec.alpha, spec.beta, spec.k))
 
 
 def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:

@@ -1,0 +1,123 @@
+"""The CUDA adapters where no GPU is: their array code on NumPy, their kernels in Numba's simulator, their reasons."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import profkit
+from profkit.backends import cupy as cupy_adapter
+from profkit.ops import Spec, odd_specs
+from profkit.ops.conv2d import FORWARD, Conv2d
+from profkit.ops.layout import from_nchw, to_nchw
+from profkit.ops.spec import max_error, tolerance
+
+needs_numba = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="numba is not installed")
+SIMULATED = """
+import json
+from profkit.backends import load_adapter
+from profkit.backends.adapter import Conditions
+from profkit.ops import Conv2d, MatMul
+from profkit.ops.spec import max_error, tolerance
+
+shape = {"batch": 1, "in_channels": 4, "height": 5, "width": 4, "out_channels": 2, "kernel_size": 3}
+specs = [
+    MatMul(5, 18, 17, bias=True),
+    MatMul(3, 2, 4, batch=2, transpose_a=True, transpose_b=True, dtype="float64"),
+    Conv2d(**shape, stride=2, padding="1x2x0x1", groups=2, bias=True, activation="relu", layout="NHWC"),
+    Conv2d(**shape, padding=2, dilation="2x1", dtype="float64"),
+]
+adapter = load_adapter("numba_cuda")
+rows = []
+for spec in specs:
+    implementation = adapter.implementations(spec.op)[0]
+    adapter.start(implementation, Conditions())
+    for output in ("fresh", "reused"):
+        inputs = spec.make_inputs()
+        prepared = adapter.prepare(implementation, spec, inputs, Conditions(output=output))
+        result = prepared.to_numpy(prepared.call())
+        error = max_error(result, spec.reference(inputs))
+        rows.append([str(spec), prepared.output == output, error <= tolerance(result.dtype, spec.reduction_length())])
+print(json.dumps(rows))
+"""
+
+
+def run_python(code: str, **environment: str) -> Any:
+    """The JSON on the last line that a fresh interpreter prints."""
+    source = str(Path(profkit.__file__).parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": source, **environment},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [spec for spec in odd_specs("conv2d") if isinstance(spec, Conv2d) and spec.direction == FORWARD],
+    ids=lambda spec: "-".join(spec.words().values()),
+)
+def test_cupys_convolution_matches_the_reference_when_numpy_stands_in(spec: Conv2d) -> None:
+    inputs = spec.make_inputs()
+    x = np.ascontiguousarray(to_nchw(spec.layout, inputs["x"]))
+
+    result = cupy_adapter.convolution(np, spec)(x, *(inputs[name] for name in ("w", "b") if name in inputs))
+
+    error = max_error(from_nchw(spec.layout, result), spec.reference(inputs))
+    assert error <= tolerance(spec.numpy_dtype, spec.reduction_length())
+    assert result.dtype == spec.numpy_dtype
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [*odd_specs("matmul"), *odd_specs("softmax")],
+    ids=lambda spec: f"{spec.op}-{'-'.join(spec.words().values())}",
+)
+def test_cupys_products_and_softmax_match_the_reference_when_numpy_stands_in(spec: Spec) -> None:
+    inputs = spec.make_inputs()
+    run = cupy_adapter.softmax(np) if spec.op == "softmax" else cupy_adapter.product(np, spec)  # type: ignore[arg-type]
+
+    result = run(*inputs.values())
+
+    assert max_error(result, spec.reference(inputs)) <= tolerance(spec.numpy_dtype, spec.reduction_length())
+
+
+@needs_numba
+def test_the_numba_cuda_kernels_match_the_reference_in_the_simulator() -> None:
+    rows = run_python(SIMULATED, NUMBA_ENABLE_CUDASIM="1")
+
+    assert len(rows) == 8
+    assert not [row for row in rows if not all(row[1:])]
+
+
+@pytest.mark.parametrize("name", ["cupy", "numba_cuda"])
+def test_a_missing_device_is_reported_in_the_drivers_own_words(name: str) -> None:
+    """CUDA_VISIBLE_DEVICES=-1 hides a device where there is one."""
+    question = (
+        "import json\n"
+        "from profkit.backends import load_adapter\n"
+        "from profkit.backends.adapter import Conditions\n"
+        "from profkit.errors import UnavailableError\n"
+        f"adapter = load_adapter({name!r})\n"
+        "try:\n"
+        "    adapter.start(adapter.implementations('conv2d')[0], Conditions())\n"
+        "except UnavailableError as error:\n"
+        "    print(json.dumps(str(error)))\n"
+    )
+
+    reason = run_python(question, CUDA_VISIBLE_DEVICES="-1")
+
+    assert any(word in reason for word in ("driver", "device", "not installed"))
