@@ -27,17 +27,28 @@ template <>
 struct Fields<profkit_conv2d_params> {
   using P = profkit_conv2d_params;
   static inline const std::vector<Field<P>> all = {
-      {"batch", &P::batch},           {"in_channels", &P::in_channels},
-      {"height", &P::height},         {"width", &P::width},
-      {"out_channels", &P::out_channels}, {"kernel_h", &P::kernel_h},
-      {"kernel_w", &P::kernel_w},     {"stride_h", &P::stride_h},
-      {"stride_w", &P::stride_w},     {"pad_top", &P::pad_top},
-      {"pad_bottom", &P::pad_bottom}, {"pad_left", &P::pad_left},
-      {"pad_right", &P::pad_right},   {"dilation_h", &P::dilation_h},
-      {"dilation_w", &P::dilation_w}, {"groups", &P::groups},
-      {"out_h", &P::out_h},           {"out_w", &P::out_w},
-      {"bias", &P::bias},             {"activation", &P::activation},
-      {"layout", &P::layout},         {"dtype", &P::dtype},
+      {"batch", &P::batch},
+      {"in_channels", &P::in_channels},
+      {"height", &P::height},
+      {"width", &P::width},
+      {"out_channels", &P::out_channels},
+      {"kernel_h", &P::kernel_h},
+      {"kernel_w", &P::kernel_w},
+      {"stride_h", &P::stride_h},
+      {"stride_w", &P::stride_w},
+      {"pad_top", &P::pad_top},
+      {"pad_bottom", &P::pad_bottom},
+      {"pad_left", &P::pad_left},
+      {"pad_right", &P::pad_right},
+      {"dilation_h", &P::dilation_h},
+      {"dilation_w", &P::dilation_w},
+      {"groups", &P::groups},
+      {"out_h", &P::out_h},
+      {"out_w", &P::out_w},
+      {"bias", &P::bias},
+      {"activation", &P::activation},
+      {"layout", &P::layout},
+      {"dtype", &P::dtype},
       {"direction", &P::direction},
   };
 };
@@ -61,12 +72,12 @@ template <>
 struct Fields<profkit_pool2d_params> {
   using P = profkit_pool2d_params;
   static inline const std::vector<Field<P>> all = {
-      {"batch", &P::batch},         {"channels", &P::channels}, {"height", &P::height},
-      {"width", &P::width},         {"kernel_h", &P::kernel_h}, {"kernel_w", &P::kernel_w},
-      {"stride_h", &P::stride_h},   {"stride_w", &P::stride_w}, {"pad_top", &P::pad_top},
+      {"batch", &P::batch},           {"channels", &P::channels}, {"height", &P::height},
+      {"width", &P::width},           {"kernel_h", &P::kernel_h}, {"kernel_w", &P::kernel_w},
+      {"stride_h", &P::stride_h},     {"stride_w", &P::stride_w}, {"pad_top", &P::pad_top},
       {"pad_bottom", &P::pad_bottom}, {"pad_left", &P::pad_left}, {"pad_right", &P::pad_right},
-      {"out_h", &P::out_h},         {"out_w", &P::out_w},       {"mode", &P::mode},
-      {"layout", &P::layout},       {"dtype", &P::dtype},
+      {"out_h", &P::out_h},           {"out_w", &P::out_w},       {"mode", &P::mode},
+      {"layout", &P::layout},         {"dtype", &P::dtype},
   };
 };
 
@@ -74,9 +85,10 @@ template <>
 struct Fields<profkit_lrn_params> {
   using P = profkit_lrn_params;
   static inline const std::vector<Field<P>> all = {
-      {"batch", &P::batch}, {"channels", &P::channels}, {"height", &P::height}, {"width", &P::width},
-      {"size", &P::size},   {"layout", &P::layout},     {"dtype", &P::dtype},   {"alpha", &P::alpha},
-      {"beta", &P::beta},   {"k", &P::k},
+      {"batch", &P::batch}, {"channels", &P::channels}, {"height", &P::height},
+      {"width", &P::width}, {"size", &P::size},         {"layout", &P::layout},
+      {"dtype", &P::dtype}, {"alpha", &P::alpha},       {"beta", &P::beta},
+      {"k", &P::k},
   };
 };
 
@@ -106,7 +118,8 @@ void read_number(const char* name, py::handle value, int64_t* target) {
   const int64_t number = whole ? PyLong_AsLongLong(whole.ptr()) : -1;
   if (PyErr_Occurred() != nullptr) {
     PyErr_Clear();
-    throw KernelError("params: " + std::string(name) + " must be a whole number of 64 bits, got " + written(value));
+    throw KernelError("params: " + std::string(name) + " must be a whole number of 64 bits, got " +
+                      written(value));
   }
   *target = number;
 }
@@ -123,7 +136,8 @@ template <class P>
 [[noreturn]] void refuse_unknown(const py::dict& values) {
   for (const auto& item : values) {
     bool known = false;
-    for (const Field<P>& field : Fields<P>::all) known = known || written(item.first) == written(py::str(field.name));
+    for (const Field<P>& field : Fields<P>::all)
+      known = known || written(item.first) == written(py::str(field.name));
     if (!known) throw KernelError("params: unknown name " + written(item.first));
   }
   throw KernelError("params: more names than the operator has");

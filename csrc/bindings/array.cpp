@@ -82,8 +82,8 @@ struct Array::DlpackLender : Lender {
 
   explicit DlpackLender(py::handle capsule) {
     if (PyCapsule_IsValid(capsule.ptr(), dlpack::kVersionedName) != 0) {
-      versioned = static_cast<dlpack::ManagedVersioned*>(
-          PyCapsule_GetPointer(capsule.ptr(), dlpack::kVersionedName));
+      versioned =
+          static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(capsule.ptr(), dlpack::kVersionedName));
       PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
     } else if (PyCapsule_IsValid(capsule.ptr(), dlpack::kPlainName) != 0) {
       plain = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), dlpack::kPlainName));
@@ -133,7 +133,7 @@ void Array::require_host_device(py::handle object) const {
   const int type = py::int_(py::reinterpret_borrow<py::object>(device[0]));
   if (type == dlpack::kCpu || type == dlpack::kCudaHost || type == dlpack::kRocmHost) return;
   const std::string name = type == dlpack::kCuda || type == dlpack::kCudaManaged ? "CUDA"
-                           : type == dlpack::kRocm                               ? "ROCm"
+                           : type == dlpack::kRocm ? "ROCm"
                                                    : "DLPack type " + std::to_string(type);
   refuse("lies in " + name + " device memory; CPU kernels take host arrays");
 }
@@ -158,10 +158,12 @@ void Array::read_dlpack(py::handle object) {
     refuse("DLPack version " + std::to_string(lender->versioned->major) + " is not understood, only 1");
   }
   const uint64_t flags = lender->versioned != nullptr ? lender->versioned->flags : 0;
-  const dlpack::Tensor& tensor = lender->versioned != nullptr ? lender->versioned->tensor : lender->plain->tensor;
+  const dlpack::Tensor& tensor =
+      lender->versioned != nullptr ? lender->versioned->tensor : lender->plain->tensor;
   if ((flags & dlpack::kReadOnly) != 0) read_only_because_ = "this " + type_name(object) + " is read-only";
   // What is written into a copy would be lost without a word.
-  if ((flags & dlpack::kIsCopied) != 0) read_only_because_ = "this " + type_name(object) + " lends only a copy";
+  if ((flags & dlpack::kIsCopied) != 0)
+    read_only_because_ = "this " + type_name(object) + " lends only a copy";
   data_ = static_cast<char*>(tensor.data) + tensor.byte_offset;
   item_bytes_ = (tensor.type.bits * tensor.type.lanes + 7) / 8;
   dtype_name_ = dlpack_dtype_name(tensor.type);
@@ -178,7 +180,8 @@ void Array::require_contiguous() const {
   int64_t step = item_bytes_;
   for (size_t i = shape_.size(); i-- > 0; step *= shape_[i]) {
     if (shape_[i] == 1 || strides_bytes_[i] == step) continue;  // a dimension of one is never stepped over
-    refuse("is not contiguous: shape " + text(shape_) + " with strides of " + text(strides_bytes_) + " bytes");
+    refuse("is not contiguous: shape " + text(shape_) + " with strides of " + text(strides_bytes_) +
+           " bytes");
   }
 }
 
@@ -189,7 +192,8 @@ void Array::require(int64_t dtype, const Shape& shape) const {
   if (shape_ != shape) refuse("expected shape " + text(shape) + ", got " + text(shape_));
   require_contiguous();
   if (reinterpret_cast<uintptr_t>(data_) % static_cast<uintptr_t>(item_bytes_) != 0) {
-    refuse("its data does not start at a multiple of its element size, " + std::to_string(item_bytes_) + " bytes");
+    refuse("its data does not start at a multiple of its element size, " + std::to_string(item_bytes_) +
+           " bytes");
   }
 }
 

@@ -6,7 +6,14 @@
 
 namespace profkit::dlpack {
 
-enum DeviceType : int32_t { kCpu = 1, kCuda = 2, kCudaHost = 3, kRocm = 10, kRocmHost = 11, kCudaManaged = 13 };
+enum DeviceType : int32_t {
+  kCpu = 1,
+  kCuda = 2,
+  kCudaHost = 3,
+  kRocm = 10,
+  kRocmHost = 11,
+  kCudaManaged = 13
+};
 enum TypeCode : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6 };
 constexpr uint64_t kReadOnly = 1, kIsCopied = 2;  // flags of the versioned form
 constexpr uint32_t kMajorVersion = 1;

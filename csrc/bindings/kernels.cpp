@@ -87,8 +87,8 @@ class BoundCall {
     if (given.size() != expected.inputs.size()) {
       std::string names;
       for (const NamedShape& input : expected.inputs) names += (names.empty() ? "" : ", ") + input.name;
-      throw KernelError("expected " + std::to_string(expected.inputs.size()) + " inputs (" + names + "), got " +
-                        std::to_string(given.size()));
+      throw KernelError("expected " + std::to_string(expected.inputs.size()) + " inputs (" + names +
+                        "), got " + std::to_string(given.size()));
     }
     inputs_.reserve(given.size());
     for (size_t i = 0; i < given.size(); ++i) {
@@ -131,8 +131,8 @@ BoundCall bind_kernel(const Kernel<Params>& kernel, const py::dict& values, cons
                    });
 }
 
-BoundCall bind(const std::string& key, const py::dict& params, const py::sequence& inputs, const py::object& output,
-               const py::object& workspace, int64_t threads) {
+BoundCall bind(const std::string& key, const py::dict& params, const py::sequence& inputs,
+               const py::object& output, const py::object& workspace, int64_t threads) {
   const Request request{inputs, output, workspace, checked_threads(threads)};
   return with_operator(operator_of(key), [&](const auto& rows) {
     return bind_kernel(find_kernel(rows, key), params, request);
@@ -165,8 +165,8 @@ BoundCall bind_typed_candidate(const std::vector<Kernel<Params>>&, uintptr_t add
   });
 }
 
-BoundCall bind_candidate(uintptr_t address, const std::string& op, const py::dict& params, const py::sequence& inputs,
-                         const py::object& output, int64_t threads) {
+BoundCall bind_candidate(uintptr_t address, const std::string& op, const py::dict& params,
+                         const py::sequence& inputs, const py::object& output, int64_t threads) {
   if (address == 0) throw KernelError("the candidate's address is 0");
   const py::none no_workspace;
   const Request request{inputs, output, no_workspace, checked_threads(threads)};
@@ -209,7 +209,8 @@ void register_kernels(py::module_& module) {
   module.def(
       "run",
       [](const std::string& key, const py::dict& params, const py::sequence& inputs, const py::object& output,
-         const py::object& workspace, int64_t threads) { bind(key, params, inputs, output, workspace, threads).run(); },
+         const py::object& workspace,
+         int64_t threads) { bind(key, params, inputs, output, workspace, threads).run(); },
       py::arg("key"), py::arg("params"), py::arg("inputs"), py::arg("output"), py::arg("workspace"),
       py::arg("threads"));
   module.def("bind_candidate", &bind_candidate, py::arg("address"), py::arg("op"), py::arg("params"),
@@ -217,9 +218,8 @@ void register_kernels(py::module_& module) {
   module.def(
       "run_candidate",
       [](uintptr_t address, const std::string& op, const py::dict& params, const py::sequence& inputs,
-         const py::object& output, int64_t threads) {
-        bind_candidate(address, op, params, inputs, output, threads).run();
-      },
+         const py::object& output,
+         int64_t threads) { bind_candidate(address, op, params, inputs, output, threads).run(); },
       py::arg("address"), py::arg("op"), py::arg("params"), py::arg("inputs"), py::arg("output"),
       py::arg("threads"));
 }

@@ -19,8 +19,8 @@ struct Buffers {
 
 template <class Params>
 struct Kernel {
-  std::string key;                                      // conv2d/native/cpu/direct
-  std::string (*supports)(const Params&);               // empty, or the reason why not
+  std::string key;                         // conv2d/native/cpu/direct
+  std::string (*supports)(const Params&);  // empty, or the reason why not
   size_t (*workspace_bytes)(const Params&, int threads);
   void (*launch)(const Params&, const Buffers&, int threads);  // neither allocates nor synchronises
 };

@@ -18,16 +18,16 @@ constexpr int64_t kLargestArray = int64_t{1} << 46;
 void require_counts(Named values, int64_t smallest = 1) {
   for (const auto& [name, value] : values) {
     if (value < smallest || value > kLargestNumber) {
-      throw KernelError("params: " + std::string(name) + " must be between " + std::to_string(smallest) + " and " +
-                        std::to_string(kLargestNumber) + ", got " + std::to_string(value));
+      throw KernelError("params: " + std::string(name) + " must be between " + std::to_string(smallest) +
+                        " and " + std::to_string(kLargestNumber) + ", got " + std::to_string(value));
     }
   }
 }
 
 void require_choice(const char* name, int64_t value, int64_t choices) {
   if (value < 0 || value >= choices) {
-    throw KernelError("params: " + std::string(name) + " must be 0.." + std::to_string(choices - 1) + ", got " +
-                      std::to_string(value));
+    throw KernelError("params: " + std::string(name) + " must be 0.." + std::to_string(choices - 1) +
+                      ", got " + std::to_string(value));
   }
 }
 
@@ -40,11 +40,11 @@ struct WindowSide {
 void require_window(const WindowSide& side) {
   const int64_t room = side.size + side.before + side.after - side.dilation * (side.kernel - 1) - 1;
   if (room < 0 || room / side.stride + 1 != side.out) {
-    throw KernelError("params: " + std::string(side.name) + " is " + std::to_string(side.out) +
-                      ", but (" + std::to_string(side.size) + " + " + std::to_string(side.before) + " + " +
+    throw KernelError("params: " + std::string(side.name) + " is " + std::to_string(side.out) + ", but (" +
+                      std::to_string(side.size) + " + " + std::to_string(side.before) + " + " +
                       std::to_string(side.after) + " - " + std::to_string(side.dilation) + "*(" +
-                      std::to_string(side.kernel) + "-1) - 1) // " + std::to_string(side.stride) + " + 1 = " +
-                      (room < 0 ? "none" : std::to_string(room / side.stride + 1)));
+                      std::to_string(side.kernel) + "-1) - 1) // " + std::to_string(side.stride) +
+                      " + 1 = " + (room < 0 ? "none" : std::to_string(room / side.stride + 1)));
   }
 }
 
@@ -57,7 +57,8 @@ void require_size(const Shape& shape) {
   int64_t elements = 1;
   for (int64_t extent : shape) {
     if (__builtin_mul_overflow(elements, extent, &elements) || elements > kLargestArray) {
-      throw KernelError("params: an array would have more than " + std::to_string(kLargestArray) + " elements");
+      throw KernelError("params: an array would have more than " + std::to_string(kLargestArray) +
+                        " elements");
     }
   }
 }
@@ -72,10 +73,12 @@ Arrays checked(Arrays arrays) {
 }  // namespace
 
 Arrays arrays_of(const profkit_conv2d_params& p) {
-  require_counts({{"batch", p.batch}, {"in_channels", p.in_channels}, {"height", p.height}, {"width", p.width}});
+  require_counts(
+      {{"batch", p.batch}, {"in_channels", p.in_channels}, {"height", p.height}, {"width", p.width}});
   require_counts({{"out_channels", p.out_channels}, {"kernel_h", p.kernel_h}, {"kernel_w", p.kernel_w}});
   require_counts({{"stride_h", p.stride_h}, {"stride_w", p.stride_w}, {"dilation_h", p.dilation_h}});
-  require_counts({{"dilation_w", p.dilation_w}, {"groups", p.groups}, {"out_h", p.out_h}, {"out_w", p.out_w}});
+  require_counts(
+      {{"dilation_w", p.dilation_w}, {"groups", p.groups}, {"out_h", p.out_h}, {"out_w", p.out_w}});
   require_counts({{"pad_top", p.pad_top}, {"pad_bottom", p.pad_bottom}}, 0);
   require_counts({{"pad_left", p.pad_left}, {"pad_right", p.pad_right}}, 0);
   require_choice("layout", p.layout, 2);
@@ -120,7 +123,8 @@ Arrays arrays_of(const profkit_matmul_params& p) {
 
 Arrays arrays_of(const profkit_pool2d_params& p) {
   require_counts({{"batch", p.batch}, {"channels", p.channels}, {"height", p.height}, {"width", p.width}});
-  require_counts({{"kernel_h", p.kernel_h}, {"kernel_w", p.kernel_w}, {"out_h", p.out_h}, {"out_w", p.out_w}});
+  require_counts(
+      {{"kernel_h", p.kernel_h}, {"kernel_w", p.kernel_w}, {"out_h", p.out_h}, {"out_w", p.out_w}});
   require_counts({{"stride_h", p.stride_h}, {"stride_w", p.stride_w}});
   require_counts({{"pad_top", p.pad_top}, {"pad_bottom", p.pad_bottom}}, 0);
   require_counts({{"pad_left", p.pad_left}, {"pad_right", p.pad_right}}, 0);
@@ -129,8 +133,8 @@ Arrays arrays_of(const profkit_pool2d_params& p) {
   require_window({"out_h", p.height, p.pad_top, p.pad_bottom, p.kernel_h, p.stride_h, 1, p.out_h});
   require_window({"out_w", p.width, p.pad_left, p.pad_right, p.kernel_w, p.stride_w, 1, p.out_w});
   // Every window must hold at least one element of the image: its maximum or average is undefined otherwise.
-  if (p.pad_top >= p.kernel_h || (p.out_h - 1) * p.stride_h - p.pad_top >= p.height || p.pad_left >= p.kernel_w ||
-      (p.out_w - 1) * p.stride_w - p.pad_left >= p.width) {
+  if (p.pad_top >= p.kernel_h || (p.out_h - 1) * p.stride_h - p.pad_top >= p.height ||
+      p.pad_left >= p.kernel_w || (p.out_w - 1) * p.stride_w - p.pad_left >= p.width) {
     throw KernelError("params: the paddings are so large that a window would see padding only");
   }
   return checked({{{"x", image_shape(p.layout, p.batch, p.channels, p.height, p.width)}},

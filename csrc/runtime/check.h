@@ -19,9 +19,9 @@ struct UnsupportedError : std::runtime_error {
 }  // namespace profkit
 
 // For what can only fail when the machine or profkit itself is at fault; where it happened is then the news.
-#define PROFKIT_CHECK(condition, message)                                                             \
-  do {                                                                                                \
-    if (!(condition))                                                                                 \
+#define PROFKIT_CHECK(condition, message)                                                                    \
+  do {                                                                                                       \
+    if (!(condition))                                                                                        \
       throw ::profkit::KernelError(std::string(message) + " (" + __FILE__ + ":" + std::to_string(__LINE__) + \
-                                   ")");                                                              \
+                                   ")");                                                                     \
   } while (false)

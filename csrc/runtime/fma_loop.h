@@ -10,15 +10,21 @@ namespace profkit {
 // to the operations of one iteration (a multiply-add counts two).
 using FmaLoop = double (*)(int64_t iterations, int64_t* flops_per_iteration);
 
-#define PROFKIT_DECLARE_FMA_LOOPS(isa)                              \
-  namespace isa {                                                   \
-  double fma_loop_f32(int64_t iterations, int64_t* flops_per_iteration); \
-  double fma_loop_f64(int64_t iterations, int64_t* flops_per_iteration); \
-  }
-PROFKIT_DECLARE_FMA_LOOPS(generic)
-PROFKIT_DECLARE_FMA_LOOPS(avx2)
-PROFKIT_DECLARE_FMA_LOOPS(avx512)
-PROFKIT_DECLARE_FMA_LOOPS(neon)
-#undef PROFKIT_DECLARE_FMA_LOOPS
+namespace generic {
+double fma_loop_f32(int64_t iterations, int64_t* flops_per_iteration);
+double fma_loop_f64(int64_t iterations, int64_t* flops_per_iteration);
+}  // namespace generic
+namespace avx2 {
+double fma_loop_f32(int64_t iterations, int64_t* flops_per_iteration);
+double fma_loop_f64(int64_t iterations, int64_t* flops_per_iteration);
+}  // namespace avx2
+namespace avx512 {
+double fma_loop_f32(int64_t iterations, int64_t* flops_per_iteration);
+double fma_loop_f64(int64_t iterations, int64_t* flops_per_iteration);
+}  // namespace avx512
+namespace neon {
+double fma_loop_f32(int64_t iterations, int64_t* flops_per_iteration);
+double fma_loop_f64(int64_t iterations, int64_t* flops_per_iteration);
+}  // namespace neon
 
 }  // namespace profkit

@@ -68,7 +68,8 @@ double peak_flops_per_s(Simd level, bool is_double, int threads) {
 }
 
 double copy_bytes_per_s(int threads) {
-  const int64_t bytes = std::clamp<int64_t>(4 * last_level_cache_bytes(), int64_t{64} << 20, int64_t{1} << 30);
+  const int64_t bytes =
+      std::clamp<int64_t>(4 * last_level_cache_bytes(), int64_t{64} << 20, int64_t{1} << 30);
   AlignedMemory source(static_cast<size_t>(bytes)), target(static_cast<size_t>(bytes));
   const auto part = [&](int thread) { return split(bytes / 64, threads, thread); };
   parallel(threads, [&](int thread) {  // first touch by the thread that will copy

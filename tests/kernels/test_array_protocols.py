@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -132,7 +132,7 @@ def test_device_memory_is_refused_without_touching_it() -> None:
 
 def test_an_array_of_only_the_cuda_interface_is_refused_as_device_memory() -> None:
     class CudaOnly:
-        __cuda_array_interface__ = {"shape": (3, 5), "typestr": "<f4", "data": (1, False), "version": 3}
+        __cuda_array_interface__: ClassVar = {"shape": (3, 5), "typestr": "<f4", "data": (1, False), "version": 3}
 
     with pytest.raises(KernelError, match="input x: lies in CUDA device memory"):
         run(CudaOnly(), np.zeros((3, 5), np.float32))
@@ -168,7 +168,7 @@ def test_torch_tensors_are_read_and_written_in_place() -> None:
 def test_a_torch_tensor_that_requires_a_gradient_is_refused() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
 
-    with pytest.raises(KernelError, match="input x: DLPack of this Tensor failed: .*gradient"):
+    with pytest.raises(KernelError, match=r"input x: DLPack of this Tensor failed: .*gradient"):
         run(torch.from_numpy(X.copy()).requires_grad_(), np.zeros((3, 5), np.float32))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,13 +19,20 @@ from profkit.ops.spec import Spec, max_error, tolerance
 
 def conv_grid() -> list[Spec]:
     """Strides x geometries x layouts x dtypes x directions, on sizes that no tile divides."""
-    geometries = (
+    geometries: tuple[dict[str, Any], ...] = (
         {"padding": "0x1x2x0"},
         {"padding": 2, "dilation": 2},
         {"padding": "1x0x1x2", "groups": 2},
         {"padding": "same", "groups": 2, "dilation": "1x3"},
     )
-    base = {"batch": 2, "in_channels": 4, "height": 11, "width": 9, "out_channels": 6, "kernel_size": "3x2"}
+    base: dict[str, Any] = {
+        "batch": 2,
+        "in_channels": 4,
+        "height": 11,
+        "width": 9,
+        "out_channels": 6,
+        "kernel_size": "3x2",
+    }
     return [
         Conv2d(**{**base, **geometry, "stride": stride, "layout": layout, "dtype": dtype, "direction": direction})
         for geometry, stride, layout, dtype, direction in itertools.product(

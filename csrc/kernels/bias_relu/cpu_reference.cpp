@@ -31,7 +31,8 @@ void launch(const profkit_bias_relu_params& p, const Buffers& buffers, int threa
 }  // namespace
 
 void bias_relu_reference(const profkit_bias_relu_params& params, const Buffers& buffers, int threads) {
-  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads) : launch<float>(params, buffers, threads);
+  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)
+                                  : launch<float>(params, buffers, threads);
 }
 
 }  // namespace profkit

@@ -33,7 +33,8 @@ struct Geometry {
 };
 
 template <class T>
-double forward_at(const Geometry& g, const T* image, const T* weights, int64_t n, int64_t oc, int64_t y, int64_t x) {
+double forward_at(const Geometry& g, const T* image, const T* weights, int64_t n, int64_t oc, int64_t y,
+                  int64_t x) {
   const int64_t first_channel = oc / g.out_per_group * g.in_per_group;
   double sum = 0;
   for (int64_t c = 0; c < g.in_per_group; ++c) {
@@ -90,7 +91,8 @@ double input_gradient_at(const Geometry& g, const T* dy, const T* weights, int64
       if (x < 0) continue;
       for (int64_t k = 0; k < g.out_per_group; ++k) {
         const int64_t oc = group * g.out_per_group + k;
-        sum += static_cast<double>(dy[g.out.at(n, oc, y, x)]) * static_cast<double>(weights[g.weight(oc, c, r, s)]);
+        sum += static_cast<double>(dy[g.out.at(n, oc, y, x)]) *
+               static_cast<double>(weights[g.weight(oc, c, r, s)]);
       }
     }
   }
@@ -125,7 +127,8 @@ double weight_gradient_at(const Geometry& g, const T* image, const T* dy, int64_
       for (int64_t x = 0; x < g.p.out_w; ++x) {
         const int64_t h = g.input_row(y, r), w = g.input_column(x, s);
         if (!g.inside(h, w)) continue;
-        sum += static_cast<double>(image[g.in.at(n, ic, h, w)]) * static_cast<double>(dy[g.out.at(n, oc, y, x)]);
+        sum +=
+            static_cast<double>(image[g.in.at(n, ic, h, w)]) * static_cast<double>(dy[g.out.at(n, oc, y, x)]);
       }
     }
   }
@@ -161,7 +164,8 @@ void launch(const Params& params, const Buffers& buffers, int threads) {
 }  // namespace
 
 void conv2d_reference(const profkit_conv2d_params& params, const Buffers& buffers, int threads) {
-  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads) : launch<float>(params, buffers, threads);
+  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)
+                                  : launch<float>(params, buffers, threads);
 }
 
 }  // namespace profkit

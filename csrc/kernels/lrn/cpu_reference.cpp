@@ -14,7 +14,8 @@ namespace {
 using Params = profkit_lrn_params;
 
 template <class T>
-T normalised(const Params& p, const T* input, const ImageIndex& index, int64_t n, int64_t c, int64_t h, int64_t w) {
+T normalised(const Params& p, const T* input, const ImageIndex& index, int64_t n, int64_t c, int64_t h,
+             int64_t w) {
   const int64_t first = std::max<int64_t>(c - p.size / 2, 0);
   const int64_t last = std::min(c + (p.size - 1) / 2, p.channels - 1);
   double energy = 0;
@@ -47,7 +48,8 @@ void launch(const Params& p, const Buffers& buffers, int threads) {
 }  // namespace
 
 void lrn_reference(const profkit_lrn_params& params, const Buffers& buffers, int threads) {
-  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads) : launch<float>(params, buffers, threads);
+  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)
+                                  : launch<float>(params, buffers, threads);
 }
 
 }  // namespace profkit

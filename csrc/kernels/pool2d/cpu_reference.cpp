@@ -50,7 +50,8 @@ void launch(const Params& p, const Buffers& buffers, int threads) {
 }  // namespace
 
 void pool2d_reference(const profkit_pool2d_params& params, const Buffers& buffers, int threads) {
-  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads) : launch<float>(params, buffers, threads);
+  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)
+                                  : launch<float>(params, buffers, threads);
 }
 
 }  // namespace profkit

@@ -34,7 +34,8 @@ void launch(const profkit_softmax_params& p, const Buffers& buffers, int threads
 }  // namespace
 
 void softmax_reference(const profkit_softmax_params& params, const Buffers& buffers, int threads) {
-  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads) : launch<float>(params, buffers, threads);
+  params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)
+                                  : launch<float>(params, buffers, threads);
 }
 
 }  // namespace profkit
