@@ -15,6 +15,7 @@ from profkit.rendering.quantities import error_text, rate_text, ratio_text, time
 # What needs a look first stands first.
 _ABSENT_ORDER = ("wrong", "crashed", "timeout", "oom", "unsupported", "unavailable")
 NOTES = "notes"
+NAMED_AT_MOST = 4
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,10 @@ def _next_steps(rows: Sequence[Row], names: dict[str, str]) -> list[str]:
     for row in rows:
         if row.next_step:
             steps.setdefault(row.next_step, []).append(names[row.key])
-    return [f"not resolved: {', '.join(which)}; {step}" for step, which in steps.items()]
+    named = {
+        step: ", ".join(which) if len(which) <= NAMED_AT_MOST else f"{len(which)} rows" for step, which in steps.items()
+    }
+    return [f"not resolved: {which}; {step}" for step, which in named.items()]
 
 
 def _flag(name: str) -> str:

@@ -101,6 +101,14 @@ def test_unresolved_rows_share_the_line_with_the_next_step() -> None:
     assert "not resolved: jax, numba; rerun with --budget 60s" in table.footer
 
 
+def test_many_unresolved_rows_are_counted_instead_of_named() -> None:
+    rows = [ok_row(f"conv2d/x{i}/cpu", 11.0, 0.97, "not resolved", next_step="rerun longer") for i in range(9)]
+
+    (table,) = build_tables(result(cell(baseline_row(), *rows)))
+
+    assert "not resolved: 9 rows; rerun longer" in table.footer
+
+
 def test_notes_of_the_cell_and_a_missing_baseline_are_said() -> None:
     row = dataclasses.replace(baseline_row(), verdict="", ratio=None, ratio_low=None, ratio_high=None)
 

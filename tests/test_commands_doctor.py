@@ -1,0 +1,204 @@
+"""doctor: what it finds, what it tells to type, and its exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from profkit import _checks, doctor
+from profkit.backends import BACKENDS
+from profkit.backends.adapter import Availability, Implementation
+from profkit.errors import UnavailableError
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """Exit code and text of `profkit doctor words...`."""
+    code = doctor.main(list(words))
+    return code, capsys.readouterr().out
+
+
+def test_every_section_and_backend_is_shown_within_100_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = run(capsys)
+
+    assert code == 0
+    assert [line for line in text.splitlines() if line and not line.startswith(" ")] == [
+        "profkit",
+        "backends",
+        "tools",
+        "machine",
+    ]
+    for name in BACKENDS:
+        assert f"  {name} " in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_without_native_kernels_the_exit_code_is_1_and_the_build_line_is_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "profkit._core", None)
+    monkeypatch.delattr("profkit._core", raising=False)
+
+    code, text = run(capsys)
+
+    assert code == 1
+    assert "type: pip install -e ." in text
+
+
+class Adapter:
+    """An adapter with one implementation and a given availability."""
+
+    def __init__(self, availability: Availability, environments: Sequence[dict[str, str]] = ({},)) -> None:
+        self.name = "fake"
+        self.availability = availability
+        self.environments = environments
+
+    def is_available(self) -> Availability:
+        return self.availability
+
+    def implementations(self, op: str) -> list[Implementation]:
+        return [Implementation(f"{op}/fake/cpu", "fake", environment=item) for item in self.environments]
+
+
+def use(monkeypatch: pytest.MonkeyPatch, adapter: Adapter) -> None:
+    """Let doctor find this adapter only."""
+    monkeypatch.setattr(_checks, "BACKENDS", ("fake",))
+    monkeypatch.setattr(_checks, "load_adapter", lambda name: adapter)
+
+
+def test_a_missing_framework_shows_the_line_to_type(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, Adapter(Availability(False, "fake is not installed", 'pip install "profkit[fake]"')))
+
+    _, text = run(capsys)
+
+    assert "missing  fake is not installed" in text
+    assert 'type: pip install "profkit[fake]"' in text
+
+
+def test_a_deep_look_shows_the_last_line_of_an_import_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, Adapter(Availability(True)))
+    monkeypatch.setattr(_checks, "_START", "raise ImportError('libfake.so.1: cannot open')")
+
+    (check,) = _checks.check_backends(deep=True)
+
+    assert (check.status, check.detail) == ("broken", "ImportError: libfake.so.1: cannot open")
+
+
+def test_a_deep_look_survives_a_framework_that_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, Adapter(Availability(True)))
+    monkeypatch.setattr(_checks, "_START", "import os; os.kill(os.getpid(), 9)")
+
+    (check,) = _checks.check_backends(deep=True)
+
+    assert (check.status, check.detail) == ("broken", "ended by signal 9")
+
+
+def test_a_deep_look_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, Adapter(Availability(True)))
+    monkeypatch.setattr(_checks, "_START", "import time; time.sleep(60)")
+
+    (check,) = _checks.check_backends(deep=True, timeout_s=0.5)
+
+    assert (check.status, check.detail) == ("broken", "import did not end within 0.5 s")
+
+
+def test_a_deep_look_starts_each_environment_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, Adapter(Availability(True), [{"FAKE_BACKEND": "one"}, {"FAKE_BACKEND": "two"}]))
+    program = "import json, os; print('noise'); print(json.dumps({'backend': os.environ['FAKE_BACKEND']}))"
+    monkeypatch.setattr(_checks, "_START", program)
+
+    checks = _checks.check_backends(deep=True)
+
+    assert [(check.name, check.detail) for check in checks] == [
+        ("fake (one)", "backend one"),
+        ("fake (two)", "backend two"),
+    ]
+
+
+def test_a_deep_look_really_starts_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_checks, "BACKENDS", ("numpy",))
+
+    (check,) = _checks.check_backends(deep=True)
+
+    assert check.status == "works"
+    assert "numpy" in check.detail
+
+
+def test_an_adapter_that_raises_is_one_broken_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str) -> None:
+        raise RuntimeError(f"{name} is odd")
+
+    monkeypatch.setattr(_checks, "BACKENDS", ("fake",))
+    monkeypatch.setattr(_checks, "load_adapter", fail)
+
+    (check,) = _checks.check_backends()
+
+    assert (check.status, check.detail) == ("broken", "RuntimeError: fake is odd")
+
+
+def test_a_missing_compiler_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(suffix: str) -> list[str]:
+        raise UnavailableError(f"no compiler for {suffix} files")
+
+    monkeypatch.setattr("profkit.backends.candidate_library.find_compiler", fail)
+
+    check = _checks.check_tools()[0]
+
+    assert (check.status, check.detail) == ("missing", "no compiler for .cpp files")
+    assert check.fix
+
+
+def test_a_missing_cuda_driver_is_said() -> None:
+    check = _checks.check_gpu("libno_such_cuda.so.1")
+
+    assert check.status == "missing"
+    assert "libno_such_cuda.so.1" in check.detail
+
+
+def test_a_varying_clock_is_noted_with_the_line_to_type(tmp_path: Path) -> None:
+    governor = tmp_path / "governor"
+    governor.write_text("powersave\n")
+
+    check = _checks._check_governor(str(governor))
+
+    assert check.status == "note"
+    assert "cpupower" in check.fix
+
+
+def test_a_busy_machine_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (3.5, 1.0, 1.0))
+
+    assert _checks._check_load(2).status == "note"
+    assert _checks._check_load(64).status == "works"
+
+
+def test_findings_and_environment_are_saved(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    target = tmp_path / "doctor.json"
+
+    code, _ = run(capsys, "--json", str(target))
+
+    data = json.loads(target.read_text())
+    assert code == 0
+    assert data["schema"] == "profkit.doctor/1"
+    assert data["environment"]["python"]
+    assert {"section", "name", "status", "detail", "fix"} == data["checks"][0].keys()
+
+
+def test_a_file_that_cannot_be_written_is_said_before_looking(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, text = run(capsys, "--json", str(tmp_path / "no" / "doctor.json"))
+
+    assert (code, text) == (2, "")
+
+
+def test_an_unknown_flag_offers_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    code = doctor.main(["--dep"])
+
+    assert code == 2
+    assert "did you mean --deep?" in capsys.readouterr().err

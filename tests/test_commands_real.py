@@ -1,0 +1,136 @@
+"""The commands from words to table with real measurements: native and NumPy, tiny shapes, one thread."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from profkit import cli
+
+pytest.importorskip("profkit._core", reason="the compiled core is not built")
+
+TINY = {
+    "conv": "--batch 1 --in-channels 3 --height 7 --width 5 --out-channels 4 --kernel-size 3 --padding 1",
+    "matmul": "--m 7 --n 5 --k 3",
+    "pool": "--batch 1 --channels 2 --height 7 --width 5",
+    "lrn": "--batch 1 --channels 5 --height 3 --width 2",
+    "bias_relu": "--batch 1 --channels 2 --height 3 --width 3",
+    "softmax": "--rows 3",
+}
+QUICK = ["--only", "native,numpy", "--threads", "1", "--budget", "1s", "--quiet"]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Peaks are kept with the tests, not in the user's folder."""
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.mark.parametrize("command", TINY)
+def test_each_command_measures_native_and_numpy(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "result.json"
+
+    code = cli.main([command, *TINY[command].split(), *QUICK, "--strict", "--json", str(target)])
+
+    captured = capsys.readouterr()
+    assert code == 0, captured.out + captured.err
+    assert "native/reference" in captured.out
+    assert max(map(len, captured.out.splitlines())) <= 100
+    rows = json.loads(target.read_text())["cells"][0]["rows"]
+    assert {row["key"].split("/")[1] for row in rows if row["status"] == "ok"} == {"native", "numpy"}
+    assert all(row["samples_ns"] for row in rows if row["status"] == "ok")
+
+
+def test_a_sweep_over_a_field_and_threads_has_all_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "result.json"
+
+    code = cli.main(["conv", *TINY["conv"].split(), "--stride", "1,2", *QUICK, "--json", str(target)])
+
+    cells = json.loads(target.read_text())["cells"]
+    assert code == 0
+    assert [cell["spec"]["stride"] for cell in cells] == [1, 2]
+    assert "summary: conv2d over stride" in capsys.readouterr().out
+
+
+def test_an_unknown_key_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    code = cli.main(["conv", "--only", "torhc"])
+
+    assert code == 2
+    assert "torch" in capsys.readouterr().err
+
+
+def test_list_shows_what_exists_without_measuring(capsys: pytest.CaptureFixture[str]) -> None:
+    code = cli.main(["conv", "--list"])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert code == 0
+    assert any(line.split()[:2] == ["native/cpu/reference", "available"] for line in lines)
+    assert any(line.split()[:2] == ["pytensor/cpu", "unsupported"] or "pytensor" in line for line in lines)
+    assert max(map(len, lines)) <= 100
+
+
+def test_a_device_filters_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["conv", "--list", "--device", "cpu"])
+    on_cpu = capsys.readouterr().out
+    cli.main(["conv", "--list", "--device", "cuda"])
+    on_cuda = capsys.readouterr().out
+
+    assert "/cuda" not in on_cpu
+    assert "/cpu" in on_cpu
+    assert "/cpu" not in on_cuda
+    assert "/cuda" in on_cuda
+
+
+def test_a_broken_candidate_shows_the_compilers_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = tmp_path / "mine.cpp"
+    kernel.write_text("this is not C++\n")
+
+    code = cli.main(["conv", *TINY["conv"].split(), *QUICK, "--strict", "--candidate", str(kernel)])
+
+    text = capsys.readouterr().out
+    assert code == 3
+    assert "candidate/mine" in text
+    assert "mine.cpp:1" in text
+
+
+def workers_of(pid: int) -> list[str]:
+    """Processes that were started as workers of this one."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if f'"parent": {pid}' in command:
+            found.append(folder.name)
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked for in /proc")
+def test_ctrl_c_prints_what_was_measured_and_leaves_no_process() -> None:
+    words = ["--batch", "1", "--only", "native,numpy", "--threads", "1", "--budget", "300s", "--margin", "0.001%"]
+    command = [sys.executable, "-m", "profkit.conv", *words]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stderr is not None
+    while "measure" not in (line := process.stderr.readline()):
+        assert line, "it ended before it measured"
+    running = workers_of(process.pid)
+
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130, out + err
+    assert "interrupted" in out
+    assert "Traceback" not in err
+    assert len(running) >= 2
+    assert workers_of(process.pid) == []
