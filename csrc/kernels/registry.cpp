@@ -30,6 +30,8 @@ std::vector<Kernel<Params>> checked(std::vector<Kernel<Params>> rows) {
 
 const std::vector<Kernel<profkit_conv2d_params>>& conv2d_kernels() {
   static const auto rows = checked<profkit_conv2d_params>({
+      {"conv2d/native/cpu/implicit_gemm", supports_all, conv2d_implicit_gemm_workspace_bytes,
+       conv2d_implicit_gemm},
       {"conv2d/native/cpu/reference", supports_all, no_workspace, conv2d_reference},
   });
   return rows;

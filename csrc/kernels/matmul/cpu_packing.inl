@@ -51,6 +51,18 @@ PROFKIT_INLINE void pack_transposed(T* to, const T* from, int64_t line_stride, i
   }
 }
 
+// The same with no store past the end, for panels whose neighbour belongs to another thread.
+template <class T, int Panel>
+void pack_lines(T* to, const T* from, int64_t line_stride, int64_t lines, int64_t k) {
+  const int64_t safe = Panel % kWidth<T> == 0 ? k : larger(0, k - kWidth<T>);
+  pack_transposed<T, Panel>(to, from, line_stride, lines, safe);
+  for (int64_t p = safe; p < k; ++p) {
+    for (int64_t line = 0; line < Panel; ++line) {
+      to[p * Panel + line] = line < lines ? from[line * line_stride + p] : T(0);
+    }
+  }
+}
+
 // Lines are contiguous across: copy `Panel` adjacent elements per k.
 template <class T, int Panel>
 PROFKIT_INLINE void pack_adjacent(T* to, const T* from, int64_t along_stride, int64_t lines, int64_t k) {

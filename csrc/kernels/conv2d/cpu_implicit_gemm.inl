@@ -1,0 +1,74 @@
+// conv2d/native/cpu/implicit_gemm: the matrix product of im2col without its matrix. NCHW packs panels of
+// positions on the fly (cpu_gather_planar.inl), NHWC reads positions in place (cpu_gather_pixels.inl), the
+// weight gradient reads filter elements in place (cpu_weight_gradient.inl); the input gradient is one gather
+// per residue of the stride. Memory: packed weights, and per thread a slab and one block of panels.
+// Bottleneck: FMA.
+#pragma once
+
+#include "kernels/conv2d/cpu_gather_pixels.inl"
+#include "kernels/conv2d/cpu_gather_planar.inl"
+#include "kernels/conv2d/cpu_weight_gradient.inl"
+
+namespace profkit {
+namespace PROFKIT_ISA {
+
+template <class T, class Plan, class Action>
+size_t for_each_phase(const profkit_conv2d_params& p, int threads, const CpuCaches& caches, void* workspace,
+                      const Action& action) {
+  size_t most = 0;
+  for (int64_t phase = 0; phase < phase_count(p); ++phase) {
+    Arena arena(workspace);
+    Plan plan(p, phase_gather(p, phase), threads, caches, arena);
+    action(plan);
+    most = arena.used_bytes() > most ? arena.used_bytes() : most;
+  }
+  return most;
+}
+
+template <class T>
+size_t implicit_gemm_workspace(const profkit_conv2d_params& p, int threads, const CpuCaches& caches) {
+  if (p.direction == PROFKIT_WEIGHT_GRADIENT) {
+    Arena arena(nullptr);
+    const WeightGradientPlan<T> plan(p, threads, caches, arena);
+    return arena.used_bytes();
+  }
+  const auto nothing = [](const auto&) {};
+  return p.layout == PROFKIT_NHWC ? for_each_phase<T, PixelPlan<T>>(p, threads, caches, nullptr, nothing)
+                                  : for_each_phase<T, PlanarPlan<T>>(p, threads, caches, nullptr, nothing);
+}
+
+template <class T>
+void implicit_gemm_run(const profkit_conv2d_params& p, const CpuCall& call) {
+  if (p.direction == PROFKIT_WEIGHT_GRADIENT) {
+    Arena arena(call.workspace);
+    const WeightGradientPlan<T> plan(p, call.threads, call.caches, arena);
+    return run_weight_gradient<T>(plan, call);
+  }
+  const void* bias = p.bias && p.direction == PROFKIT_FORWARD ? call.inputs[2] : nullptr;
+  if (p.layout == PROFKIT_NHWC) {
+    for_each_phase<T, PixelPlan<T>>(p, call.threads, call.caches, call.workspace, [&](PixelPlan<T>& plan) {
+      run_pixels<T>(plan, call.inputs[0], call.inputs[1], bias, call.output, call.threads);
+    });
+  } else {
+    for_each_phase<T, PlanarPlan<T>>(p, call.threads, call.caches, call.workspace, [&](PlanarPlan<T>& plan) {
+      run_planar<T>(plan, call.inputs[0], call.inputs[1], bias, call.output, call.threads);
+    });
+  }
+}
+
+inline size_t implicit_gemm_workspace_bytes(const profkit_conv2d_params& p, int threads,
+                                            const CpuCaches& caches) {
+  return p.dtype == PROFKIT_FLOAT32 ? implicit_gemm_workspace<float>(p, threads, caches)
+                                    : implicit_gemm_workspace<double>(p, threads, caches);
+}
+
+inline void implicit_gemm_launch(const profkit_conv2d_params& p, const CpuCall& call) {
+  p.dtype == PROFKIT_FLOAT32 ? implicit_gemm_run<float>(p, call) : implicit_gemm_run<double>(p, call);
+}
+
+extern const CpuEntry<profkit_conv2d_params> conv2d_implicit_gemm;
+const CpuEntry<profkit_conv2d_params> conv2d_implicit_gemm = {implicit_gemm_workspace_bytes,
+                                                              implicit_gemm_launch};
+
+}  // namespace PROFKIT_ISA
+}  // namespace profkit

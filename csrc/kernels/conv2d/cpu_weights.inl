@@ -1,0 +1,64 @@
+// Weights as panels for a gather, packed once per call and shared by all threads. Blocks of kc steps of the
+// reduction one after the other; in each, panels of `Panel` result channels: [panel][k][Panel].
+// The reduction runs over (channel, tap) for planar slabs and over (tap, channel) for pixel slabs.
+#pragma once
+
+#include "kernels/conv2d/cpu_geometry.inl"
+
+namespace profkit {
+namespace PROFKIT_ISA {
+
+template <class T, int Panel>
+struct PackedWeights {
+  T* data;
+  int64_t padded, group_stride, kc;
+  bool channel_first;  // (channel, tap)
+
+  PackedWeights(const Gather& g, int64_t block, bool by_channel, Arena& arena) {
+    padded = round_up(g.out_channels, Panel);
+    group_stride = round_up(padded * g.reduction() + kPackSlack, 16);
+    kc = block;
+    channel_first = by_channel;
+    data = arena.take<T>(group_stride * g.groups);
+  }
+
+  PROFKIT_INLINE const T* block(int64_t group, int64_t k0) const {
+    return data + group * group_stride + k0 * padded;
+  }
+
+  // Thread `thread` of `threads` packs its share.
+  void pack(const profkit_conv2d_params& p, const Gather& g, const void* weights, int threads, int thread) {
+    const int64_t panels = padded / Panel;
+    const Part mine = part_of(panels * g.groups, 1, threads, thread);
+    for (int64_t index = mine.begin; index < mine.end; ++index) {
+      const int64_t group = index / panels, first = index % panels * Panel;
+      const Weights<T> w(p, g, weights, group);
+      for (int64_t k0 = 0; k0 < g.reduction(); k0 += kc) {
+        const int64_t k = smaller(kc, g.reduction() - k0);
+        T* to = data + group * group_stride + k0 * padded + first * k;
+        pack_block(to, g, w, first, smaller(Panel, g.out_channels - first), k0, k);
+      }
+    }
+  }
+
+ private:
+  void pack_block(T* to, const Gather& g, const Weights<T>& w, int64_t first, int64_t lines, int64_t k0,
+                  int64_t k) const {
+    if (channel_first && w.source_stride == g.taps() && g.w.kernel_step == 1) {
+      // Forward: the reduction is the weights' own order. Panels of other threads follow, hence no running
+      // over.
+      return pack_lines<T, Panel>(to, w.data + first * w.result_stride + k0, w.result_stride, lines, k);
+    }
+    const int64_t inner = channel_first ? g.taps() : g.channels;
+    for (int64_t p = 0; p < k; ++p) {
+      const int64_t outer = (k0 + p) / inner, rest = (k0 + p) % inner;
+      const int64_t c = channel_first ? outer : rest, tap = channel_first ? rest : outer;
+      const T* from = w.data + first * w.result_stride + w.offset(g, c, tap / g.w.taps, tap % g.w.taps);
+      for (int64_t line = 0; line < Panel; ++line)
+        to[p * Panel + line] = line < lines ? from[line * w.result_stride] : T(0);
+    }
+  }
+};
+
+}  // namespace PROFKIT_ISA
+}  // namespace profkit
