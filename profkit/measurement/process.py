@@ -141,7 +141,7 @@ class WorkerProcess:
         except (ProcessLookupError, PermissionError):
             pass
         self.process.wait()
-        for stream in (self._requests, self.replies):
+        for stream in (self._requests, self.replies, self._errors):
             try:
                 stream.close()
             except OSError:
@@ -149,8 +149,6 @@ class WorkerProcess:
 
     def last_words(self, lines: int = 3) -> str:
         """The end of what the worker printed, for the reason of a crash."""
-        if self._errors.closed:
-            return ""
         size = self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, size - 4096))
         text = self._errors.read().decode(errors="replace")

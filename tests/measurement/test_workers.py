@@ -7,11 +7,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import profkit
+from profkit.backends.adapter import Implementation
+from profkit.measurement.cores import cores_for
+from profkit.measurement.process import WorkerProcess, WorkerSettings
 from profkit.measurement.result import Row
 
 SPEC = profkit.MatMul(m=8, n=8, k=8)
@@ -156,39 +160,58 @@ def test_workers_may_print_without_disturbing_the_protocol(tmp_path: Path) -> No
     assert row.status == "ok"
 
 
-def worker_count() -> int:
-    """Live worker processes of this machine, by their command line."""
+def workers_of(parent: int) -> int:
+    """Live worker processes of this parent, by their command line."""
     count = 0
     for folder in Path("/proc").iterdir():
         try:
-            count += folder.name.isdigit() and b"profkit.measurement.worker" in (folder / "cmdline").read_bytes()
+            words = (folder / "cmdline").read_bytes() if folder.name.isdigit() else b""
         except OSError:
-            continue
+            continue  # ended meanwhile
+        count += b"profkit.measurement.worker" in words and f'"parent": {parent},'.encode() in words
     return count
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def wait_until(condition: Callable[[], bool], limit_s: float = 60.0) -> bool:
+    """Poll; False when the condition did not come true in time."""
+    deadline = time.monotonic() + limit_s
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_worker_outlives_its_parent(tmp_path: Path, number: signal.Signals) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(GOOD.format(before="import time; time.sleep(0.05)"))
-    before = worker_count()
+    path, calls = tmp_path / "mine.py", tmp_path / "calls"
+    calls.touch()
+    path.write_text(GOOD.format(before=f"import time; time.sleep(0.05); open({str(calls)!r}, 'a').write('x')"))
     command = [sys.executable, "-m", "profkit.matmul", "--m", "8", "--n", "8", "--k", "8"]
-    command += ["--only", "numpy", "--candidate", f"{path}:matmul", "--budget", "60s"]
+    command += ["--only", "numpy", "--candidate", f"{path}:matmul", "--budget", "60s", "--margin", "0.01%"]
 
     parent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    deadline = time.monotonic() + 30
-    while worker_count() < before + 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    started = worker_count() - before
-    time.sleep(3.0)
+    sampling = wait_until(lambda: calls.stat().st_size > 12)
+    started = workers_of(parent.pid)
     os.kill(parent.pid, number)
-    output, _ = parent.communicate(timeout=20)
-    deadline = time.monotonic() + 5
-    while worker_count() > before and time.monotonic() < deadline:
-        time.sleep(0.05)
+    output, _ = parent.communicate(timeout=30)
+    gone = wait_until(lambda: workers_of(parent.pid) == 0, 10.0)
 
+    assert sampling
     assert started == 2
-    assert worker_count() == before
+    assert gone
     if number == signal.SIGINT:
         assert parent.returncode == 130
         assert "candidate/mine" in output  # what was measured is printed
+
+
+def test_an_idle_worker_is_stopped_so_that_its_threads_cannot_spin() -> None:
+    worker = WorkerProcess(Implementation("matmul/numpy/cpu", "numpy"), WorkerSettings(1, cores_for(1)))
+    state = Path(f"/proc/{worker.process.pid}/stat")
+    try:
+        worker.pause()
+        paused = wait_until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T", 10.0)
+        worker.resume()
+        resumed = wait_until(lambda: state.read_text().rpartition(")")[2].split()[0] != "T", 10.0)
+    finally:
+        worker.kill()
+
+    assert (paused, resumed) == (True, True)
