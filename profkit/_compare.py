@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import time
@@ -20,6 +21,7 @@ from profkit.rendering.json_file import write_json
 from profkit.rendering.markdown import write_markdown
 from profkit.rendering.names import spec_text
 from profkit.rendering.progress import show_progress
+from profkit.rendering.quantities import bytes_text
 from profkit.rendering.table import encodable, print_list, print_result
 from profkit.rendering.whole_file import check_target
 
@@ -37,6 +39,7 @@ def compare(op: str, command: str, words: Sequence[str]) -> int:
     if request.lists:
         return list_implementations(request)
     _check_files(request)
+    _check_memory(request)
     return watch(request) if request.watches else measure_once(request)
 
 
@@ -181,6 +184,22 @@ def _check_files(request: Request) -> None:
     twice = {path for path in paths if [os.path.realpath(other) for other in paths].count(os.path.realpath(path)) > 1}
     if twice:
         raise UsageError(f"two files of one run have the same name: {', '.join(sorted(twice))}")
+
+
+def _check_memory(request: Request) -> None:
+    """Arrays that cannot exist here are refused at once; this process itself must make the inputs."""
+    try:
+        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return
+    for spec in request.specs:
+        shapes = [*spec.input_shapes().values(), spec.output_shape()]
+        needed = sum(math.prod(shape) for shape in shapes) * spec.numpy_dtype.itemsize
+        if needed > available:
+            raise UsageError(
+                f"inputs and output of one call take {bytes_text(needed)}, this machine has {bytes_text(available)}: "
+                f"{spec.op} {spec_text(spec)}"
+            )
 
 
 def _save(result: Result, request: Request) -> list[str]:

@@ -258,6 +258,7 @@ def test_progress_is_watched_unless_quiet(measured: Measured) -> None:
         ("--cache warm", "--cache"),
         ("--columns page_fault", "did you mean page_faults"),
         ("--watch", "add --candidate FILE"),
+        ("--batch 99999999999 --height 99999", "inputs and output of one call take"),
     ],
 )
 def test_wrong_usage_is_explained_and_nothing_is_measured(

@@ -78,7 +78,7 @@ def ratio_interval_text(ratio: float | None, low: float | None, high: float | No
     """A ratio with its interval: 1.05 [1.03, 1.07]; far below 1, where 1 is not in question: 0.0086 ±1.5%."""
     if low is None or high is None:
         return ratio_text(ratio)
-    if ratio is not None and ratio < 0.1:
+    if ratio is not None and ratio < 0.1 and high < 2 * ratio:
         return f"{ratio_text(ratio)} {spread_text(ratio, low, high)}".rstrip()
     return f"{ratio_text(ratio)} [{ratio_text(low)}, {ratio_text(high)}]"
 
