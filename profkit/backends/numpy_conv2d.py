@@ -116,7 +116,7 @@ def _forward(image: _Image, taps: Taps, inputs: Mapping[str, Array]) -> Run:
                 target = _pixels(image, result, group)
                 image.multiply(matrix, image.columns, target)
             if bias is not None:
-                result += bias
+                np.add(result, bias, out=result)
             if spec.activation == "relu":
                 np.maximum(result, 0.0, out=result)
 
@@ -134,7 +134,7 @@ def _input_gradient(image: _Image, taps: Taps, inputs: Mapping[str, Array]) -> R
                 source = _pixels(image, gradient, group)
                 image.multiply(matrix, source, image.columns)
                 for seen, column in taps[group]:
-                    seen += column
+                    np.add(seen, column, out=seen)
             result[...] = image.interior
 
     return run

@@ -8,12 +8,35 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from profkit.errors import SpecError
 
 Pair = tuple[int, int]
 Padding = str | tuple[int, int, int, int]
+
+if TYPE_CHECKING:
+    # Annotations of fields that take several forms and store one: type checkers read the constructor's argument
+    # from __set__ and the attribute from __get__. They do not exist at run time.
+    class PairField:
+        """Takes 5, "3x5" or (3, 5); gives (3, 5)."""
+
+        @overload
+        def __get__(self, instance: None, owner: Any) -> PairField: ...
+        @overload
+        def __get__(self, instance: object, owner: Any) -> Pair: ...
+        def __get__(self, instance: Any, owner: Any) -> Any: ...
+        def __set__(self, instance: Any, value: int | str | Sequence[int]) -> None: ...
+
+    class PaddingField:
+        """Takes 2, "same", "1x2x1x2" or (1, 2, 1, 2); gives a word or four numbers."""
+
+        @overload
+        def __get__(self, instance: None, owner: Any) -> PaddingField: ...
+        @overload
+        def __get__(self, instance: object, owner: Any) -> Padding: ...
+        def __get__(self, instance: Any, owner: Any) -> Any: ...
+        def __set__(self, instance: Any, value: int | str | Sequence[int]) -> None: ...
 
 
 @dataclass(frozen=True)

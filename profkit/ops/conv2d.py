@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from profkit.errors import SpecError
 from profkit.ops import axes
-from profkit.ops.axes import Padding, Pair, axis
+from profkit.ops.axes import axis, Pair
 from profkit.ops.spec import Array, Spec
 from profkit.ops.window import FORMULA, Window
+
+if TYPE_CHECKING:
+    from profkit.ops.axes import PaddingField, PairField
 
 FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT = "forward", "input-gradient", "weight-gradient"
 
@@ -34,10 +37,10 @@ class Conv2d(Spec):
     height: int = axis(axes.COUNT, 16, "input height")
     width: int = axis(axes.COUNT, 16, "input width")
     out_channels: int = axis(axes.COUNT, 64, "filters")
-    kernel_size: Pair = axis(axes.PAIR, (5, 5), "filter size, 5 or 3x5")
-    stride: Pair = axis(axes.PAIR, (1, 1), "step of the filter")
-    padding: Padding = axis(axes.PADDING, (2, 2, 2, 2), "zeros around the input: a number, same, valid or TxBxLxR")
-    dilation: Pair = axis(axes.PAIR, (1, 1), "distance between filter taps")
+    kernel_size: PairField = axis(axes.PAIR, (5, 5), "filter size, 5 or 3x5")
+    stride: PairField = axis(axes.PAIR, (1, 1), "step of the filter")
+    padding: PaddingField = axis(axes.PADDING, (2, 2, 2, 2), "zeros around the input: a number, same, valid or TxBxLxR")
+    dilation: PairField = axis(axes.PAIR, (1, 1), "distance between filter taps")
     groups: int = axis(axes.COUNT, 1, "independent channel groups")
     bias: bool = axis(axes.FLAG, False, "add one value per filter (forward only)")
     activation: str = axis(axes.choice("none", "relu"), "none", "fused activation (forward only)")
@@ -132,7 +135,8 @@ class Conv2d(Spec):
         padded = self.window.padded_zeros(self.batch, self.in_channels)
         for into, out_of in self._groups():
             for (r, s), view in self.window.taps(padded[:, into]):
-                view += np.einsum("nkij,kc->ncij", dy[:, out_of], w[out_of, :, r, s], optimize=True)
+                share = np.einsum("nkij,kc->ncij", dy[:, out_of], w[out_of, :, r, s], optimize=True)
+                np.add(view, share, out=view)
         return self.window.unpadded(padded)
 
     def _weight_gradient(self, x: Array, dy: Array) -> NDArray[np.float64]:

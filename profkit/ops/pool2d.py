@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from profkit.errors import SpecError
 from profkit.ops import axes
-from profkit.ops.axes import Padding, Pair, axis
+from profkit.ops.axes import axis, Padding
 from profkit.ops.layout import DTYPE, LAYOUT, from_nchw, image_shape, to_nchw
 from profkit.ops.spec import Array, Spec
 from profkit.ops.window import FORMULA, Window
+
+if TYPE_CHECKING:
+    from profkit.ops.axes import PaddingField, PairField
 
 MAX, AVERAGE = "max", "average"
 
@@ -34,9 +37,9 @@ class Pool2d(Spec):
     channels: int = axis(axes.COUNT, 64, "channels")
     height: int = axis(axes.COUNT, 32, "input height")
     width: int = axis(axes.COUNT, 32, "input width")
-    kernel_size: Pair = axis(axes.PAIR, (3, 3), "window size, 3 or 3x5")
-    stride: Pair = axis(axes.PAIR, (2, 2), "step of the window")
-    padding: Padding = axis(axes.PADDING, "same", "border around the input: a number, same, valid or TxBxLxR")
+    kernel_size: PairField = axis(axes.PAIR, (3, 3), "window size, 3 or 3x5")
+    stride: PairField = axis(axes.PAIR, (2, 2), "step of the window")
+    padding: PaddingField = axis(axes.PADDING, "same", "border around the input: a number, same, valid or TxBxLxR")
     mode: str = axis(axes.choice(MAX, AVERAGE), MAX, "what is taken from a window")
     layout: str = axis(LAYOUT, "NCHW", "order of the input's and output's dimensions")
     dtype: str = axis(DTYPE, "float32", "element type")

@@ -1,0 +1,188 @@
+"""Numba: profkit's own parallel kernels (numba_kernels.py), with buffers allocated ahead of the timed call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from profkit.backends.adapter import (
+    Array,
+    Availability,
+    Conditions,
+    Implementation,
+    Prepared,
+    aligned_empty,
+    find_module,
+)
+from profkit.ops.bias_relu import BiasRelu
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, Conv2d
+from profkit.ops.layout import to_nchw
+from profkit.ops.lrn import LocalResponseNorm
+from profkit.ops.matmul import MatMul
+from profkit.ops.pool2d import AVERAGE, Pool2d
+from profkit.ops.softmax import Softmax
+from profkit.ops.spec import Spec
+
+Ready = tuple[Callable[[Array], None], list[Array]]
+"""A function that fills its output, and the buffers that it holds."""
+
+
+def _contiguous(matrix: Array, transpose: bool) -> Array:
+    return np.ascontiguousarray(np.swapaxes(matrix, -1, -2)) if transpose else matrix
+
+
+def prepare_matmul(spec: MatMul, inputs: Mapping[str, Array], threads: int) -> Ready:
+    """The kernel takes plain matrices only: transposed ones are turned inside the call, as part of its work."""
+    from profkit.backends import numba_kernels
+
+    bias = inputs["bias"] if spec.bias else np.zeros(spec.n, spec.numpy_dtype)
+
+    def run(out: Array) -> None:
+        a, b = _contiguous(inputs["a"], spec.transpose_a), _contiguous(inputs["b"], spec.transpose_b)
+        shapes = (spec.batch, spec.m, spec.k), (spec.batch, spec.k, spec.n), (spec.batch, spec.m, spec.n)
+        numba_kernels.matmul(a.reshape(shapes[0]), b.reshape(shapes[1]), bias, out.reshape(shapes[2]), threads)
+
+    return run, []
+
+
+def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> Ready:
+    """One buffer of gathered windows per thread, for one image at a time."""
+    from profkit.backends import numba_kernels
+
+    window, dtype = spec.window, spec.numpy_dtype
+    filters, taps = spec.out_channels // spec.groups, int(np.prod(spec.w_shape()[1:]))
+    area = window.out_size[0] * window.out_size[1]
+    geometry = tuple(
+        map(np.int64, (*spec.kernel_size, *spec.stride, *spec.dilation, *window.pads[::2], *window.out_size))
+    )
+    columns = aligned_empty((threads, taps, area), dtype)
+    pixels = aligned_empty((threads, filters, area), dtype)
+    images = {name: to_nchw(spec.layout, inputs[name]) for name in ("x", "dy") if name in inputs}
+
+    if spec.direction == FORWARD:
+        matrix = inputs["w"].reshape(spec.groups, filters, taps)
+        bias = inputs["b"] if spec.bias else np.zeros(spec.out_channels, dtype)
+        relu = spec.activation == "relu"
+
+        def forward(out: Array) -> None:
+            y = to_nchw(spec.layout, out)
+            numba_kernels.conv2d_forward(images["x"], matrix, bias, relu, geometry, columns, pixels, y)
+
+        return forward, [columns, pixels]
+
+    if spec.direction == INPUT_GRADIENT:
+        turned = _contiguous(inputs["w"].reshape(spec.groups, filters, taps), True)
+
+        def input_gradient(out: Array) -> None:
+            dx = to_nchw(spec.layout, out)
+            numba_kernels.conv2d_input_gradient(images["dy"], turned, geometry, columns, pixels, dx)
+
+        return input_gradient, [columns, pixels]
+
+    turned = aligned_empty((threads, area, taps), dtype)
+    sums = aligned_empty((threads, spec.groups, filters, taps), dtype)
+
+    def weight_gradient(out: Array) -> None:
+        numba_kernels.conv2d_weight_gradient(images["x"], images["dy"], geometry, columns, turned, pixels, sums)
+        np.sum(sums, axis=0, out=out.reshape(sums.shape[1:]))
+
+    return weight_gradient, [columns, pixels, turned, sums]
+
+
+def prepare_pool2d(spec: Pool2d, inputs: Mapping[str, Array], threads: int) -> Ready:
+    """No buffers: windows are clipped at the border."""
+    from profkit.backends import numba_kernels
+
+    planes = spec.layout == "NCHW"
+    kernel = numba_kernels.pool2d_planes if planes else numba_kernels.pool2d_pixels
+    geometry = tuple(map(np.int64, (*spec.kernel_size, *spec.stride, *spec.window.pads[::2])))
+    images = spec.batch * spec.channels
+    x = inputs["x"].reshape(images, spec.height, spec.width) if planes else inputs["x"]
+    shape = (images, *spec.window.out_size) if planes else spec.output_shape()
+    average = spec.mode == AVERAGE
+    return lambda out: kernel(x, geometry, average, out.reshape(shape)), []
+
+
+def prepare_lrn(spec: LocalResponseNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
+    """Both layouts have their own order of loops."""
+    from profkit.backends import numba_kernels
+
+    planes = spec.layout == "NCHW"
+    kernel = numba_kernels.lrn_planes if planes else numba_kernels.lrn_pixels
+    shape = (spec.batch, spec.channels, -1) if planes else (-1, spec.channels)
+    constants = tuple(map(spec.numpy_dtype.type, (spec.alpha / spec.size, spec.beta, spec.k)))
+    x = inputs["x"].reshape(shape)
+    return lambda out: kernel(x, *spec.reach, constants, out.reshape(shape)), []
+
+
+def prepare_bias_relu(spec: BiasRelu, inputs: Mapping[str, Array], threads: int) -> Ready:
+    """Both layouts have their own order of loops."""
+    from profkit.backends import numba_kernels
+
+    planes = spec.layout == "NCHW"
+    kernel = numba_kernels.bias_relu_planes if planes else numba_kernels.bias_relu_pixels
+    shape = (spec.batch * spec.channels, -1) if planes else (-1, spec.channels)
+    x = inputs["x"].reshape(shape)
+    return lambda out: kernel(x, inputs["b"], out.reshape(shape)), []
+
+
+def prepare_softmax(spec: Softmax, inputs: Mapping[str, Array], threads: int) -> Ready:
+    """No buffers."""
+    from profkit.backends import numba_kernels
+
+    return lambda out: numba_kernels.softmax(inputs["x"], out), []
+
+
+_PREPARE: Mapping[str, Callable[[Any, Mapping[str, Array], int], Ready]] = {
+    Conv2d.op: prepare_conv2d,
+    MatMul.op: prepare_matmul,
+    Pool2d.op: prepare_pool2d,
+    LocalResponseNorm.op: prepare_lrn,
+    BiasRelu.op: prepare_bias_relu,
+    Softmax.op: prepare_softmax,
+}
+
+
+class NumbaAdapter:
+    """One kernel of every operator."""
+
+    name = "numba"
+
+    def is_available(self) -> Availability:
+        """Whether numba is installed."""
+        return find_module("numba", "numba")
+
+    def implementations(self, op: str) -> Sequence[Implementation]:
+        """One per operator."""
+        return [Implementation(f"{op}/numba/cpu", self.name)] if op in _PREPARE else []
+
+    def supports(self, implementation: Implementation, spec: Spec) -> str:
+        """Everything."""
+        return ""
+
+    def start(self, implementation: Implementation, conditions: Conditions) -> dict[str, str]:
+        """Import and set the number of threads; Numba's pool has one per core, and refuses to be asked for more."""
+        import numba
+
+        numba.set_num_threads(min(conditions.threads, int(numba.config.NUMBA_NUM_THREADS)))
+        return {"numba": str(numba.__version__)}
+
+    def prepare(
+        self, implementation: Implementation, spec: Spec, inputs: Mapping[str, Array], conditions: Conditions
+    ) -> Prepared:
+        """Buffers now; the kernel is compiled by the first call, which is reported apart from the others."""
+        run, buffers = _PREPARE[spec.op](spec, inputs, conditions.threads)
+        kept = aligned_empty(spec.output_shape(), spec.numpy_dtype) if conditions.output == "reused" else None
+
+        def call() -> Array:
+            out = np.empty(spec.output_shape(), spec.numpy_dtype) if kept is None else kept
+            run(out)
+            return out
+
+        held_bytes = sum(buffer.nbytes for buffer in buffers)
+        return Prepared(call, lambda out: out, "fresh" if kept is None else "reused", held_bytes=held_bytes)
+
+
+ADAPTER = NumbaAdapter()

@@ -1,0 +1,390 @@
+"""profkit's own kernels in Numba; arrays in, output filled. Each is compiled by its first call.
+
+Images come as strided views in the order n, c, h, w (or as two- and three-dimensional reshapes), so that one
+kernel serves both layouts. Work is cut into one chunk per thread, with buffers indexed by chunk: results are
+the same for the same number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import exp, sqrt
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Numbers = tuple[Any, ...]
+Kernel = TypeVar("Kernel", bound=Callable[..., None])
+
+# Other orders of summation are allowed; infinities and NaN keep their meaning (pooling starts from -inf).
+_FASTMATH = {"contract", "reassoc", "nsz"}
+parallel: Callable[[Kernel], Kernel] = numba.njit(parallel=True, fastmath=_FASTMATH, nogil=True, boundscheck=False)
+inner: Callable[[Kernel], Kernel] = numba.njit(
+    fastmath=_FASTMATH, nogil=True, boundscheck=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
+)
+
+# A block of 4 rows of c and 4 rows of b, each this long, stays in the first-level cache.
+COLUMN_BLOCK = 512
+DEPTH_BLOCK = 128
+
+
+@inner
+def add_product(a: Array, b: Array, c: Array) -> None:
+    """c += a b for contiguous matrices: 4x4 multiply-adds per loaded element of c, the long index innermost."""
+    m, depth, n = a.shape[0], a.shape[1], b.shape[1]
+    for j0 in range(0, n, COLUMN_BLOCK):
+        j1 = min(j0 + COLUMN_BLOCK, n)
+        for k0 in range(0, depth, DEPTH_BLOCK):
+            k1 = min(k0 + DEPTH_BLOCK, depth)
+            k4 = k0 + (k1 - k0) // 4 * 4
+            for i in range(0, m // 4 * 4, 4):
+                c0, c1, c2, c3 = c[i, j0:j1], c[i + 1, j0:j1], c[i + 2, j0:j1], c[i + 3, j0:j1]
+                for k in range(k0, k4, 4):
+                    b0, b1, b2, b3 = b[k, j0:j1], b[k + 1, j0:j1], b[k + 2, j0:j1], b[k + 3, j0:j1]
+                    a00, a01, a02, a03 = a[i, k], a[i, k + 1], a[i, k + 2], a[i, k + 3]
+                    a10, a11, a12, a13 = a[i + 1, k], a[i + 1, k + 1], a[i + 1, k + 2], a[i + 1, k + 3]
+                    a20, a21, a22, a23 = a[i + 2, k], a[i + 2, k + 1], a[i + 2, k + 2], a[i + 2, k + 3]
+                    a30, a31, a32, a33 = a[i + 3, k], a[i + 3, k + 1], a[i + 3, k + 2], a[i + 3, k + 3]
+                    for j in range(j1 - j0):
+                        v0, v1, v2, v3 = b0[j], b1[j], b2[j], b3[j]
+                        c0[j] += a00 * v0 + a01 * v1 + a02 * v2 + a03 * v3
+                        c1[j] += a10 * v0 + a11 * v1 + a12 * v2 + a13 * v3
+                        c2[j] += a20 * v0 + a21 * v1 + a22 * v2 + a23 * v3
+                        c3[j] += a30 * v0 + a31 * v1 + a32 * v2 + a33 * v3
+            # What does not fill a block of 4: the last rows at all depths, then all other rows at the last depths.
+            for i in range(m):
+                for k in range(k4 if i < m // 4 * 4 else k0, k1):
+                    value = a[i, k]
+                    for j in range(j0, j1):
+                        c[i, j] += value * b[k, j]
+
+
+@inner
+def matmul_rows(a: Array, b: Array, bias: Array, c: Array, first: int, last: int) -> None:
+    """Rows first to last of the whole batch, counted through all its matrices."""
+    m = c.shape[1]
+    while first < last:
+        item, row = first // m, first % m
+        rows = min(m - row, last - first)
+        part = c[item, row : row + rows]
+        for i in range(rows):
+            for j in range(c.shape[2]):
+                part[i, j] = bias[j]
+        add_product(a[item, row : row + rows], b[item], part)
+        first += rows
+
+
+@parallel
+def matmul(a: Array, b: Array, bias: Array, c: Array, chunks: int) -> None:
+    """c[batch] = a b + bias; every chunk owns a range of rows."""
+    rows = c.shape[0] * c.shape[1]
+    for chunk in prange(chunks):
+        matmul_rows(a, b, bias, c, rows * chunk // chunks, rows * (chunk + 1) // chunks)
+
+
+@inner
+def gather(x: Array, geometry: Numbers, columns: Array) -> None:
+    """columns[c r s, i j] = what filter tap (c, r, s) meets at output (i, j) of one image x[c, h, w]."""
+    kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, top, left, out_h, out_w = geometry
+    row = 0
+    for c in range(x.shape[0]):
+        for r in range(kernel_h):
+            for s in range(kernel_w):
+                column = columns[row]
+                for i in range(out_h):
+                    h = i * stride_h + r * dilation_h - top
+                    for j in range(out_w):
+                        w = j * stride_w + s * dilation_w - left
+                        inside = 0 <= h < x.shape[1] and 0 <= w < x.shape[2]
+                        column[i * out_w + j] = x[c, h, w] if inside else 0.0
+                row += 1
+
+
+@inner
+def scatter(columns: Array, geometry: Numbers, x: Array) -> None:
+    """The transpose of gather: every column element is added to the x[c, h, w] that it came from."""
+    kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, top, left, out_h, out_w = geometry
+    row = 0
+    x[:] = 0.0
+    for c in range(x.shape[0]):
+        for r in range(kernel_h):
+            for s in range(kernel_w):
+                for i in range(out_h):
+                    h = i * stride_h + r * dilation_h - top
+                    if 0 <= h < x.shape[1]:
+                        for j in range(out_w):
+                            w = j * stride_w + s * dilation_w - left
+                            if 0 <= w < x.shape[2]:
+                                x[c, h, w] += columns[row, i * out_w + j]
+                row += 1
+
+
+@inner
+def copy_pixels(y: Array, pixels: Array) -> None:
+    """pixels[k, i j] = y[k, i, j], contiguous whatever the layout of y."""
+    for k in range(y.shape[0]):
+        for i in range(y.shape[1]):
+            for j in range(y.shape[2]):
+                pixels[k, i * y.shape[2] + j] = y[k, i, j]
+
+
+@inner
+def store(sums: Array, bias: Array, relu: bool, y: Array) -> None:
+    """y[k, i, j] = sums[k, i j] + bias[k], cut off at zero if asked for."""
+    for k in range(y.shape[0]):
+        for i in range(y.shape[1]):
+            for j in range(y.shape[2]):
+                value = sums[k, i * y.shape[2] + j] + bias[k]
+                y[k, i, j] = value if value > 0 or not relu else 0.0
+
+
+@inner
+def forward_chunk(
+    x: Array, w: Array, bias: Array, relu: bool, geometry: Numbers, columns: Array, sums: Array, y: Array, part: Numbers
+) -> None:
+    """Tasks part[0] to part[1] of the tasks (image, group, block of filters), with part[2] blocks."""
+    first_task, last_task, blocks = part
+    groups, filters, channels = w.shape[0], w.shape[1], x.shape[1] // w.shape[0]
+    for task in range(first_task, last_task):
+        n, group, block = task // blocks // groups, task // blocks % groups, task % blocks
+        first, last = filters * block // blocks, filters * (block + 1) // blocks
+        gather(x[n, group * channels : (group + 1) * channels], geometry, columns)
+        sums[:] = 0.0
+        add_product(w[group, first:last], columns, sums)
+        first, last = first + group * filters, last + group * filters
+        store(sums, bias[first:last], relu, y[n, first:last])
+
+
+@parallel
+def conv2d_forward(
+    x: Array, w: Array, bias: Array, relu: bool, geometry: Numbers, columns: Array, sums: Array, y: Array
+) -> None:
+    """w is [groups, k, c r s]; chunks own ranges of tasks.
+
+    Filters are cut into blocks only when there are fewer images and groups than threads.
+    """
+    chunks = columns.shape[0]
+    images = y.shape[0] * w.shape[0]
+    blocks = min(w.shape[1], (chunks + images - 1) // images)
+    tasks = images * blocks
+    for chunk in prange(chunks):
+        part = (tasks * chunk // chunks, tasks * (chunk + 1) // chunks, blocks)
+        forward_chunk(x, w, bias, relu, geometry, columns[chunk], sums[chunk], y, part)
+
+
+@inner
+def input_gradient_chunk(
+    dy: Array, w: Array, geometry: Numbers, columns: Array, pixels: Array, dx: Array, first_task: int, last_task: int
+) -> None:
+    """A range of the tasks (image, group)."""
+    groups, filters, channels = w.shape[0], w.shape[2], dx.shape[1] // w.shape[0]
+    for task in range(first_task, last_task):
+        n, group = task // groups, task % groups
+        copy_pixels(dy[n, group * filters : (group + 1) * filters], pixels)
+        columns[:] = 0.0
+        add_product(w[group], pixels, columns)
+        scatter(columns, geometry, dx[n, group * channels : (group + 1) * channels])
+
+
+@parallel
+def conv2d_input_gradient(dy: Array, w: Array, geometry: Numbers, columns: Array, pixels: Array, dx: Array) -> None:
+    """w is [groups, c r s, k]; chunks own ranges of tasks."""
+    chunks, tasks = columns.shape[0], dx.shape[0] * w.shape[0]
+    for chunk in prange(chunks):
+        first, last = tasks * chunk // chunks, tasks * (chunk + 1) // chunks
+        input_gradient_chunk(dy, w, geometry, columns[chunk], pixels[chunk], dx, first, last)
+
+
+@inner
+def weight_gradient_chunk(
+    x: Array,
+    dy: Array,
+    geometry: Numbers,
+    columns: Array,
+    turned: Array,
+    pixels: Array,
+    sums: Array,
+    first: int,
+    last: int,
+) -> None:
+    """A range of images, all groups: their sum in sums[group, k, c r s]."""
+    groups, filters = sums.shape[0], sums.shape[1]
+    channels = x.shape[1] // groups
+    sums[:] = 0.0
+    for n in range(first, last):
+        for group in range(groups):
+            gather(x[n, group * channels : (group + 1) * channels], geometry, columns)
+            for row in range(turned.shape[0]):
+                for column in range(turned.shape[1]):
+                    turned[row, column] = columns[column, row]
+            copy_pixels(dy[n, group * filters : (group + 1) * filters], pixels)
+            add_product(pixels, turned, sums[group])
+
+
+@parallel
+def conv2d_weight_gradient(
+    x: Array, dy: Array, geometry: Numbers, columns: Array, turned: Array, pixels: Array, sums: Array
+) -> None:
+    """sums[chunk, group, k, c r s] over the images of each chunk; the caller adds the chunks."""
+    chunks = sums.shape[0]
+    for chunk in prange(chunks):
+        first, last = x.shape[0] * chunk // chunks, x.shape[0] * (chunk + 1) // chunks
+        weight_gradient_chunk(x, dy, geometry, columns[chunk], turned[chunk], pixels[chunk], sums[chunk], first, last)
+
+
+@inner
+def pool_plane(x: Array, geometry: Numbers, average: bool, y: Array) -> None:
+    """One channel of one image: x[h, w], y[i, j]; window element by window element, the columns innermost."""
+    kernel_h, kernel_w, stride_h, stride_w, top, left = geometry
+    columns = y.shape[1]
+    for i in range(y.shape[0]):
+        out = y[i]
+        out[:] = 0.0 if average else -np.inf
+        h0, h1 = max(i * stride_h - top, 0), min(i * stride_h - top + kernel_h, x.shape[0])
+        for h in range(h0, h1):
+            for s in range(kernel_w):
+                # Outputs whose element s lies inside the image: 0 <= j * stride - left + s < width.
+                first = max(0, -((s - left) // stride_w))
+                count = min(columns, (x.shape[1] - 1 + left - s) // stride_w + 1) - first
+                if count > 0:
+                    values, part = x[h, first * stride_w - left + s :: stride_w], out[first : first + count]
+                    if average:
+                        for j in range(count):
+                            part[j] += values[j]
+                    else:
+                        for j in range(count):
+                            part[j] = values[j] if values[j] > part[j] else part[j]
+        if average:
+            for j in range(columns):
+                inside = min(j * stride_w - left + kernel_w, x.shape[1]) - max(j * stride_w - left, 0)
+                out[j] /= (h1 - h0) * inside
+
+
+@parallel
+def pool2d_planes(x: Array, geometry: Numbers, average: bool, y: Array) -> None:
+    """NCHW as x[n c, h, w]."""
+    for plane in prange(x.shape[0]):
+        pool_plane(x[plane], geometry, average, y[plane])
+
+
+@inner
+def pool_row(x: Array, i: int, geometry: Numbers, average: bool, y: Array) -> None:
+    """One row of outputs of one image: x[h, w, c], y[j, c]; the channels are innermost and vectorise."""
+    kernel_h, kernel_w, stride_h, stride_w, top, left = geometry
+    h0, h1 = max(i * stride_h - top, 0), min(i * stride_h - top + kernel_h, x.shape[0])
+    for j in range(y.shape[0]):
+        w0, w1 = max(j * stride_w - left, 0), min(j * stride_w - left + kernel_w, x.shape[1])
+        count = (h1 - h0) * (w1 - w0)
+        out = y[j]
+        out[:] = 0.0 if average else -np.inf
+        for h in range(h0, h1):
+            for w in range(w0, w1):
+                values = x[h, w]
+                for c in range(out.shape[0]):
+                    out[c] = out[c] + values[c] if average else max(out[c], values[c])
+        if average:
+            for c in range(out.shape[0]):
+                out[c] /= count
+
+
+@parallel
+def pool2d_pixels(x: Array, geometry: Numbers, average: bool, y: Array) -> None:
+    """NHWC; each task is one row of outputs of one image."""
+    for task in prange(y.shape[0] * y.shape[1]):
+        n, i = task // y.shape[1], task % y.shape[1]
+        pool_row(x[n], i, geometry, average, y[n, i])
+
+
+@inner
+def normalise(values: Array, out: Array, beta: float) -> None:
+    """out = values / out^beta."""
+    if beta == 0.75:  # two square roots vectorise, a power does not
+        for i in range(out.shape[0]):
+            root = sqrt(out[i])
+            out[i] = values[i] / (root * sqrt(root))
+    else:
+        for i in range(out.shape[0]):
+            out[i] = values[i] / out[i] ** beta
+
+
+@inner
+def lrn_plane(x: Array, c: int, first: int, last: int, constants: Numbers, out: Array) -> None:
+    """One channel of one image: x[c, pixels]; the energy is summed in the output, neighbour by neighbour."""
+    scale, beta, k = constants
+    out[:] = k
+    for other in range(first, last):
+        plane = x[other]
+        for i in range(out.shape[0]):
+            out[i] += scale * plane[i] * plane[i]
+    normalise(x[c], out, beta)
+
+
+@parallel
+def lrn_planes(x: Array, before: int, after: int, constants: Numbers, y: Array) -> None:
+    """NCHW as x[n, c, pixels]."""
+    for task in prange(x.shape[0] * x.shape[1]):
+        n, c = task // x.shape[1], task % x.shape[1]
+        lrn_plane(x[n], c, max(c - before, 0), min(c + after + 1, x.shape[1]), constants, y[n, c])
+
+
+@inner
+def lrn_pixel(x: Array, before: int, after: int, constants: Numbers, out: Array) -> None:
+    """All channels of one pixel."""
+    scale, beta, k = constants
+    channels = out.shape[0]
+    out[:] = k
+    for shift in range(-before, after + 1):
+        for c in range(max(0, -shift), min(channels, channels - shift)):
+            out[c] += scale * x[c + shift] * x[c + shift]
+    normalise(x, out, beta)
+
+
+@parallel
+def lrn_pixels(x: Array, before: int, after: int, constants: Numbers, y: Array) -> None:
+    """NHWC as x[pixels, c]."""
+    for pixel in prange(x.shape[0]):
+        lrn_pixel(x[pixel], before, after, constants, y[pixel])
+
+
+@parallel
+def bias_relu_planes(x: Array, bias: Array, y: Array) -> None:
+    """NCHW as x[n c, pixels]."""
+    for row in prange(x.shape[0]):
+        offset = bias[row % bias.shape[0]]
+        for i in range(x.shape[1]):
+            value = x[row, i] + offset
+            y[row, i] = value if value > 0 else 0.0
+
+
+@parallel
+def bias_relu_pixels(x: Array, bias: Array, y: Array) -> None:
+    """NHWC as x[pixels, c]."""
+    for row in prange(x.shape[0]):
+        for c in range(x.shape[1]):
+            value = x[row, c] + bias[c]
+            y[row, c] = value if value > 0 else 0.0
+
+
+@inner
+def softmax_row(x: Array, y: Array) -> None:
+    """Maximum, exponentials and their sum, division."""
+    top = x[0]
+    for value in x:
+        top = max(top, value)
+    total = x[0] - x[0]
+    for j in range(x.shape[0]):
+        y[j] = exp(x[j] - top)
+        total += y[j]
+    for j in range(x.shape[0]):
+        y[j] /= total
+
+
+@parallel
+def softmax(x: Array, y: Array) -> None:
+    """Row by row."""
+    for row in prange(x.shape[0]):
+        softmax_row(x[row], y[row])
