@@ -66,8 +66,8 @@ def main() -> int:
         )
     print("\n| run | delay | truth | ratio | low | high | truth inside | verdict |\n|---|---|---|---|---|---|---|---|")
     print("\n".join(lines))
-    covered = sum(count["covered"] for count in counts.values())
-    return int(covered < 0.9 * len(lines) or any(count["false"] for count in counts.values()))
+    held = sum(count["covered"] for count in counts.values())
+    return int(held < 0.9 * len(lines) or any(count["false"] for count in counts.values()))
 
 
 if __name__ == "__main__":

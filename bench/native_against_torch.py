@@ -37,13 +37,15 @@ def main() -> int:
         ratios = measure_all(op, kernel, specs, arguments.budget)
         below += sum(ratio < 0.5 for ratio in ratios)
         mean = math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
-        print(f"\nGeometric mean {mean:.2f}, least {min(ratios):.2f}, {sum(r >= 0.5 for r in ratios)} of {len(ratios)} within 2x.\n")
+        within = sum(ratio >= 0.5 for ratio in ratios)
+        print(f"\nGeometric mean {mean:.2f}, least {min(ratios):.2f}, {within} of {len(ratios)} within 2x.\n")
     return int(below > 0)
 
 
 def measure_all(op: str, kernel: str, specs: dict[str, Spec], budget_s: float) -> list[float]:
     """One table line per preset; returns the ratios."""
-    print(f"## {op}: {kernel}\n\n| preset | torch GFLOP/s | native GFLOP/s | % of peak | ratio | interval |\n|---|---|---|---|---|---|")
+    print(f"## {op}: {kernel}\n")
+    print("| preset | torch GFLOP/s | native GFLOP/s | % of peak | ratio | interval |\n|---|---|---|---|---|---|")
     result = profkit.measure(
         list(specs.values()),
         only=[f"{op}/torch/cpu", f"native/cpu/{kernel}"],

@@ -39,7 +39,9 @@ def main() -> int:
             )
             row = result.cells[0].row("conv2d/candidate/cpu/second")
             verdicts[row.verdict or row.status] += 1
-            lines.append(f"| {run + 1} | {row.ratio:.4f} | {row.ratio_low:.4f} | {row.ratio_high:.4f} | {row.verdict} |")
+            lines.append(
+                f"| {run + 1} | {row.ratio:.4f} | {row.ratio_low:.4f} | {row.ratio_high:.4f} | {row.verdict} |"
+            )
             print(f"run {run + 1}: {lines[-1]}", file=sys.stderr)
     false_claims = verdicts["faster"] + verdicts["slower"]
     share = 100.0 * false_claims / arguments.runs
@@ -47,7 +49,8 @@ def main() -> int:
     print(f"`python bench/same_kernel_twice.py --runs {arguments.runs}`: {spec.op} {spec.words()['batch']} images,")
     print(f"stride 2, {arguments.threads} thread(s), at most {arguments.budget:g} s of sampling per run, margin 2 %.\n")
     print(f"Verdicts: {', '.join(f'{word} {count}' for word, count in verdicts.most_common())}.")
-    print(f"**A difference that is not there was claimed in {false_claims} of {arguments.runs} runs ({share:.1f} %; goal: at most 5 %).**\n")
+    print(f"**A difference that is not there was claimed in {false_claims} of {arguments.runs} runs")
+    print(f"({share:.1f} %; goal: at most 5 %).**\n")
     print("| run | ratio | low | high | verdict |\n|---|---|---|---|---|")
     print("\n".join(lines))
     return int(share > 5.0)

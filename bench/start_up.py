@@ -25,10 +25,11 @@ def main() -> int:
     table = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     seconds = time.monotonic() - begin
     print("# Start-up\n\n`python bench/start_up.py`\n\n| what | measured | goal |\n|---|---|---|")
-    print(f"| `import profkit`, median of {len(imports)} processes | {statistics.median(imports):.1f} ms | < {GOAL_IMPORT_MS:g} ms |")
+    import_ms = statistics.median(imports)
+    print(f"| `import profkit`, median of {len(imports)} processes | {import_ms:.1f} ms | < {GOAL_IMPORT_MS:g} ms |")
     print(f"| `python -m profkit.conv --stride 2`, all frameworks | {seconds:.1f} s | < {GOAL_COMMAND_S:g} s |")
     print(f"\nWhat it printed:\n\n```\n{table}```")
-    return int(statistics.median(imports) >= GOAL_IMPORT_MS or seconds >= GOAL_COMMAND_S)
+    return int(import_ms >= GOAL_IMPORT_MS or seconds >= GOAL_COMMAND_S)
 
 
 if __name__ == "__main__":

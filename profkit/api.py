@@ -36,7 +36,8 @@ class PrintableResult(Result):
             for cell in self.to_dict()["cells"]
             for row in cell["rows"]
         ]
-        return pandas.DataFrame(lines)
+        frame: pandas.DataFrame = pandas.DataFrame(lines)
+        return frame
 
 
 def measure(

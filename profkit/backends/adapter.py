@@ -130,4 +130,5 @@ def aligned_empty(shape: Sequence[int], dtype: Any, alignment: int = 64) -> Arra
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     raw = np.empty(size + alignment, dtype=np.uint8)
     offset = -raw.ctypes.data % alignment
-    return raw[offset : offset + size].view(dtype).reshape(shape)
+    array: Array = raw[offset : offset + size].view(dtype).reshape(shape)
+    return array

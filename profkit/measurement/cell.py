@@ -156,7 +156,12 @@ class CellRun:
     def _ask_to_prepare(self, key: str, folder: str) -> WorkerProcess:
         worker = self.crew.workers[key]
         worker.resume()
-        request = {"do": "prepare", "spec": self.spec.to_dict(), "folder": folder, "result_path": result_path(folder, key)}
+        request = {
+            "do": "prepare",
+            "spec": self.spec.to_dict(),
+            "folder": folder,
+            "result_path": result_path(folder, key),
+        }
         worker.ask(self.options.timeout_s, request)
         return worker
 
@@ -254,7 +259,9 @@ class CellRun:
         for key in sampled:
             self._fill(self.rows[key], self.contenders[key], peaks, least_s[bound])
             self._compare(self.rows[key], baseline)
-        unfinished = [key for key, row in self.rows.items() if not row.status or (row.status == "ok" and key not in sampled)]
+        unfinished = [
+            key for key, row in self.rows.items() if not row.status or (row.status == "ok" and key not in sampled)
+        ]
         notes = [f"not measured before the interruption: {', '.join(unfinished)}"] if unfinished else []
         if self.options.baseline and baseline is None:
             notes.append(f"no ratio: the baseline {self.options.baseline} gave no time")

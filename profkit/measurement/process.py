@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -30,7 +31,7 @@ THREAD_VARIABLES = (
 )
 
 
-class WorkerFailure(Exception):
+class WorkerFailure(Exception):  # noqa: N818 - the outcome of a row, not an error of profkit
     """A worker gave up or was given up; carries the status and reason of its row."""
 
     def __init__(self, status: str, reason: str, *, alive: bool = False) -> None:
@@ -59,7 +60,7 @@ class WorkerProcess:
         self.deadline = 0.0
         self._limit_s = 0.0
         self._oom_kills = oom_kills()
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
         request_read, request_write = os.pipe()
         reply_read, reply_write = os.pipe()
         for descriptor in (request_read, reply_write):
@@ -96,10 +97,9 @@ class WorkerProcess:
         """Send a request; the reply is fetched with `answer` when `replies` is readable or the deadline is over."""
         self._limit_s = limit_s
         self.deadline = time.monotonic() + limit_s
-        try:
+        # A dead worker does not take it: `replies` is then at its end, and `answer` will say so.
+        with contextlib.suppress(OSError):
             protocol.send(self._requests, request)
-        except OSError:
-            pass  # the worker is dead: `replies` is at its end, and `answer` will say so
 
     def answer(self) -> Message:
         """The reply to the last request; raises WorkerFailure for an error, a death or garbage."""
@@ -116,7 +116,9 @@ class WorkerProcess:
     def out_of_time(self) -> WorkerFailure:
         """End the worker because its deadline is over."""
         self.kill()
-        return WorkerFailure("timeout", f"no answer within {self._limit_s:g} s (--timeout {2 * self._limit_s:g}s waits longer)")
+        return WorkerFailure(
+            "timeout", f"no answer within {self._limit_s:g} s (--timeout {2 * self._limit_s:g}s waits longer)"
+        )
 
     def pause(self) -> None:
         """Stop every thread of the worker, so that no idle pool spins while another worker is measured."""
@@ -128,24 +130,19 @@ class WorkerProcess:
 
     def move_to_cores(self, cores: Sequence[int]) -> None:
         """Put every thread of the worker onto these cores."""
-        try:
+        # A thread may end meanwhile, and not every system has affinity.
+        with contextlib.suppress(OSError, AttributeError):
             for task in os.listdir(f"/proc/{self.process.pid}/task"):
                 os.sched_setaffinity(int(task), cores)
-        except (OSError, AttributeError):
-            pass  # a thread that ended meanwhile, or a system without affinity
 
     def kill(self) -> None:
         """End the worker and everything it started; safe to call again."""
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
         self.process.wait()
         for stream in (self._requests, self.replies, self._errors):
-            try:
+            with contextlib.suppress(OSError):
                 stream.close()
-            except OSError:
-                pass
 
     def last_words(self, lines: int = 3) -> str:
         """The end of what the worker printed, for the reason of a crash."""
@@ -156,10 +153,8 @@ class WorkerProcess:
 
     def _signal(self, number: int) -> None:
         if CAN_PAUSE:
-            try:
+            with contextlib.suppress(ProcessLookupError):  # its death is reported by the next answer
                 os.killpg(self.process.pid, number)
-            except ProcessLookupError:
-                pass  # its death is reported by the next answer
 
     def _death(self) -> WorkerFailure:
         code = self.process.wait()

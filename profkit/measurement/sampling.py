@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from profkit.measurement.statistics import Estimate, ratio_estimate, round_medians, verdict
+from profkit.measurement.statistics import Estimate, ratio_estimate, round_medians, time_estimate, verdict
 
 SAMPLE_NS = 1e6
 """A sample lasts at least this long, so that reading the clock (some 50 ns) does not count."""
@@ -73,8 +73,14 @@ class Rules:
     budget_s: float
     margin: float
 
-    def is_finished(self, contender: Contender, baseline: Contender, fair_share_s: float) -> bool:
-        """Resolved and narrow enough; one whose next turn exceeds its share of the budget need only be resolved."""
+    def is_finished(self, contender: Contender, baseline: Contender | None, fair_share_s: float) -> bool:
+        """Resolved and narrow enough; one whose next turn exceeds its share of the budget need only be resolved.
+
+        Without a baseline the time itself must be narrow.
+        """
+        if baseline is None:
+            own = time_estimate(contender.samples_ns, contender.rounds)
+            return contender.round_count >= LEAST_ROUNDS and own.half_width <= self.margin
         ratio = ratio_estimate(baseline.medians(), contender.medians())
         if ratio is None or verdict(ratio, self.margin) == "not resolved":
             return False
@@ -107,36 +113,49 @@ def race(
 ) -> None:
     """Sample all contenders in rotating, interleaved rounds until all are finished or the budget ends.
 
-    Every contender gets one turn at least. `take_turn` appends samples, or marks the contender failed.
+    Everybody runs in round 0. Then come those of which several turns fit into a fair share of the budget, and
+    last, with what is left, the slow ones: a reference kernel must not take the time that close rows need.
+    `take_turn` appends samples, or marks the contender failed.
     """
     begin = clock()
     is_checkpoint = checkpoints()
-    active = list(contenders)
     fair_share_s = rules.budget_s / max(1, len(contenders))
     index = 0
-    while active:
+
+    def spent_s() -> float:
+        return clock() - begin
+
+    def rival() -> Contender | None:
+        """Whom the others are compared with; nobody when the baseline failed or is alone."""
+        return baseline if baseline is not None and not baseline.failed and len(contenders) > 1 else None
+
+    def run_round(active: Sequence[Contender], limit_s: float) -> None:
+        nonlocal index
         for contender in rotated(active, index):
-            spent = clock() - begin
-            if contender.failed or (index > 0 and spent + contender.turn_s > rules.budget_s):
+            if contender.failed or (index > 0 and spent_s() + contender.turn_s > limit_s):
                 continue
             before = clock()
             take_turn(contender, index)
             contender.spent_s += clock() - before
-            tell(min(1.0, (clock() - begin) / rules.budget_s))
+            tell(min(1.0, spent_s() / rules.budget_s))
         index += 1
-        active = [contender for contender in active if not contender.failed]
-        if baseline is not None and baseline.failed:
-            baseline = None
-        if is_checkpoint(index) and baseline is not None:
-            open_ones = [
-                contender
-                for contender in active
-                if contender is not baseline and not rules.is_finished(contender, baseline, fair_share_s)
-            ]
-            alone = len(contenders) == 1 and index < LEAST_ROUNDS
-            active = [baseline, *open_ones] if open_ones or alone else []
-        if not any(clock() - begin + contender.turn_s <= rules.budget_s for contender in active):
-            break
+
+    def run_heat(heat: Sequence[Contender], limit_s: float) -> None:
+        """Rounds of some contenders and the baseline, until they are finished or the limit is reached."""
+        active = list(heat)
+        while any(spent_s() + contender.turn_s <= limit_s for contender in active):
+            compared_with = rival()
+            run_round([*([compared_with] if compared_with else []), *active], limit_s)
+            active = [contender for contender in active if not contender.failed]
+            if is_checkpoint(index):
+                active = [c for c in active if not rules.is_finished(c, rival(), fair_share_s)]
+
+    run_round(contenders, rules.budget_s)
+    others = [contender for contender in contenders if contender is not rival() and not contender.failed]
+    slow = [contender for contender in others if 2.0 * contender.turn_s > fair_share_s]
+    reserve_s = min(sum(contender.turn_s for contender in slow), rules.budget_s / 3.0)
+    run_heat([contender for contender in others if contender not in slow], rules.budget_s - reserve_s)
+    run_heat(slow, rules.budget_s)
 
 
 def rotated(contenders: Sequence[Contender], index: int) -> list[Contender]:

@@ -15,12 +15,14 @@ BASELINE_PREFERENCE = ("torch", "onnxruntime", "tensorflow", "jax", "numpy", "na
 
 
 def matches(key: str, pattern: str) -> bool:
-    """Whether a pattern names a key: from the operator or from the framework on, whole or as a beginning.
+    """Whether a pattern names a key: from the operator or the framework on, whole or as a beginning.
 
-    `torch`, `native/*`, `*/channels_last`, `conv2d/torch/cpu` all work; `torch` does not name keras on torch.
+    `torch`, `native/*`, `*/channels_last`, `conv2d/torch/cpu` all work, and so do the names of the table, which
+    leave `cpu` out (`native/direct`); `torch` does not name keras on torch.
     """
     without_op = key.partition("/")[2]
-    return any(fnmatchcase(name, form) for name in (key, without_op) for form in (pattern, pattern + "/*"))
+    short = "/".join(part for part in without_op.split("/") if part != "cpu")
+    return any(fnmatchcase(name, form) for name in (key, without_op, short) for form in (pattern, pattern + "/*"))
 
 
 def all_implementations(op: str, candidates: Sequence[str] = ()) -> list[Implementation]:
@@ -59,7 +61,9 @@ def unmatched(pattern: str, keys: Sequence[str]) -> str:
     """The message for a pattern that names nothing, with what is near it."""
     names = {key.split("/")[1] for key in keys} | set(keys) | {key.partition("/")[2] for key in keys}
     near = difflib.get_close_matches(pattern, sorted(names), n=3, cutoff=0.5)
-    hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(sorted({k.split('/')[1] for k in keys}))}"
+    hint = (
+        f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(sorted({k.split('/')[1] for k in keys}))}"
+    )
     return f"no implementation is named by {pattern!r}; {hint} (--list shows all)"
 
 

@@ -73,9 +73,7 @@ class Worker:
         self.spec: Spec | None = None
         self.flush_buffer: Array | None = None
 
-    def do_start(
-        self, key: str, adapter: str, options: Mapping[str, str], threads: int, output: str
-    ) -> Message:
+    def do_start(self, key: str, adapter: str, options: Mapping[str, str], threads: int, output: str) -> Message:
         """Import the framework and set its threads."""
         self.implementation = Implementation(key, adapter, options=options)
         self.conditions = Conditions(threads, output)

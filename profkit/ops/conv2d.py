@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from profkit.errors import SpecError
 from profkit.ops import axes
-from profkit.ops.axes import axis, Pair
+from profkit.ops.axes import Pair, axis
 from profkit.ops.spec import Array, Spec
 from profkit.ops.window import FORMULA, Window
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from profkit.errors import SpecError
 from profkit.ops import axes
-from profkit.ops.axes import axis, Padding
+from profkit.ops.axes import axis
 from profkit.ops.layout import DTYPE, LAYOUT, from_nchw, image_shape, to_nchw
 from profkit.ops.spec import Array, Spec
 from profkit.ops.window import FORMULA, Window

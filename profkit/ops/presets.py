@@ -55,7 +55,7 @@ def _presets(op: str) -> Presets:
 def _conv(batch: int, image: str, out_channels: int, kernel: int, *, stride: int = 1, pad: int = 0) -> Conv2d:
     """`image` is channels x height x width."""
     channels, height, width = map(int, image.split("x"))
-    return Conv2d(batch, channels, height, width, out_channels, kernel, stride, pad)  # type: ignore[arg-type]
+    return Conv2d(batch, channels, height, width, out_channels, kernel, stride, pad)
 
 
 def _conv2d() -> Presets:
@@ -153,7 +153,7 @@ def _matmul() -> Presets:
 
 def _pool(batch: int, image: str, kernel: int, stride: int, padding: str = "valid") -> Pool2d:
     channels, height, width = map(int, image.split("x"))
-    return Pool2d(batch, channels, height, width, kernel, stride, padding)  # type: ignore[arg-type]
+    return Pool2d(batch, channels, height, width, kernel, stride, padding)
 
 
 def _pool2d() -> Presets:

@@ -11,6 +11,7 @@ import pytest
 
 import profkit
 from profkit.errors import UsageError
+from profkit.ops.spec import Spec
 
 OLD_NUMPY = "numpy==1.23.5"
 
@@ -23,14 +24,15 @@ def old_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("old") / "venv"
     venv.create(folder, with_pip=True)
     python = str(folder / "bin" / "python")
-    install = subprocess.run([python, "-m", "pip", "install", "-q", OLD_NUMPY], capture_output=True, text=True)
+    command = [python, "-m", "pip", "install", "-q", OLD_NUMPY]
+    install = subprocess.run(command, check=False, capture_output=True, text=True)
     if install.returncode:
         pytest.skip(f"{OLD_NUMPY} could not be installed: {install.stderr.strip()[-200:]}")
     return python
 
 
 @pytest.mark.parametrize("spec", [profkit.MatMul(m=9, n=7, k=5), profkit.Conv2d(batch=2, in_channels=3, stride=2)])
-def test_numpy_runs_under_an_interpreter_with_an_old_numpy(old_python: str, spec: profkit.MatMul) -> None:
+def test_numpy_runs_under_an_interpreter_with_an_old_numpy(old_python: str, spec: Spec) -> None:
     result = profkit.measure(spec, only="numpy", threads=1, budget_s=0.2, interpreters={"numpy": old_python})
 
     row = result.cells[0].rows[0]
@@ -40,7 +42,9 @@ def test_numpy_runs_under_an_interpreter_with_an_old_numpy(old_python: str, spec
 
 def test_a_python_candidate_runs_there_too(old_python: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
-    path.write_text("import numpy\n\n\ndef matmul(spec, a, b):\n    assert numpy.__version__ == '1.23.5'\n    return a @ b\n")
+    path.write_text(
+        "import numpy\n\ndef matmul(spec, a, b):\n    assert numpy.__version__ == '1.23.5'\n    return a @ b\n"
+    )
 
     result = profkit.measure(
         profkit.MatMul(m=4, n=4, k=4),

@@ -12,7 +12,9 @@ from profkit.measurement.sampling import LEAST_ROUNDS, Contender, Rules, race, r
 class Course:
     """A pretended machine: every turn advances the clock and gives samples around the true time."""
 
-    def __init__(self, true_ms: dict[str, float], noise: float = 0.002, fails_at: tuple[str, int] | None = None) -> None:
+    def __init__(
+        self, true_ms: dict[str, float], noise: float = 0.002, fails_at: tuple[str, int] | None = None
+    ) -> None:
         self.now = 0.0
         self.turns: list[tuple[str, int]] = []
         self.contenders = {key: Contender(key, call_ns=ms * 1e6) for key, ms in true_ms.items()}

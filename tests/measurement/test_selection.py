@@ -26,6 +26,7 @@ IMPLEMENTATIONS = [Implementation(key, key.split("/")[1]) for key in KEYS]
         ("*/channels_last", ["conv2d/torch/cpu/channels_last"]),
         ("conv2d/keras/cpu/torch", ["conv2d/keras/cpu/torch"]),
         ("*gemm", ["conv2d/native/cpu/implicit_gemm"]),
+        ("native/reference", ["conv2d/native/cpu/reference"]),
         ("matmul/*", []),
     ],
 )
@@ -48,7 +49,7 @@ def test_a_candidate_stays_whatever_only_says() -> None:
 
 
 def test_a_pattern_that_names_nothing_is_an_error_with_the_nearest_names() -> None:
-    with pytest.raises(UsageError, match="'troch'.*did you mean torch"):
+    with pytest.raises(UsageError, match=r"'troch'.*did you mean torch"):
         choose(IMPLEMENTATIONS, only=["troch"])
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,11 +30,11 @@ def matmul(spec, a, b):
 """
 
 
-def row_of(tmp_path: Path, before: str = "", source: str = GOOD, **options: object) -> Row:
+def row_of(tmp_path: Path, before: str = "", source: str = GOOD, **options: Any) -> Row:
     """The row of a candidate that does something before it multiplies, measured beside NumPy."""
     path = tmp_path / "mine.py"
     path.write_text(source.format(before=before))
-    settings = {"budget_s": 0.5, "timeout_s": 30.0, **options}
+    settings: dict[str, Any] = {"budget_s": 0.5, "timeout_s": 30.0, **options}
 
     result = profkit.measure(SPEC, only="numpy", candidates=[f"{path}:matmul"], threads=1, **settings)
 
@@ -155,7 +156,7 @@ def test_page_faults_are_counted_per_call(tmp_path: Path) -> None:
 
 
 def test_workers_may_print_without_disturbing_the_protocol(tmp_path: Path) -> None:
-    row = row_of(tmp_path, before="print('{\"do\": \"nonsense\"}', flush=True)")
+    row = row_of(tmp_path, before='print(\'{"do": "nonsense"}\', flush=True)')
 
     assert row.status == "ok"
 

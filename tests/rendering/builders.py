@@ -53,7 +53,7 @@ def cell(*rows: Row, spec: Spec | None = None, **changes: Any) -> Cell:
         "cache": "hot",
         "seconds": 12.0,
     }
-    chosen = Conv2d(stride=2) if spec is None else spec  # type: ignore[arg-type]
+    chosen = Conv2d(stride=2) if spec is None else spec
     return Cell(spec=chosen, rows=list(rows), **{**values, **changes})
 
 

@@ -130,7 +130,7 @@ def test_a_wrong_row_without_a_reason_shows_its_error() -> None:
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
 @pytest.mark.parametrize("columns", [None, ["all"], ["+page_faults", "first_call", "note"]])
 def test_the_text_fits_its_width(width: int, columns: list[str] | None) -> None:
-    cells = [realistic_cell(Conv2d(stride=stride), 1 / stride) for stride in (1, 2, 3)]  # type: ignore[arg-type]
+    cells = [realistic_cell(Conv2d(stride=stride), 1 / stride) for stride in (1, 2, 3)]
 
     text = render_text(result(*cells), width, columns)
 
@@ -198,7 +198,7 @@ def test_an_unknown_column_offers_the_nearest() -> None:
 
 
 def test_a_sweep_adds_a_summary_over_its_axis() -> None:
-    cells = [realistic_cell(Conv2d(stride=stride), 1 / stride) for stride in (1, 2)]  # type: ignore[arg-type]
+    cells = [realistic_cell(Conv2d(stride=stride), 1 / stride) for stride in (1, 2)]
 
     tables = build_tables(result(*cells))
 
@@ -212,7 +212,7 @@ def test_a_sweep_adds_a_summary_over_its_axis() -> None:
 
 def test_a_summary_over_two_axes_has_one_table_per_value_of_the_shorter() -> None:
     cells = [
-        cell(baseline_row(), spec=Conv2d(stride=stride), threads=threads)  # type: ignore[arg-type]
+        cell(baseline_row(), spec=Conv2d(stride=stride), threads=threads)
         for threads in (1, 2)
         for stride in (1, 2, 3)
     ]
