@@ -20,7 +20,7 @@ from typing import Any
 
 from profkit.backends.adapter import Array
 from profkit.backends.native_params import include_folder, native_params
-from profkit.errors import KernelError, UnavailableError
+from profkit.errors import KernelError, UnavailableError, UnsupportedError
 from profkit.ops.spec import Spec
 
 FLAGS = ("-O3", "-march=native", "-shared", "-fPIC", "-pthread")
@@ -37,7 +37,10 @@ class CandidateLibrary:
     facts: dict[str, str]
 
     def bind(self, spec: Spec, inputs: Sequence[Array], threads: int) -> Callable[[int], None]:
-        """The kernel on these inputs; the returned function takes the address of the output."""
+        """The kernel on these inputs; the returned function takes the address of the output.
+
+        The kernel returns 0 for success, a negative number for a spec that it does not offer.
+        """
         params = self.struct(**native_params(spec))
         pointers = (ctypes.c_void_p * len(inputs))(*(array.ctypes.data for array in inputs))
         reference, function, name = ctypes.byref(params), self.function, self.name
@@ -45,8 +48,10 @@ class CandidateLibrary:
 
         def run(output: int) -> None:
             code = function(reference, pointers, output, threads)
-            if code != 0:
-                raise KernelError(f"{name} returned {code} (0 means success) for {len(kept)} inputs of {spec.op}")
+            if code < 0:
+                raise UnsupportedError(f"{name} does not offer this spec (it returned {code})")
+            if code > 0:
+                raise KernelError(f"{name} returned {code} for {len(kept)} inputs of {spec.op}; 0 means success")
 
         return run
 

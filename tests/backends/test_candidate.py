@@ -12,7 +12,7 @@ from profkit.backends.adapter import Array, Conditions, Implementation
 from profkit.backends.candidate import ADAPTER, candidate_implementations
 from profkit.backends.candidate_library import header_path, read_struct
 from profkit.backends.native_params import native_params
-from profkit.errors import KernelError, UnavailableError, UsageError
+from profkit.errors import KernelError, UnavailableError, UnsupportedError, UsageError
 from profkit.ops import SPECS, Conv2d, MatMul, Softmax, Spec, odd_specs
 from profkit.ops.spec import max_error, tolerance
 
@@ -230,6 +230,15 @@ def test_a_candidate_that_refuses_is_an_error_with_its_code(tmp_path: Path) -> N
 
 
 @needs_compiler
+def test_a_negative_code_means_that_the_spec_is_not_offered(tmp_path: Path) -> None:
+    text = 'extern "C" int candidate(const void*, const void* const*, void*, int) { return -1; }'
+    [candidate] = candidate_implementations([write(tmp_path / "small.cpp", text)], "softmax")
+
+    with pytest.raises(UnsupportedError, match=r"small.cpp:candidate does not offer this spec"):
+        run(candidate, odd_specs("softmax")[0])
+
+
+@needs_compiler
 def test_what_a_kernel_leaves_unwritten_does_not_look_like_a_result(tmp_path: Path) -> None:
     text = 'extern "C" int candidate(const void*, const void* const*, void*, int) { return 0; }'
     [candidate] = candidate_implementations([write(tmp_path / "lazy.cpp", text)], "bias_relu")
@@ -266,3 +275,38 @@ def test_the_structs_of_params_h_have_exactly_the_fields_that_specs_fill(op: str
     names = [field[0] for field in struct._fields_]
 
     assert sorted(names) == sorted(native_params(SPECS[op]()))
+
+
+def example(name: str) -> str:
+    """The code block of docs/candidates.md that begins with the file's name."""
+    page = (Path(__file__).parents[2] / "docs" / "candidates.md").read_text()
+    blocks = page.split("```")[1::2]
+    [found] = [block.split("\n", 1)[1] for block in blocks if name in block.split("\n", 2)[1]]
+    return found
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("name", "spec"),
+    [
+        ("my_conv.py", Conv2d(2, 3, 9, 8, 4, (3, 3), (2, 2), (1, 1, 1, 1))),
+        ("my_conv.cpp", Conv2d(3, 4, 9, 8, 6, (3, 2), (2, 1), (1, 0, 2, 1), groups=2)),
+        ("my_matmul.py", MatMul(3, 4, 5, transpose_b=True, bias=True)),
+    ],
+)
+def test_the_examples_of_the_documentation_are_right(tmp_path: Path, name: str, spec: Spec) -> None:
+    [candidate] = candidate_implementations([write(tmp_path / name, example(name))], spec.op)
+
+    result = run(candidate, spec, threads=2)
+
+    error = max_error(result, spec.reference(spec.make_inputs()))
+    assert error <= tolerance(spec.numpy_dtype, spec.reduction_length())
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["my_conv.py", "my_conv.cpp"])
+def test_the_examples_say_what_they_do_not_offer(tmp_path: Path, name: str) -> None:
+    [candidate] = candidate_implementations([write(tmp_path / name, example(name))], "conv2d")
+
+    with pytest.raises(UnsupportedError):
+        run(candidate, Conv2d(1, 1, 3, 3, 1, (3, 3), layout="NHWC"))
