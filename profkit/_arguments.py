@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from profkit._sweep import build_specs, parse_counts, split_list
 from profkit.errors import ProfkitError, UsageError
+from profkit.measurement.options import MeasureOptions
 from profkit.ops import SPECS, default_preset
 from profkit.ops.axes import FLAG
 from profkit.ops.spec import Spec
@@ -118,6 +119,7 @@ def parse_request(op: str, command: str, words: Sequence[str]) -> Request:
         "output": arguments.output,
         "margin": arguments.margin,
         "candidates": arguments.candidate or [],
+        "interpreters": _interpreters(arguments.python or []),
         "seed": arguments.seed,
         "remeasure_peaks": arguments.remeasure_peaks,
     }
@@ -187,10 +189,18 @@ def _add_measurement(parser: Parser) -> None:
     group = parser.add_argument_group("how it is measured")
     group.add_argument("--threads", metavar="N[,N]", help="threads of each implementation [all usable cores]")
     group.add_argument(
-        "--budget", metavar="TIME", type=_typed(parse_duration), default=20.0, help="sampling time per table [20s]"
+        "--budget",
+        metavar="TIME",
+        type=_typed(parse_duration),
+        default=MeasureOptions.budget_s,
+        help="sampling time per table [20s]",
     )
     group.add_argument(
-        "--timeout", metavar="TIME", type=_typed(parse_duration), default=60.0, help="longest wait for one answer [60s]"
+        "--timeout",
+        metavar="TIME",
+        type=_typed(parse_duration),
+        default=MeasureOptions.timeout_s,
+        help="longest wait for one answer [60s]",
     )
     group.add_argument(
         "--memory-limit", metavar="SIZE", type=_typed(parse_bytes), help="memory of each worker, as 4GiB [none]"
@@ -199,15 +209,21 @@ def _add_measurement(parser: Parser) -> None:
     group.add_argument(
         "--output",
         choices=("fresh", "reused", "fresh-or-reused"),
-        default="fresh-or-reused",
+        default=MeasureOptions.output,
         help="whether a call allocates its output [as each does]",
     )
     group.add_argument(
         "--margin",
         metavar="SHARE",
         type=_typed(parse_share),
-        default=0.02,
+        default=MeasureOptions.margin,
         help="differences below count as none [2%%]",
+    )
+    group.add_argument(
+        "--python",
+        metavar="FRAMEWORK=PATH",
+        action="append",
+        help="run a framework's worker under another Python, which needs no profkit; may be repeated",
     )
     group.add_argument("--seed", metavar="N", type=int, default=0, help="of the random inputs [0]")
     group.add_argument("--remeasure-peaks", action="store_true", help="measure this machine's peaks anew")
@@ -242,6 +258,15 @@ def _examples(op: str, command: str) -> str:
         "exit codes: 0 measured, 1 nothing could be measured or a file could not be written, 2 wrong usage,\n"
         "  3 a row is wrong or crashed (with --strict), 130 interrupted"
     )
+
+
+def _interpreters(words: Sequence[str]) -> dict[str, str]:
+    """`torch=/opt/py310/bin/python` as a mapping."""
+    pairs = [word.partition("=") for word in words]
+    for framework, _, path in pairs:
+        if not framework or not path:
+            raise UsageError(f"--python {framework}: expected FRAMEWORK=PATH, as torch=venv/bin/python")
+    return {framework: path for framework, _, path in pairs}
 
 
 def _typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
