@@ -90,8 +90,8 @@ def _ops() -> Any:
 
 
 def _held_layout(job: Job, spec: Any) -> str:
-    """TensorFlow convolves NHWC only on CPU; the other two take either order."""
-    return "NHWC" if job.variant == TENSORFLOW else str(spec.layout)
+    """Keras's own order, NHWC, except over torch, where it would add transposes to every call."""
+    return str(spec.layout) if job.variant == TORCH else "NHWC"
 
 
 def _data_format(layout: str) -> str:

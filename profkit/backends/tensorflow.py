@@ -176,7 +176,7 @@ def _conv2d(job: Job, spec: Conv2d) -> Prepared:
 
     arguments = [_images(job, spec, "x"), tf.constant(_weights(spec, job.inputs["w"]))]
     arguments += [tf.constant(job.inputs["b"])] if spec.bias else []
-    return _image_prepared(job, spec, run, arguments, "weights held as HWIO")
+    return _image_prepared(job, spec, run, arguments)
 
 
 def _conv2d_gradient(job: Job, spec: Conv2d) -> Prepared:
@@ -191,7 +191,7 @@ def _conv2d_gradient(job: Job, spec: Conv2d) -> Prepared:
             return operator(input_sizes=size, filter=w, out_backprop=dy, **geometry)
 
         w = tf.constant(_weights(spec, job.inputs["w"]))
-        return _image_prepared(job, spec, run, [w, _images(job, spec, "dy")], "weights held as HWIO")
+        return _image_prepared(job, spec, run, [w, _images(job, spec, "dy")])
 
     assert spec.direction == WEIGHT_GRADIENT
     operator = getattr(tf.raw_ops, f"{family}BackpropFilter")
