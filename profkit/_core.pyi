@@ -85,3 +85,9 @@ def build_info() -> BuildInfo:
 
 def probe_parallel(threads: int, nested: int = 1, throwing_thread: int = -1) -> list[int]:
     """For tests: how often each part of a parallel call, and of the calls nested in it, ran."""
+
+def probe_duplicate_keys() -> None:
+    """For tests: what importing would do if two kernels had one key."""
+
+def probe_unsupported(reason: str) -> None:
+    """For tests: what a kernel that refuses its parameters raises."""

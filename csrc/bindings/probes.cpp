@@ -1,11 +1,14 @@
-// The thread pool seen from Python: how often each part ran, with a part that throws or parts that nest.
+// The thread pool (how often each part ran, with a part that throws or parts that nest) and the registry's
+// refusals, seen from Python.
 #include "bindings/probes.h"
 
 #include <pybind11/stl.h>
 
+#include <string>
 #include <vector>
 
 #include "bindings/arguments.h"
+#include "kernels/registry.h"
 #include "runtime/check.h"
 #include "runtime/threads.h"
 
@@ -29,11 +32,22 @@ std::vector<int> probe_parallel(int64_t threads, int64_t nested, int64_t throwin
   return runs;
 }
 
+// Two rows of one key, as a careless edit of registry.cpp would make them.
+void probe_duplicate_keys() {
+  const Kernel<profkit_softmax_params> row = {"softmax/native/cpu/twin", supports_all, no_workspace, nullptr};
+  unique_rows<profkit_softmax_params>({row, row});
+}
+
+// The error of a kernel that refuses parameters, whether or not one of this build does.
+void probe_unsupported(const std::string& reason) { throw UnsupportedError(reason); }
+
 }  // namespace
 
 void register_probes(py::module_& module) {
   module.def("probe_parallel", &probe_parallel, py::arg("threads"), py::arg("nested") = 1,
              py::arg("throwing_thread") = -1);
+  module.def("probe_duplicate_keys", &probe_duplicate_keys);
+  module.def("probe_unsupported", &probe_unsupported, py::arg("reason"));
 }
 
 }  // namespace profkit

@@ -2,34 +2,17 @@
 // declaration in <op>/kernels.h, a line in CMakeLists.txt.
 #include "kernels/registry.h"
 
-#include <set>
-#include <utility>
-
 #include "kernels/bias_relu/kernels.h"
 #include "kernels/conv2d/kernels.h"
 #include "kernels/lrn/kernels.h"
 #include "kernels/matmul/kernels.h"
 #include "kernels/pool2d/kernels.h"
 #include "kernels/softmax/kernels.h"
-#include "runtime/check.h"
 
 namespace profkit {
-namespace {
-
-// A key that appears twice would hide a kernel: the module refuses to load.
-template <class Params>
-std::vector<Kernel<Params>> checked(std::vector<Kernel<Params>> rows) {
-  std::set<std::string> keys;
-  for (const Kernel<Params>& row : rows) {
-    PROFKIT_CHECK(keys.insert(row.key).second, "two native kernels are named " + row.key);
-  }
-  return rows;
-}
-
-}  // namespace
 
 const std::vector<Kernel<profkit_conv2d_params>>& conv2d_kernels() {
-  static const auto rows = checked<profkit_conv2d_params>({
+  static const auto rows = unique_rows<profkit_conv2d_params>({
       {"conv2d/native/cpu/implicit_gemm", supports_all, conv2d_implicit_gemm_workspace_bytes,
        conv2d_implicit_gemm},
       {"conv2d/native/cpu/reference", supports_all, no_workspace, conv2d_reference},
@@ -38,7 +21,7 @@ const std::vector<Kernel<profkit_conv2d_params>>& conv2d_kernels() {
 }
 
 const std::vector<Kernel<profkit_matmul_params>>& matmul_kernels() {
-  static const auto rows = checked<profkit_matmul_params>({
+  static const auto rows = unique_rows<profkit_matmul_params>({
       {"matmul/native/cpu/blocked", supports_all, matmul_blocked_workspace_bytes, matmul_blocked},
       {"matmul/native/cpu/reference", supports_all, no_workspace, matmul_reference},
   });
@@ -46,28 +29,28 @@ const std::vector<Kernel<profkit_matmul_params>>& matmul_kernels() {
 }
 
 const std::vector<Kernel<profkit_pool2d_params>>& pool2d_kernels() {
-  static const auto rows = checked<profkit_pool2d_params>({
+  static const auto rows = unique_rows<profkit_pool2d_params>({
       {"pool2d/native/cpu/reference", supports_all, no_workspace, pool2d_reference},
   });
   return rows;
 }
 
 const std::vector<Kernel<profkit_lrn_params>>& lrn_kernels() {
-  static const auto rows = checked<profkit_lrn_params>({
+  static const auto rows = unique_rows<profkit_lrn_params>({
       {"lrn/native/cpu/reference", supports_all, no_workspace, lrn_reference},
   });
   return rows;
 }
 
 const std::vector<Kernel<profkit_bias_relu_params>>& bias_relu_kernels() {
-  static const auto rows = checked<profkit_bias_relu_params>({
+  static const auto rows = unique_rows<profkit_bias_relu_params>({
       {"bias_relu/native/cpu/reference", supports_all, no_workspace, bias_relu_reference},
   });
   return rows;
 }
 
 const std::vector<Kernel<profkit_softmax_params>>& softmax_kernels() {
-  static const auto rows = checked<profkit_softmax_params>({
+  static const auto rows = unique_rows<profkit_softmax_params>({
       {"softmax/native/cpu/reference", supports_all, no_workspace, softmax_reference},
   });
   return rows;

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "kernels/params.h"
+#include "runtime/check.h"
 
 namespace profkit {
 
@@ -32,6 +34,16 @@ const std::vector<Kernel<profkit_pool2d_params>>& pool2d_kernels();
 const std::vector<Kernel<profkit_lrn_params>>& lrn_kernels();
 const std::vector<Kernel<profkit_bias_relu_params>>& bias_relu_kernels();
 const std::vector<Kernel<profkit_softmax_params>>& softmax_kernels();
+
+// The rows as they came. A key that appears twice would hide a kernel: throws, so the module refuses to load.
+template <class Params>
+std::vector<Kernel<Params>> unique_rows(std::vector<Kernel<Params>> rows) {
+  std::set<std::string> keys;
+  for (const Kernel<Params>& row : rows) {
+    PROFKIT_CHECK(keys.insert(row.key).second, "two native kernels are named " + row.key);
+  }
+  return rows;
+}
 
 template <class Params>
 std::string supports_all(const Params&) {

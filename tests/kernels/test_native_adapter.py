@@ -1,0 +1,114 @@
+"""The native adapter: registry rows as implementations, spec fields as C parameters."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kernel_calls import OPERATORS
+
+from profkit import _core
+from profkit.backends import load_adapter
+from profkit.backends.adapter import Conditions, Implementation
+from profkit.backends.native_params import include_folder, native_params
+from profkit.errors import UnsupportedError
+from profkit.ops.conv2d import Conv2d
+from profkit.ops.odd_shapes import odd_specs
+from profkit.ops.spec import Spec, max_error, tolerance
+
+ADAPTER = load_adapter("native")
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_every_registry_row_is_an_implementation(op: str) -> None:
+    implementations = ADAPTER.implementations(op)
+
+    assert [implementation.key for implementation in implementations] == _core.kernels(op)
+    assert {implementation.adapter for implementation in implementations} == {"native"}
+
+
+def test_an_operator_without_kernels_has_no_implementations() -> None:
+    assert ADAPTER.implementations("fold") == []
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_params_of_every_odd_shape_are_complete_and_consistent(op: str) -> None:
+    key = f"{op}/native/cpu/reference"
+
+    reasons = {ADAPTER.supports(Implementation(key, "native"), spec) for spec in odd_specs(op)}
+
+    assert reasons == {""}
+
+
+def test_params_hold_same_padding_as_numbers_with_the_odd_one_after() -> None:
+    spec = Conv2d(height=10, width=7, kernel_size=(4, 3), stride=(1, 2), padding="same")
+
+    params = native_params(spec)
+
+    assert [params[name] for name in ("pad_top", "pad_bottom", "pad_left", "pad_right")] == [1, 2, 1, 1]
+    assert (params["out_h"], params["out_w"]) == (10, 4)
+
+
+def test_an_operator_unknown_to_c_is_unsupported() -> None:
+    class Fold(Spec):
+        op = "fold"
+
+    with pytest.raises(UnsupportedError, match="fold has no native parameters"):
+        native_params(Fold())
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("output", ["fresh", "reused"])
+def test_a_prepared_call_gives_the_right_result_each_time(op: str, output: str) -> None:
+    spec = odd_specs(op)[3]
+    inputs = spec.make_inputs()
+
+    for implementation in ADAPTER.implementations(op):
+        prepared = ADAPTER.prepare(implementation, spec, inputs, Conditions(threads=2, output=output))
+        results = [prepared.call() for _ in range(2)]
+
+        assert prepared.output == output
+        assert np.shares_memory(results[0], results[1]) == (output == "reused")
+        errors = [max_error(prepared.to_numpy(result), spec.reference(inputs)) for result in results]
+        assert max(errors) <= tolerance(spec.numpy_dtype, spec.reduction_length())
+
+
+def test_the_workspace_is_held_and_counted() -> None:
+    spec = Conv2d(batch=2)
+    implementation = ADAPTER.implementations("conv2d")[0]
+
+    prepared = ADAPTER.prepare(implementation, spec, spec.make_inputs(), Conditions(threads=2))
+
+    assert prepared.held_bytes == _core.workspace_bytes(implementation.key, native_params(spec), 2)
+
+
+def test_start_tells_version_compiler_and_simd() -> None:
+    facts = ADAPTER.start(ADAPTER.implementations("softmax")[0], Conditions())
+
+    assert facts["profkit"] == "0.1.0"
+    assert facts["simd"] == _core.cpu_features()["simd_active"]
+    assert all(isinstance(value, str) and value for value in facts.values())
+
+
+def test_the_installed_header_is_plain_c_that_candidates_can_include(tmp_path: Path) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    source = tmp_path / "candidate.c"
+    source.write_text(
+        "#include <profkit/params.h>\n"
+        "int f(const profkit_lrn_params* p, const void* const* in, void* out, int threads) {\n"
+        "  (void)in; (void)out; return p->alpha > 0 ? threads : PROFKIT_NHWC;\n}\n"
+    )
+
+    done = subprocess.run(
+        [compiler, "-std=c99", "-Wall", "-Werror", "-fsyntax-only", f"-I{include_folder()}", str(source)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
