@@ -15,6 +15,10 @@ const std::vector<Kernel<profkit_conv2d_params>>& conv2d_kernels() {
   static const auto rows = unique_rows<profkit_conv2d_params>({
       {"conv2d/native/cpu/implicit_gemm", supports_all, conv2d_implicit_gemm_workspace_bytes,
        conv2d_implicit_gemm},
+      {"conv2d/native/cpu/direct", conv2d_direct_supports, conv2d_direct_workspace_bytes, conv2d_direct},
+      {"conv2d/native/cpu/im2col", supports_all, conv2d_im2col_workspace_bytes, conv2d_im2col},
+      {"conv2d/native/cpu/im2col_batched", supports_all, conv2d_im2col_batched_workspace_bytes,
+       conv2d_im2col_batched},
       {"conv2d/native/cpu/reference", supports_all, no_workspace, conv2d_reference},
   });
   return rows;

@@ -12,19 +12,6 @@
 namespace profkit {
 namespace PROFKIT_ISA {
 
-template <class T, class Plan, class Action>
-size_t for_each_phase(const profkit_conv2d_params& p, int threads, const CpuCaches& caches, void* workspace,
-                      const Action& action) {
-  size_t most = 0;
-  for (int64_t phase = 0; phase < phase_count(p); ++phase) {
-    Arena arena(workspace);
-    Plan plan(p, phase_gather(p, phase), threads, caches, arena);
-    action(plan);
-    most = arena.used_bytes() > most ? arena.used_bytes() : most;
-  }
-  return most;
-}
-
 template <class T>
 size_t implicit_gemm_workspace(const profkit_conv2d_params& p, int threads, const CpuCaches& caches) {
   if (p.direction == PROFKIT_WEIGHT_GRADIENT) {
@@ -33,8 +20,8 @@ size_t implicit_gemm_workspace(const profkit_conv2d_params& p, int threads, cons
     return arena.used_bytes();
   }
   const auto nothing = [](const auto&) {};
-  return p.layout == PROFKIT_NHWC ? for_each_phase<T, PixelPlan<T>>(p, threads, caches, nullptr, nothing)
-                                  : for_each_phase<T, PlanarPlan<T>>(p, threads, caches, nullptr, nothing);
+  return p.layout == PROFKIT_NHWC ? for_each_phase<PixelPlan<T>>(p, threads, caches, nullptr, nothing)
+                                  : for_each_phase<PlanarPlan<T>>(p, threads, caches, nullptr, nothing);
 }
 
 template <class T>
@@ -46,11 +33,11 @@ void implicit_gemm_run(const profkit_conv2d_params& p, const CpuCall& call) {
   }
   const void* bias = p.bias && p.direction == PROFKIT_FORWARD ? call.inputs[2] : nullptr;
   if (p.layout == PROFKIT_NHWC) {
-    for_each_phase<T, PixelPlan<T>>(p, call.threads, call.caches, call.workspace, [&](PixelPlan<T>& plan) {
+    for_each_phase<PixelPlan<T>>(p, call.threads, call.caches, call.workspace, [&](PixelPlan<T>& plan) {
       run_pixels<T>(plan, call.inputs[0], call.inputs[1], bias, call.output, call.threads);
     });
   } else {
-    for_each_phase<T, PlanarPlan<T>>(p, call.threads, call.caches, call.workspace, [&](PlanarPlan<T>& plan) {
+    for_each_phase<PlanarPlan<T>>(p, call.threads, call.caches, call.workspace, [&](PlanarPlan<T>& plan) {
       run_planar<T>(plan, call.inputs[0], call.inputs[1], bias, call.output, call.threads);
     });
   }

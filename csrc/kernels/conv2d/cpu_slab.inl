@@ -27,8 +27,11 @@ struct Slab {
   const T* base;
   int64_t first_image, first_channel;
 
-  // `most_channels` is how many channels are held at a time.
-  Slab(const Gather& g, const void* source_data, bool as_planar, int64_t most_channels) : gather(&g) {
+  // `most_channels` is how many channels are held at a time. A reader that runs past the end needs a copy's
+  // slack.
+  Slab(const Gather& g, const void* source_data, bool as_planar, int64_t most_channels,
+       bool may_be_in_place = true)
+      : gather(&g) {
     const int64_t all = g.channels * g.groups;
     source = static_cast<const T*>(source_data);
     source_image = all * g.h.size * g.w.size;
@@ -44,7 +47,7 @@ struct Slab {
       return;
     }
     const bool inside = g.h.inside() && g.w.inside();
-    in_place = inside && (planar ? g.w.step == 1 && !g.nhwc : g.nhwc);
+    in_place = inside && may_be_in_place && (planar ? g.w.step == 1 && !g.nhwc : g.nhwc);
     residue_length = ceil_div(g.w.length(), g.w.step);
     if (in_place) {
       image_stride = source_image;

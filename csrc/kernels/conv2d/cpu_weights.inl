@@ -60,5 +60,20 @@ struct PackedWeights {
   }
 };
 
+// Runs one plan per phase, one after the other in the same workspace; returns the bytes that the largest
+// needs.
+template <class Plan, class Action>
+size_t for_each_phase(const profkit_conv2d_params& p, int threads, const CpuCaches& caches, void* workspace,
+                      const Action& action) {
+  size_t most = 0;
+  for (int64_t phase = 0; phase < phase_count(p); ++phase) {
+    Arena arena(workspace);
+    Plan plan(p, phase_gather(p, phase), threads, caches, arena);
+    action(plan);
+    most = arena.used_bytes() > most ? arena.used_bytes() : most;
+  }
+  return most;
+}
+
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

@@ -3,4 +3,7 @@
 #define PROFKIT_VECTOR_BYTES 32
 #define PROFKIT_TILE_ROWS 6
 #define PROFKIT_TILE_VECTORS 2
+#include "kernels/conv2d/cpu_direct.inl"
+#include "kernels/conv2d/cpu_im2col.inl"
+#include "kernels/conv2d/cpu_im2col_batched.inl"
 #include "kernels/conv2d/cpu_implicit_gemm.inl"

@@ -6,6 +6,13 @@
 
 namespace profkit {
 
+std::string conv2d_direct_supports(const profkit_conv2d_params& params);
+size_t conv2d_direct_workspace_bytes(const profkit_conv2d_params& params, int threads);
+void conv2d_direct(const profkit_conv2d_params& params, const Buffers& buffers, int threads);
+size_t conv2d_im2col_workspace_bytes(const profkit_conv2d_params& params, int threads);
+void conv2d_im2col(const profkit_conv2d_params& params, const Buffers& buffers, int threads);
+size_t conv2d_im2col_batched_workspace_bytes(const profkit_conv2d_params& params, int threads);
+void conv2d_im2col_batched(const profkit_conv2d_params& params, const Buffers& buffers, int threads);
 size_t conv2d_implicit_gemm_workspace_bytes(const profkit_conv2d_params& params, int threads);
 void conv2d_implicit_gemm(const profkit_conv2d_params& params, const Buffers& buffers, int threads);
 

@@ -53,13 +53,9 @@ struct MatmulOperands {
 template <class T>
 void multiply_part(const profkit_matmul_params& p, const BlockedPlan<T>& plan, const MatmulOperands<T>& x,
                    int thread, Part rows, Part columns) {
-  const StridedA<T> a{{x.a.at(rows.begin, 0), x.a.across_stride, x.a.along_stride}};
-  const StridedB<T> b{{x.b.at(columns.begin, 0), x.b.across_stride, x.b.along_stride}};
-  const T* bias = x.bias ? x.bias + columns.begin : nullptr;
-  const Out<T> out{
-      x.c + rows.begin * p.n + columns.begin, p.n, nullptr, nullptr, nullptr, bias, false, false};
-  gemm<T>(rows.size(), columns.size(), p.k, plan.blocks, a, b, out, plan.buffer_a + thread * plan.a_elements,
-          plan.buffer_b + thread * plan.b_elements);
+  const Out<T> out{x.c, p.n, nullptr, nullptr, nullptr, x.bias, false, false};
+  gemm<T>(rows, columns, p.k, plan.blocks, StridedA<T>{x.a}, StridedB<T>{x.b}, out,
+          plan.buffer_a + thread * plan.a_elements, plan.buffer_b + thread * plan.b_elements);
 }
 
 template <class T>

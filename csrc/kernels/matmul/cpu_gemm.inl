@@ -87,16 +87,6 @@ struct StridedB {
     return buffer;
   }
 };
-// A packed beforehand, whole: blocks of kc rows of k one after the other, all panels of m in each.
-template <class T>
-struct PackedA {
-  const T* panels;
-  int64_t padded_m;
-  const T* block(T*, int64_t m0, int64_t, int64_t k0, int64_t k) const {
-    return panels + k0 * padded_m + m0 * k;
-  }
-};
-
 template <class T>
 Out<T> out_for_step(const Out<T>& out, bool first, bool last) {
   Out<T> step = out;
@@ -119,17 +109,31 @@ void multiply_panels(const T* a, const T* b, int64_t m0, int64_t m, int64_t n0, 
   }
 }
 
+// Part `index` of `parts` of `count` items, cut at multiples of `unit`.
+struct Part {
+  int64_t begin, end;
+  int64_t size() const { return end - begin; }
+};
+PROFKIT_INLINE Part part_of(int64_t count, int64_t unit, int64_t parts, int64_t index) {
+  const int64_t units = ceil_div(count, unit);
+  return {smaller(count, units * index / parts * unit), smaller(count, units * (index + 1) / parts * unit)};
+}
+PROFKIT_INLINE int64_t largest_part(int64_t count, int64_t unit, int64_t parts) {
+  return smaller(count, ceil_div(ceil_div(count, unit), parts) * unit);
+}
+
+// Computes the rectangle rows x columns of the whole product.
 template <class T, class SourceA, class SourceB>
-void gemm(int64_t m, int64_t n, int64_t k, const Blocks& blocks, const SourceA& source_a,
+void gemm(Part rows, Part columns, int64_t k, const Blocks& blocks, const SourceA& source_a,
           const SourceB& source_b, const Out<T>& out, T* buffer_a, T* buffer_b) {
-  for (int64_t jc = 0; jc < n; jc += blocks.nc) {
-    const int64_t nb = smaller(blocks.nc, n - jc);
+  for (int64_t jc = columns.begin; jc < columns.end; jc += blocks.nc) {
+    const int64_t nb = smaller(blocks.nc, columns.end - jc);
     for (int64_t pc = 0; pc < k; pc += blocks.kc) {
       const int64_t kb = smaller(blocks.kc, k - pc);
       const T* b = source_b.block(buffer_b, jc, nb, pc, kb);
       const Out<T> step = out_for_step(out, pc == 0, pc + kb == k);
-      for (int64_t ic = 0; ic < m; ic += blocks.mc) {
-        const int64_t mb = smaller(blocks.mc, m - ic);
+      for (int64_t ic = rows.begin; ic < rows.end; ic += blocks.mc) {
+        const int64_t mb = smaller(blocks.mc, rows.end - ic);
         const T* a = source_a.block(buffer_a, ic, mb, pc, kb);
         multiply_panels(a, b, ic, mb, jc, nb, kb, step);
       }
@@ -157,19 +161,6 @@ PROFKIT_INLINE Grid choose_grid(int64_t m_units, int64_t n_units, int64_t m, int
     }
   }
   return best;
-}
-
-// Part `index` of `parts` of `count` items, cut at multiples of `unit`.
-struct Part {
-  int64_t begin, end;
-  int64_t size() const { return end - begin; }
-};
-PROFKIT_INLINE Part part_of(int64_t count, int64_t unit, int64_t parts, int64_t index) {
-  const int64_t units = ceil_div(count, unit);
-  return {smaller(count, units * index / parts * unit), smaller(count, units * (index + 1) / parts * unit)};
-}
-PROFKIT_INLINE int64_t largest_part(int64_t count, int64_t unit, int64_t parts) {
-  return smaller(count, ceil_div(ceil_div(count, unit), parts) * unit);
 }
 
 template <class Body>

@@ -1,0 +1,142 @@
+// conv2d/native/cpu/direct: register tiles of out channels x positions of one row, fed straight from the
+// image (or a slab with its border): no panels, no columns, and every sum stays in registers over the whole
+// reduction. Forward and input gradient in NCHW. A thread owns rows of the result. Pays when the reduction is
+// short (few input channels); rows that are not a multiple of the tile waste the rest. Bottleneck: FMA, then
+// unaligned loads.
+#pragma once
+
+#include "kernels/conv2d/cpu_gather_pixels.inl"
+
+namespace profkit {
+namespace PROFKIT_ISA {
+
+template <class T>
+struct DirectPlan {
+  Gather gather;
+  const profkit_conv2d_params* params;
+  PackedWeights<T, kTileRows> weights;
+  bool in_place_allowed;
+  int64_t block;  // rows of the grid, within one image
+  int64_t slab_elements, step_elements;
+  T* slabs;
+  int64_t *steps, *columns;
+
+  DirectPlan(const profkit_conv2d_params& p, const Gather& g, int threads, const CpuCaches& caches,
+             Arena& arena)
+      : gather(g), params(&p), weights(g, larger(1, g.reduction()), true, arena) {
+    in_place_allowed = g.w.grid % kTileColumns<T> == 0;
+    const Slab<T> slab(gather, nullptr, true, g.channels, in_place_allowed);
+    const int64_t limit = caches.l2_bytes / 2 / static_cast<int64_t>(sizeof(T));
+    const int64_t source_rows = limit / larger(1, slab.row_stride * g.channels) - g.h.last_tap();
+    block = even_block(larger(1, g.h.grid), larger(1, source_rows / g.h.step), 1);
+    slab_elements = round_up(slab.elements(1), 64);
+    step_elements = round_up(g.reduction(), 16);
+    slabs = arena.take<T>(slab_elements * threads);
+    steps = arena.take<int64_t>(step_elements);
+    columns = arena.take<int64_t>(g.w.grid);
+  }
+};
+
+template <class T>
+struct DirectWorker {
+  const DirectPlan<T>& plan;
+  const Gather& g;
+  Slab<T> slab;
+  T* slab_buffer;
+  T* output;
+  const T* bias;
+
+  DirectWorker(const DirectPlan<T>& the_plan, const CpuCall& call, const void* the_bias, int thread)
+      : plan(the_plan),
+        g(the_plan.gather),
+        slab(g, call.inputs[0], true, g.channels, the_plan.in_place_allowed),
+        slab_buffer(the_plan.slabs + thread * the_plan.slab_elements),
+        output(static_cast<T*>(call.output)),
+        bias(static_cast<const T*>(the_bias)) {}
+
+  // Rows [begin, end) of the grid, counted through the batch, of one image.
+  void run(int64_t group, int64_t begin, int64_t end) {
+    const bool empty = g.reduction() == 0;
+    if (!empty) slab.fill(slab_buffer, begin * g.w.grid, end * g.w.grid, group, 0, g.channels);
+    const T* row_bias = bias ? bias + group * g.out_channels : nullptr;
+    const bool relu = plan.params->activation == PROFKIT_RELU && plan.params->direction == PROFKIT_FORWARD;
+    for (int64_t i = 0; i < g.out_channels; i += kTileRows) {
+      const int64_t rows = smaller(kTileRows, g.out_channels - i);
+      const T* a = plan.weights.block(group, 0) + i * g.reduction();
+      for (int64_t row = begin; row < end; ++row) {
+        const Position at(g, row * g.w.grid);
+        const int64_t* spread = g.w.out_step == 1 ? nullptr : plan.columns;
+        const Out<T> out{output + result_offset(g, at, group),
+                         g.out_height * g.out_width,
+                         nullptr,
+                         spread,
+                         row_bias,
+                         nullptr,
+                         false,
+                         relu};
+        const T* base = empty ? output : slab.base + slab.position_offset(at);
+        for (int64_t j = 0; j < g.w.grid; j += kTileColumns<T>) {
+          const TableTile<T> tile{g.reduction(), a, base + j, plan.steps};
+          run_tile<T>(tile, out, i, j, rows, smaller(kTileColumns<T>, g.w.grid - j));
+        }
+      }
+    }
+  }
+};
+
+template <class T>
+void fill_direct_tables(const DirectPlan<T>& plan, const void* source) {
+  const Gather& g = plan.gather;
+  const Slab<T> slab(g, source, true, g.channels, plan.in_place_allowed);
+  int64_t k = 0;
+  for (int64_t c = 0; c < g.channels; ++c) {
+    for (int64_t th = 0; th < g.h.taps; ++th) {
+      for (int64_t tw = 0; tw < g.w.taps; ++tw)
+        plan.steps[k++] = c * slab.channel_stride + slab.tap_offset(th, tw);
+    }
+  }
+  for (int64_t q = 0; q < g.w.grid; ++q) plan.columns[q] = q * g.w.out_step;
+}
+
+template <class T>
+void run_direct(DirectPlan<T>& plan, const CpuCall& call, const void* bias) {
+  const Gather& g = plan.gather;
+  if (g.positions() == 0) return;
+  fill_direct_tables(plan, call.inputs[0]);
+  on_threads(call.threads,
+             [&](int thread) { plan.weights.pack(*plan.params, g, call.inputs[1], call.threads, thread); });
+  on_threads(call.threads, [&](int thread) {
+    DirectWorker<T> worker(plan, call, bias, thread);
+    const Part rows = part_of(g.batch * g.h.grid, 1, call.threads, thread);
+    for (int64_t row = rows.begin; row < rows.end;) {
+      const int64_t image_end = (row / g.h.grid + 1) * g.h.grid;
+      const int64_t end = smaller(smaller(row + plan.block, image_end), rows.end);
+      for (int64_t group = 0; group < g.groups; ++group) worker.run(group, row, end);
+      row = end;
+    }
+  });
+}
+
+template <class T>
+void direct_run(const profkit_conv2d_params& p, const CpuCall& call) {
+  const void* bias = p.bias && p.direction == PROFKIT_FORWARD ? call.inputs[2] : nullptr;
+  for_each_phase<DirectPlan<T>>(p, call.threads, call.caches, call.workspace,
+                                [&](DirectPlan<T>& plan) { run_direct<T>(plan, call, bias); });
+}
+
+inline size_t direct_workspace_bytes(const profkit_conv2d_params& p, int threads, const CpuCaches& caches) {
+  const auto nothing = [](const auto&) {};
+  return p.dtype == PROFKIT_FLOAT32
+             ? for_each_phase<DirectPlan<float>>(p, threads, caches, nullptr, nothing)
+             : for_each_phase<DirectPlan<double>>(p, threads, caches, nullptr, nothing);
+}
+
+inline void direct_launch(const profkit_conv2d_params& p, const CpuCall& call) {
+  p.dtype == PROFKIT_FLOAT32 ? direct_run<float>(p, call) : direct_run<double>(p, call);
+}
+
+extern const CpuEntry<profkit_conv2d_params> conv2d_direct;
+const CpuEntry<profkit_conv2d_params> conv2d_direct = {direct_workspace_bytes, direct_launch};
+
+}  // namespace PROFKIT_ISA
+}  // namespace profkit
