@@ -5,16 +5,13 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fresh_interpreter import run_python
 
-import profkit
 from profkit.backends import BACKENDS, load_adapter
 from profkit.backends.adapter import Conditions, Implementation
 from profkit.backends.framework import Framework
@@ -28,22 +25,6 @@ FRAMEWORKS = [adapter for adapter in map(load_adapter, BACKENDS) if isinstance(a
 
 by_key = pytest.mark.parametrize("implementation", IMPLEMENTATIONS, ids=lambda item: item.key)
 by_framework = pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda item: item.name)
-
-
-def run_python(arguments: list[str], environment: dict[str, str]) -> Any:
-    """The JSON on the last line that a fresh interpreter prints."""
-    source = str(Path(profkit.__file__).parent.parent)
-    path = os.pathsep.join(part for part in (source, os.environ.get("PYTHONPATH", "")) if part)
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        env={**os.environ, "OMP_NUM_THREADS": "1", **environment, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 @functools.cache

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from fresh_interpreter import run_python
 
-import profkit
 from profkit.backends import cupy as cupy_adapter
 from profkit.ops import Spec, odd_specs
 from profkit.ops.conv2d import FORWARD, Conv2d
@@ -50,21 +44,6 @@ print(json.dumps(rows))
 """
 
 
-def run_python(code: str, **environment: str) -> Any:
-    """The JSON on the last line that a fresh interpreter prints."""
-    source = str(Path(profkit.__file__).parent.parent)
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": source, **environment},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.strip().splitlines()[-1])
-
-
 @pytest.mark.parametrize(
     "spec",
     [spec for spec in odd_specs("conv2d") if isinstance(spec, Conv2d) and spec.direction == FORWARD],
@@ -97,7 +76,7 @@ def test_cupys_products_and_softmax_match_the_reference_when_numpy_stands_in(spe
 
 @needs_numba
 def test_the_numba_cuda_kernels_match_the_reference_in_the_simulator() -> None:
-    rows = run_python(SIMULATED, NUMBA_ENABLE_CUDASIM="1")
+    rows = run_python(["-c", SIMULATED], {"NUMBA_ENABLE_CUDASIM": "1"})
 
     assert len(rows) == 8
     assert not [row for row in rows if not all(row[1:])]
@@ -118,6 +97,6 @@ def test_a_missing_device_is_reported_in_the_drivers_own_words(name: str) -> Non
         "    print(json.dumps(str(error)))\n"
     )
 
-    reason = run_python(question, CUDA_VISIBLE_DEVICES="-1")
+    reason = run_python(["-c", question], {"CUDA_VISIBLE_DEVICES": "-1"})
 
     assert any(word in reason for word in ("driver", "device", "not installed"))
