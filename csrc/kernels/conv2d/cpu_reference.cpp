@@ -29,7 +29,6 @@ struct Geometry {
   }
   int64_t input_row(int64_t y, int64_t r) const { return y * p.stride_h + r * p.dilation_h - p.pad_top; }
   int64_t input_column(int64_t x, int64_t s) const { return x * p.stride_w + s * p.dilation_w - p.pad_left; }
-  bool inside(int64_t h, int64_t w) const { return h >= 0 && h < p.height && w >= 0 && w < p.width; }
 };
 
 template <class T>
@@ -39,11 +38,14 @@ double forward_at(const Geometry& g, const T* image, const T* weights, int64_t n
   double sum = 0;
   for (int64_t c = 0; c < g.in_per_group; ++c) {
     for (int64_t r = 0; r < g.p.kernel_h; ++r) {
+      const int64_t h = g.input_row(y, r);
+      if (h < 0 || h >= g.p.height) continue;
+      const T* row = image + g.in.at(n, first_channel + c, h, 0);
+      const T* taps = weights + g.weight(oc, c, r, 0);
       for (int64_t s = 0; s < g.p.kernel_w; ++s) {
-        const int64_t h = g.input_row(y, r), w = g.input_column(x, s);
-        if (!g.inside(h, w)) continue;
-        sum += static_cast<double>(image[g.in.at(n, first_channel + c, h, w)]) *
-               static_cast<double>(weights[g.weight(oc, c, r, s)]);
+        const int64_t w = g.input_column(x, s);
+        if (w < 0 || w >= g.p.width) continue;
+        sum += static_cast<double>(row[w * g.in.w_step]) * static_cast<double>(taps[s]);
       }
     }
   }
@@ -124,11 +126,14 @@ double weight_gradient_at(const Geometry& g, const T* image, const T* dy, int64_
   double sum = 0;
   for (int64_t n = 0; n < g.p.batch; ++n) {
     for (int64_t y = 0; y < g.p.out_h; ++y) {
+      const int64_t h = g.input_row(y, r);
+      if (h < 0 || h >= g.p.height) continue;
+      const T* row = image + g.in.at(n, ic, h, 0);
+      const T* errors = dy + g.out.at(n, oc, y, 0);
       for (int64_t x = 0; x < g.p.out_w; ++x) {
-        const int64_t h = g.input_row(y, r), w = g.input_column(x, s);
-        if (!g.inside(h, w)) continue;
-        sum +=
-            static_cast<double>(image[g.in.at(n, ic, h, w)]) * static_cast<double>(dy[g.out.at(n, oc, y, x)]);
+        const int64_t w = g.input_column(x, s);
+        if (w < 0 || w >= g.p.width) continue;
+        sum += static_cast<double>(row[w * g.in.w_step]) * static_cast<double>(errors[x * g.out.w_step]);
       }
     }
   }
