@@ -16,9 +16,9 @@ from profkit.backends.adapter import (
     aligned_empty,
     find_module,
 )
+from profkit.ops.axes import Pair
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, Conv2d
-from profkit.ops.layout import to_nchw
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
 from profkit.ops.pool2d import AVERAGE, Pool2d
@@ -47,6 +47,14 @@ def prepare_matmul(spec: MatMul, inputs: Mapping[str, Array], threads: int) -> R
     return run, []
 
 
+def _image(spec: Conv2d, channels: int, size: Pair) -> tuple[int, ...]:
+    """Channels of one group, height, width, and the steps in elements along n, c, h, w."""
+    height, width = size
+    area = height * width
+    steps = (area, width, 1) if spec.layout == "NCHW" else (1, width * channels, channels)
+    return (channels // spec.groups, height, width, area * channels, *steps)
+
+
 def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> Ready:
     """One buffer of gathered windows per thread, for one image at a time."""
     from profkit.backends import numba_kernels
@@ -54,12 +62,14 @@ def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> R
     window, dtype = spec.window, spec.numpy_dtype
     filters, taps = spec.out_channels // spec.groups, int(np.prod(spec.w_shape()[1:]))
     area = window.out_size[0] * window.out_size[1]
-    geometry = tuple(
-        map(np.int64, (*spec.kernel_size, *spec.stride, *spec.dilation, *window.pads[::2], *window.out_size))
+    shape = (
+        *(*spec.kernel_size, *spec.stride, *spec.dilation, *window.pads[::2], *window.out_size),
+        *_image(spec, spec.in_channels, window.size),
+        *_image(spec, spec.out_channels, window.out_size),
     )
     columns = aligned_empty((threads, taps, area), dtype)
     pixels = aligned_empty((threads, filters, area), dtype)
-    images = {name: to_nchw(spec.layout, inputs[name]) for name in ("x", "dy") if name in inputs}
+    flat = {name: array.reshape(-1) for name, array in inputs.items()}
 
     if spec.direction == FORWARD:
         matrix = inputs["w"].reshape(spec.groups, filters, taps)
@@ -67,8 +77,9 @@ def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> R
         relu = spec.activation == "relu"
 
         def forward(out: Array) -> None:
-            y = to_nchw(spec.layout, out)
-            numba_kernels.conv2d_forward(images["x"], matrix, bias, relu, geometry, columns, pixels, y)
+            numba_kernels.conv2d_forward(
+                flat["x"], matrix, bias, relu, spec.batch, shape, columns, pixels, out.reshape(-1)
+            )
 
         return forward, [columns, pixels]
 
@@ -76,8 +87,7 @@ def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> R
         turned = _contiguous(inputs["w"].reshape(spec.groups, filters, taps), True)
 
         def input_gradient(out: Array) -> None:
-            dx = to_nchw(spec.layout, out)
-            numba_kernels.conv2d_input_gradient(images["dy"], turned, geometry, columns, pixels, dx)
+            numba_kernels.conv2d_input_gradient(flat["dy"], turned, spec.batch, shape, columns, pixels, out.reshape(-1))
 
         return input_gradient, [columns, pixels]
 
@@ -85,7 +95,7 @@ def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> R
     sums = aligned_empty((threads, spec.groups, filters, taps), dtype)
 
     def weight_gradient(out: Array) -> None:
-        numba_kernels.conv2d_weight_gradient(images["x"], images["dy"], geometry, columns, turned, pixels, sums)
+        numba_kernels.conv2d_weight_gradient(flat["x"], flat["dy"], spec.batch, shape, columns, turned, pixels, sums)
         np.sum(sums, axis=0, out=out.reshape(sums.shape[1:]))
 
     return weight_gradient, [columns, pixels, turned, sums]

@@ -1,8 +1,8 @@
 """profkit's own kernels in Numba; arrays in, output filled. Each is compiled by its first call.
 
-Images come as strided views in the order n, c, h, w (or as two- and three-dimensional reshapes), so that one
-kernel serves both layouts. Work is cut into one chunk per thread, with buffers indexed by chunk: results are
-the same for the same number of threads.
+Convolutions take images flat, described by seven numbers (channels of a group, height, width, and the steps from
+one image, channel, row and column to the next), so that one compiled kernel serves both layouts. Work is cut into
+one chunk per thread, with buffers indexed by chunk: results are the same for the same number of threads.
 """
 
 from __future__ import annotations
@@ -87,153 +87,166 @@ def matmul(a: Array, b: Array, bias: Array, c: Array, chunks: int) -> None:
 
 
 @inner
-def gather(x: Array, geometry: Numbers, columns: Array) -> None:
-    """columns[c r s, i j] = what filter tap (c, r, s) meets at output (i, j) of one image x[c, h, w]."""
-    kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, top, left, out_h, out_w = geometry
+def gather(x: Array, base: int, window: Numbers, image: Numbers, columns: Array) -> None:
+    """columns[c r s, i j] = what filter tap (c, r, s) meets at output (i, j) of the image that starts at base."""
+    kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, top, left, out_h, out_w = window
+    channels, height, width, _, step_c, step_h, step_w = image
     row = 0
-    for c in range(x.shape[0]):
+    for c in range(channels):
         for r in range(kernel_h):
             for s in range(kernel_w):
                 column = columns[row]
+                shift = s * dilation_w - left
+                first = min(max(0, -(shift // stride_w)), out_w)
+                last = max(first, min(out_w, (width - 1 - shift) // stride_w + 1))
                 for i in range(out_h):
                     h = i * stride_h + r * dilation_h - top
-                    for j in range(out_w):
-                        w = j * stride_w + s * dilation_w - left
-                        inside = 0 <= h < x.shape[1] and 0 <= w < x.shape[2]
-                        column[i * out_w + j] = x[c, h, w] if inside else 0.0
+                    start = i * out_w
+                    if h < 0 or h >= height:
+                        column[start : start + out_w] = 0.0
+                        continue
+                    source = base + c * step_c + h * step_h + shift * step_w
+                    column[start : start + first] = 0.0
+                    for j in range(first, last):
+                        column[start + j] = x[source + j * stride_w * step_w]
+                    column[start + last : start + out_w] = 0.0
                 row += 1
 
 
 @inner
-def scatter(columns: Array, geometry: Numbers, x: Array) -> None:
-    """The transpose of gather: every column element is added to the x[c, h, w] that it came from."""
-    kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, top, left, out_h, out_w = geometry
+def scatter(columns: Array, window: Numbers, image: Numbers, base: int, x: Array) -> None:
+    """The transpose of gather: every column element is added to the place that it came from."""
+    kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, top, left, out_h, out_w = window
+    channels, height, width, _, step_c, step_h, step_w = image
     row = 0
-    x[:] = 0.0
-    for c in range(x.shape[0]):
+    for c in range(channels):
         for r in range(kernel_h):
             for s in range(kernel_w):
+                column = columns[row]
+                shift = s * dilation_w - left
+                first = max(0, -(shift // stride_w))
+                last = min(out_w, (width - 1 - shift) // stride_w + 1)
                 for i in range(out_h):
                     h = i * stride_h + r * dilation_h - top
-                    if 0 <= h < x.shape[1]:
-                        for j in range(out_w):
-                            w = j * stride_w + s * dilation_w - left
-                            if 0 <= w < x.shape[2]:
-                                x[c, h, w] += columns[row, i * out_w + j]
+                    if 0 <= h < height:
+                        target = base + c * step_c + h * step_h + shift * step_w
+                        for j in range(first, last):
+                            x[target + j * stride_w * step_w] += column[i * out_w + j]
                 row += 1
 
 
 @inner
-def copy_pixels(y: Array, pixels: Array) -> None:
-    """pixels[k, i j] = y[k, i, j], contiguous whatever the layout of y."""
-    for k in range(y.shape[0]):
-        for i in range(y.shape[1]):
-            for j in range(y.shape[2]):
-                pixels[k, i * y.shape[2] + j] = y[k, i, j]
+def copy_pixels(y: Array, base: int, image: Numbers, pixels: Array) -> None:
+    """pixels[k, i j] = the image that starts at base, contiguous whatever its layout."""
+    filters, height, width, _, step_k, step_h, step_w = image
+    for k in range(filters):
+        for i in range(height):
+            start = base + k * step_k + i * step_h
+            for j in range(width):
+                pixels[k, i * width + j] = y[start + j * step_w]
 
 
 @inner
-def store(sums: Array, bias: Array, relu: bool, y: Array) -> None:
-    """y[k, i, j] = sums[k, i j] + bias[k], cut off at zero if asked for."""
-    for k in range(y.shape[0]):
-        for i in range(y.shape[1]):
-            for j in range(y.shape[2]):
-                value = sums[k, i * y.shape[2] + j] + bias[k]
-                y[k, i, j] = value if value > 0 or not relu else 0.0
+def store(sums: Array, rows: int, bias: Array, relu: bool, image: Numbers, base: int, y: Array) -> None:
+    """The image that starts at base = sums[k, i j] + bias[k], cut off at zero if asked for."""
+    _, height, width, _, step_k, step_h, step_w = image
+    for k in range(rows):
+        for i in range(height):
+            start = base + k * step_k + i * step_h
+            for j in range(width):
+                value = sums[k, i * width + j] + bias[k]
+                y[start + j * step_w] = value if value > 0 or not relu else 0.0
 
 
 @inner
 def forward_chunk(
-    x: Array, w: Array, bias: Array, relu: bool, geometry: Numbers, columns: Array, sums: Array, y: Array, part: Numbers
+    x: Array, w: Array, bias: Array, relu: bool, shape: Numbers, columns: Array, sums: Array, y: Array, part: Numbers
 ) -> None:
     """Tasks part[0] to part[1] of the tasks (image, group, block of filters), with part[2] blocks."""
+    window, source, target = shape[:10], shape[10:17], shape[17:]
     first_task, last_task, blocks = part
-    groups, filters, channels = w.shape[0], w.shape[1], x.shape[1] // w.shape[0]
+    groups, filters = w.shape[0], w.shape[1]
     for task in range(first_task, last_task):
         n, group, block = task // blocks // groups, task // blocks % groups, task % blocks
         first, last = filters * block // blocks, filters * (block + 1) // blocks
-        gather(x[n, group * channels : (group + 1) * channels], geometry, columns)
+        gather(x, n * source[3] + group * source[0] * source[4], window, source, columns)
         sums[:] = 0.0
         add_product(w[group, first:last], columns, sums)
-        first, last = first + group * filters, last + group * filters
-        store(sums, bias[first:last], relu, y[n, first:last])
+        first += group * filters
+        rows = last + group * filters - first
+        store(sums, rows, bias[first:], relu, target, n * target[3] + first * target[4], y)
 
 
 @parallel
 def conv2d_forward(
-    x: Array, w: Array, bias: Array, relu: bool, geometry: Numbers, columns: Array, sums: Array, y: Array
+    x: Array, w: Array, bias: Array, relu: bool, images: int, shape: Numbers, columns: Array, sums: Array, y: Array
 ) -> None:
-    """w is [groups, k, c r s]; chunks own ranges of tasks.
+    """x and y are flat, w is [groups, k, c r s], shape is window, image of x, image of y in one tuple.
 
     Filters are cut into blocks only when there are fewer images and groups than threads.
     """
     chunks = columns.shape[0]
-    images = y.shape[0] * w.shape[0]
-    blocks = min(w.shape[1], (chunks + images - 1) // images)
-    tasks = images * blocks
+    blocks = min(w.shape[1], (chunks + images * w.shape[0] - 1) // (images * w.shape[0]))
+    tasks = images * w.shape[0] * blocks
     for chunk in prange(chunks):
         part = (tasks * chunk // chunks, tasks * (chunk + 1) // chunks, blocks)
-        forward_chunk(x, w, bias, relu, geometry, columns[chunk], sums[chunk], y, part)
+        forward_chunk(x, w, bias, relu, shape, columns[chunk], sums[chunk], y, part)
 
 
 @inner
 def input_gradient_chunk(
-    dy: Array, w: Array, geometry: Numbers, columns: Array, pixels: Array, dx: Array, first_task: int, last_task: int
+    dy: Array, w: Array, shape: Numbers, columns: Array, pixels: Array, dx: Array, first: int, last: int
 ) -> None:
-    """A range of the tasks (image, group)."""
-    groups, filters, channels = w.shape[0], w.shape[2], dx.shape[1] // w.shape[0]
-    for task in range(first_task, last_task):
-        n, group = task // groups, task % groups
-        copy_pixels(dy[n, group * filters : (group + 1) * filters], pixels)
-        columns[:] = 0.0
-        add_product(w[group], pixels, columns)
-        scatter(columns, geometry, dx[n, group * channels : (group + 1) * channels])
+    """A range of images, all groups."""
+    window, target, source = shape[:10], shape[10:17], shape[17:]
+    dx[first * target[3] : last * target[3]] = 0.0
+    for n in range(first, last):
+        for group in range(w.shape[0]):
+            copy_pixels(dy, n * source[3] + group * source[0] * source[4], source, pixels)
+            columns[:] = 0.0
+            add_product(w[group], pixels, columns)
+            scatter(columns, window, target, n * target[3] + group * target[0] * target[4], dx)
 
 
 @parallel
-def conv2d_input_gradient(dy: Array, w: Array, geometry: Numbers, columns: Array, pixels: Array, dx: Array) -> None:
-    """w is [groups, c r s, k]; chunks own ranges of tasks."""
-    chunks, tasks = columns.shape[0], dx.shape[0] * w.shape[0]
+def conv2d_input_gradient(
+    dy: Array, w: Array, images: int, shape: Numbers, columns: Array, pixels: Array, dx: Array
+) -> None:
+    """dy and dx are flat, w is [groups, c r s, k]; chunks own ranges of images."""
+    chunks = columns.shape[0]
     for chunk in prange(chunks):
-        first, last = tasks * chunk // chunks, tasks * (chunk + 1) // chunks
-        input_gradient_chunk(dy, w, geometry, columns[chunk], pixels[chunk], dx, first, last)
+        first, last = images * chunk // chunks, images * (chunk + 1) // chunks
+        input_gradient_chunk(dy, w, shape, columns[chunk], pixels[chunk], dx, first, last)
 
 
 @inner
 def weight_gradient_chunk(
-    x: Array,
-    dy: Array,
-    geometry: Numbers,
-    columns: Array,
-    turned: Array,
-    pixels: Array,
-    sums: Array,
-    first: int,
-    last: int,
+    x: Array, dy: Array, shape: Numbers, buffers: Numbers, sums: Array, first: int, last: int
 ) -> None:
     """A range of images, all groups: their sum in sums[group, k, c r s]."""
-    groups, filters = sums.shape[0], sums.shape[1]
-    channels = x.shape[1] // groups
+    window, source, gradient = shape[:10], shape[10:17], shape[17:]
+    columns, turned, pixels = buffers
     sums[:] = 0.0
     for n in range(first, last):
-        for group in range(groups):
-            gather(x[n, group * channels : (group + 1) * channels], geometry, columns)
+        for group in range(sums.shape[0]):
+            gather(x, n * source[3] + group * source[0] * source[4], window, source, columns)
             for row in range(turned.shape[0]):
                 for column in range(turned.shape[1]):
                     turned[row, column] = columns[column, row]
-            copy_pixels(dy[n, group * filters : (group + 1) * filters], pixels)
+            copy_pixels(dy, n * gradient[3] + group * gradient[0] * gradient[4], gradient, pixels)
             add_product(pixels, turned, sums[group])
 
 
 @parallel
 def conv2d_weight_gradient(
-    x: Array, dy: Array, geometry: Numbers, columns: Array, turned: Array, pixels: Array, sums: Array
+    x: Array, dy: Array, images: int, shape: Numbers, columns: Array, turned: Array, pixels: Array, sums: Array
 ) -> None:
-    """sums[chunk, group, k, c r s] over the images of each chunk; the caller adds the chunks."""
+    """x and dy are flat; sums[chunk, group, k, c r s] over the images of each chunk; the caller adds the chunks."""
     chunks = sums.shape[0]
     for chunk in prange(chunks):
-        first, last = x.shape[0] * chunk // chunks, x.shape[0] * (chunk + 1) // chunks
-        weight_gradient_chunk(x, dy, geometry, columns[chunk], turned[chunk], pixels[chunk], sums[chunk], first, last)
+        first, last = images * chunk // chunks, images * (chunk + 1) // chunks
+        buffers = (columns[chunk], turned[chunk], pixels[chunk])
+        weight_gradient_chunk(x, dy, shape, buffers, sums[chunk], first, last)
 
 
 @inner
