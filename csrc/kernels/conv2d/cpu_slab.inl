@@ -14,8 +14,51 @@
 namespace profkit {
 namespace PROFKIT_ISA {
 
+// Short copies, mostly of one row: a call to memcpy would cost more than the copy.
+template <class T>
+PROFKIT_INLINE void copy_row(T* to, const T* from, int64_t count) {
+  constexpr int64_t width = kWidth<T>;
+  if (count < width) {
+    for (int64_t i = 0; i < count; ++i) {
+      to[i] = from[i];
+      asm volatile("" ::: "memory");  // keeps this loop from becoming the very call it avoids
+    }
+    return;
+  }
+  for (int64_t i = 0; i + width <= count; i += width) store(to + i, load(from + i));
+  store(to + count - width, load(from + count - width));
+}
+template <class T>
+PROFKIT_INLINE void zero_row(T* to, int64_t count) {
+  constexpr int64_t width = kWidth<T>;
+  int64_t i = 0;
+  for (; i + width <= count; i += width) store(to + i, Vec<T>{});
+  for (; i < count; ++i) {
+    to[i] = 0;
+    asm volatile("" ::: "memory");
+  }
+}
+
+// Columns of one residue: `length` of them, of which [inner, outer) exist in the source.
+struct Residue {
+  bool is_read;  // some tap falls on it; a stride larger than the kernel leaves others out
+  int64_t inner, outer;
+
+  Residue() = default;
+  Residue(const Axis& axis, int64_t residue, int64_t length) {
+    is_read = false;
+    for (int64_t t = 0; t < axis.taps; ++t)
+      is_read = is_read || (t * axis.tap_step - residue) % axis.step == 0;
+    const int64_t start = residue + axis.lowest();
+    inner = smaller(length, start < 0 ? ceil_div(-start, axis.step) : 0);
+    outer = larger(inner, smaller(length, start < axis.size ? ceil_div(axis.size - start, axis.step) : 0));
+  }
+};
+
 template <class T>
 struct Slab {
+  static constexpr int64_t kKnown = 8;  // residues worked out once; larger strides are rare
+  Residue row_residue[kKnown], column_residue[kKnown];
   const Gather* gather;
   const T* source;
   bool planar;
@@ -49,6 +92,9 @@ struct Slab {
     const bool inside = g.h.inside() && g.w.inside();
     in_place = inside && may_be_in_place && (planar ? g.w.step == 1 && !g.nhwc : g.nhwc);
     residue_length = ceil_div(g.w.length(), g.w.step);
+    for (int64_t r = 0; r < smaller(kKnown, g.h.step); ++r) row_residue[r] = Residue(g.h, r, 0);
+    for (int64_t r = 0; r < smaller(kKnown, g.w.step); ++r)
+      column_residue[r] = Residue(g.w, r, residue_length);
     if (in_place) {
       image_stride = source_image;
       channel_stride = source_channel;
@@ -105,24 +151,22 @@ struct Slab {
     }
   }
 
-  // Whether any tap falls on this residue: skips rows and columns that a stride larger than the kernel leaves
-  // out.
-  static bool is_read(const Axis& axis, int64_t index) {
-    for (int64_t t = 0; t < axis.taps; ++t) {
-      if ((index - t * axis.tap_step) % axis.step == 0) return true;
-    }
-    return false;
+  PROFKIT_INLINE bool is_row_read(int64_t row) const {
+    const int64_t step = gather->h.step;
+    if (step == 1) return true;
+    const int64_t residue = row % step;
+    return residue < kKnown ? row_residue[residue].is_read : Residue(gather->h, residue, 0).is_read;
   }
 
   void fill_planes(T* target, const T* pixels, int64_t channels, int64_t first_row, int64_t last_row) const {
     const Gather& g = *gather;
     for (int64_t c = 0; c < channels; ++c) {
       for (int64_t r = first_row; r <= last_row; ++r) {
-        if (g.h.step > 1 && !is_read(g.h, r)) continue;
+        if (!is_row_read(r)) continue;
         T* row = target + c * channel_stride + r * row_stride;
         const int64_t from_row = r + g.h.lowest();
         if (from_row < 0 || from_row >= g.h.size) {
-          memset(row, 0, static_cast<size_t>(row_stride) * sizeof(T));
+          zero_row(row, row_stride);
         } else {
           fill_row(row, pixels + c * source_channel + from_row * source_row);
         }
@@ -130,24 +174,21 @@ struct Slab {
     }
   }
 
-  void fill_row(T* row, const T* line) const {
-    const Gather& g = *gather;
-    for (int64_t residue = 0; residue < g.w.step; ++residue, row += residue_length) {
-      if (g.w.step > 1 && !is_read(g.w, residue)) continue;
-      // Column j of this residue is source column start + j * step; [inner, outer) of them exist.
-      const int64_t start = residue + g.w.lowest(), step = g.w.step;
-      const int64_t inner = smaller(residue_length, start < 0 ? ceil_div(-start, step) : 0);
-      const int64_t outer =
-          larger(inner, smaller(residue_length, start < g.w.size ? ceil_div(g.w.size - start, step) : 0));
-      for (int64_t j = 0; j < inner; ++j) row[j] = 0;
-      const T* from = line + start * source_column;
-      const int64_t stride = step * source_column;
+  PROFKIT_INLINE void fill_row(T* row, const T* line) const {
+    const Axis& axis = gather->w;
+    for (int64_t residue = 0; residue < axis.step; ++residue, row += residue_length) {
+      const Residue r = residue < kKnown ? column_residue[residue] : Residue(axis, residue, residue_length);
+      if (!r.is_read) continue;
+      const T* from = line + (residue + axis.lowest()) * source_column;
+      const int64_t stride = axis.step * source_column;
+      zero_row(row, r.inner);
       if (stride == 1) {
-        memcpy(row + inner, from + inner, static_cast<size_t>(outer - inner) * sizeof(T));
+        copy_row(row + r.inner, from + r.inner, r.outer - r.inner);
       } else {
-        for (int64_t j = inner; j < outer; ++j) row[j] = from[j * stride];
+        const T* pixel = from + r.inner * stride;
+        for (int64_t j = r.inner; j < r.outer; ++j, pixel += stride) row[j] = *pixel;
       }
-      for (int64_t j = outer; j < residue_length; ++j) row[j] = 0;
+      zero_row(row + r.outer, residue_length - r.outer);
     }
   }
 
@@ -157,7 +198,7 @@ struct Slab {
     const int64_t inner = smaller(g.w.length(), larger(0, -low));
     const int64_t outer = larger(inner, smaller(g.w.length(), g.w.size - low));
     for (int64_t r = first_row; r <= last_row; ++r) {
-      if (g.h.step > 1 && !is_read(g.h, r)) continue;
+      if (!is_row_read(r)) continue;
       T* row = target + r * row_stride;
       const int64_t from_row = r + g.h.lowest();
       if (from_row < 0 || from_row >= g.h.size) {
