@@ -1,4 +1,4 @@
-"""Numba: profkit's own parallel kernels (numba_kernels.py), with buffers allocated ahead of the timed call."""
+"""Numba: profkit's own parallel kernels (numba_products.py, numba_kernels.py), buffers allocated ahead of the call."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def _contiguous(matrix: Array, transpose: bool) -> Array:
 
 def prepare_matmul(spec: MatMul, inputs: Mapping[str, Array], threads: int) -> Ready:
     """The kernel takes plain matrices only: transposed ones are turned inside the call, as part of its work."""
-    from profkit.backends import numba_kernels
+    from profkit.backends import numba_products
 
     bias = inputs["bias"] if spec.bias else np.zeros(spec.n, spec.numpy_dtype)
 
     def run(out: Array) -> None:
         a, b = _contiguous(inputs["a"], spec.transpose_a), _contiguous(inputs["b"], spec.transpose_b)
         shapes = (spec.batch, spec.m, spec.k), (spec.batch, spec.k, spec.n), (spec.batch, spec.m, spec.n)
-        numba_kernels.matmul(a.reshape(shapes[0]), b.reshape(shapes[1]), bias, out.reshape(shapes[2]), threads)
+        numba_products.matmul(a.reshape(shapes[0]), b.reshape(shapes[1]), bias, out.reshape(shapes[2]), threads)
 
     return run, []
 
@@ -57,7 +57,7 @@ def _image(spec: Conv2d, channels: int, size: Pair) -> tuple[int, ...]:
 
 def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> Ready:
     """One buffer of gathered windows per thread, for one image at a time."""
-    from profkit.backends import numba_kernels
+    from profkit.backends import numba_products
 
     window, dtype = spec.window, spec.numpy_dtype
     filters, taps = spec.out_channels // spec.groups, int(np.prod(spec.w_shape()[1:]))
@@ -77,7 +77,7 @@ def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> R
         relu = spec.activation == "relu"
 
         def forward(out: Array) -> None:
-            numba_kernels.conv2d_forward(
+            numba_products.conv2d_forward(
                 flat["x"], matrix, bias, relu, spec.batch, shape, columns, pixels, out.reshape(-1)
             )
 
@@ -87,7 +87,9 @@ def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> R
         turned = _contiguous(inputs["w"].reshape(spec.groups, filters, taps), True)
 
         def input_gradient(out: Array) -> None:
-            numba_kernels.conv2d_input_gradient(flat["dy"], turned, spec.batch, shape, columns, pixels, out.reshape(-1))
+            numba_products.conv2d_input_gradient(
+                flat["dy"], turned, spec.batch, shape, columns, pixels, out.reshape(-1)
+            )
 
         return input_gradient, [columns, pixels]
 
@@ -95,7 +97,7 @@ def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> R
     sums = aligned_empty((threads, spec.groups, filters, taps), dtype)
 
     def weight_gradient(out: Array) -> None:
-        numba_kernels.conv2d_weight_gradient(flat["x"], flat["dy"], spec.batch, shape, columns, turned, pixels, sums)
+        numba_products.conv2d_weight_gradient(flat["x"], flat["dy"], spec.batch, shape, columns, turned, pixels, sums)
         np.sum(sums, axis=0, out=out.reshape(sums.shape[1:]))
 
     return weight_gradient, [columns, pixels, turned, sums]
