@@ -41,7 +41,7 @@ class LocalResponseNorm(Spec):
     def check(self) -> None:
         if self.alpha < 0 or self.k <= 0:
             raise SpecError(
-                f"alpha {self.alpha:g} must be at least 0 and k {self.k:g} above 0, to take a power of a positive number"
+                f"alpha {self.alpha:g} must be at least 0 and k {self.k:g} above 0: the power needs a positive base"
             )
 
     @property
