@@ -147,7 +147,7 @@ def build_parser(op: str, command: str) -> Parser:
     _add_selection(parser)
     _add_measurement(parser)
     _add_output(parser)
-    _add_fields(parser, group, op)
+    _add_fields(group, op)
     return parser
 
 
@@ -155,14 +155,13 @@ def _destination(name: str) -> str:
     return f"field_{name}"
 
 
-def _add_fields(parser: Parser, group: argparse._ArgumentGroup, op: str) -> None:
-    """The spec's own flags, last, because a field that is called like another flag must give way to it."""
+def _add_fields(group: argparse._ArgumentGroup, op: str) -> None:
+    """The spec's own flags; argparse refuses a field that is called like another flag."""
     for item in fields(SPECS[op]):
         kind = item.metadata["kind"]
         text = f"{item.metadata['help']} [{kind.word(item.default)}]".replace("%", "%%")
         optional: dict[str, Any] = {"nargs": "?", "const": "yes"} if kind is FLAG else {}
         flag = f"--{item.name.replace('_', '-')}"
-        flag = f"--spec-{flag[2:]}" if flag in parser.flags else flag
         group.add_argument(flag, dest=_destination(item.name), metavar=kind.metavar, help=text, **optional)
     preset = f"a named shape, other flags change it; may be repeated or a comma list [{default_preset(op)}]"
     group.add_argument("--preset", metavar="NAME", action="append", help=preset)

@@ -142,9 +142,7 @@ def test_every_command_measures_the_default_spec_without_flags(command: str, mea
 def test_every_field_of_every_operator_can_be_given_as_its_own_word(command: str) -> None:
     spec = SPECS[OPERATORS[command]]()
     for name, word in spec.words().items():
-        flag = "--spec-columns" if (command, name) == ("softmax", "columns") else f"--{name.replace('_', '-')}"
-
-        request = parse_request(spec.op, command, [flag, word])
+        request = parse_request(spec.op, command, [f"--{name.replace('_', '-')}", word])
 
         assert request.specs == [spec]
 
@@ -201,7 +199,8 @@ def test_presets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_options_reach_the_measurement(measured: Measured) -> None:
     words = (
         "--only native,torch --only jax --exclude keras --baseline numpy --threads 1,2 --budget 1m30s --timeout 5s "
-        "--memory-limit 4GiB --cache cold --output reused --margin 5% --seed 7 --remeasure-peaks --quiet"
+        "--memory-limit 4GiB --cache cold --output reused --margin 5% --seed 7 --remeasure-peaks --quiet "
+        "--python torch=other/python"
     )
 
     run("conv", *words.split())
@@ -218,6 +217,7 @@ def test_options_reach_the_measurement(measured: Measured) -> None:
         "output": "reused",
         "margin": 0.05,
         "candidates": [],
+        "interpreters": {"torch": "other/python"},
         "seed": 7,
         "remeasure_peaks": True,
         "progress": False,
@@ -238,6 +238,7 @@ def test_progress_is_watched_unless_quiet(measured: Measured) -> None:
         ("stride 2", "flags begin with --"),
         ("--stride", "expected one argument"),
         ("--stride 0", "stride must be at least 1"),
+        ("--python torch", "expected FRAMEWORK=PATH"),
         ("--stride 1,2,1", "1 stands in it twice"),
         ("--stride 2,2x2", "2 stands in it twice"),
         ("--padding 1,2,1,2", "four paddings of one spec are written with x, as 1x2x1x2"),

@@ -100,7 +100,7 @@ def _bias_relu(spec: Any) -> Params:
 
 
 def _softmax(spec: Any) -> Params:
-    return _numbers(spec, "rows", "columns", "dtype")
+    return {**_numbers(spec, "rows", "dtype"), "columns": spec.classes}
 
 
 _PARAMS: dict[str, Callable[[Any], Params]] = {

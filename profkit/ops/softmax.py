@@ -1,4 +1,4 @@
-"""Softmax over the columns of every row."""
+"""Softmax over the classes of every row."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ class Softmax(Spec):
     """y[i,j] = exp(x[i,j] - max of row i) / sum over the row of the same."""
 
     op: ClassVar[str] = "softmax"
-    size_formula: ClassVar[str] = "y[rows,columns] = softmax of x[rows,columns] over columns; both are at least 1"
+    size_formula: ClassVar[str] = "y[rows,classes] = softmax of x[rows,classes] over classes; both are at least 1"
 
     rows: int = axis(axes.COUNT, 128, "independent rows")
-    columns: int = axis(axes.COUNT, 1000, "values per row, classes")
+    classes: int = axis(axes.COUNT, 1000, "values per row")
     dtype: str = axis(DTYPE, "float32", "element type")
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
-        return {"x": (self.rows, self.columns)}
+        return {"x": (self.rows, self.classes)}
 
     def output_shape(self) -> tuple[int, ...]:
-        return (self.rows, self.columns)
+        return (self.rows, self.classes)
 
     def flops(self) -> int:
         """Comparison, subtraction, exponential, addition and division: 5 per element."""
-        return 5 * self.rows * self.columns
+        return 5 * self.rows * self.classes
 
     def reduction_length(self) -> int:
-        return self.columns
+        return self.classes
 
     def reference(self, inputs: Mapping[str, Array]) -> NDArray[np.float64]:
         x = inputs["x"].astype(np.float64)

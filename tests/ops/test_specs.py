@@ -92,7 +92,7 @@ def test_an_unknown_operator_is_a_usage_error_with_the_known_ones(ask: Any) -> N
         ({"op": "conv3d"}, "'conv3d'.*did you mean conv2d"),
         ({}, "None.*expected one of conv2d"),
         ({"op": "conv2d", "strides": 2}, "no field 'strides'.*did you mean stride"),
-        ({"op": "softmax", "zzz": 2}, "no field 'zzz'.*rows, columns, dtype"),
+        ({"op": "softmax", "zzz": 2}, "no field 'zzz'.*rows, classes, dtype"),
     ],
 )
 def test_an_unknown_operator_or_field_is_an_error_that_offers_names(data: dict[str, Any], words: str) -> None:

@@ -212,9 +212,7 @@ def test_a_sweep_adds_a_summary_over_its_axis() -> None:
 
 def test_a_summary_over_two_axes_has_one_table_per_value_of_the_shorter() -> None:
     cells = [
-        cell(baseline_row(), spec=Conv2d(stride=stride), threads=threads)
-        for threads in (1, 2)
-        for stride in (1, 2, 3)
+        cell(baseline_row(), spec=Conv2d(stride=stride), threads=threads) for threads in (1, 2) for stride in (1, 2, 3)
     ]
 
     summaries = build_tables(result(*cells))[6:]
