@@ -6,6 +6,8 @@
 // it.
 #pragma once
 
+#include <string.h>
+
 #include "kernels/conv2d/cpu_columns.inl"
 
 namespace profkit {

@@ -4,9 +4,8 @@
 // of a batch stand side by side (NCHW) or below each other (NHWC). Bottleneck: memory bandwidth.
 #pragma once
 
-#include <string.h>
-
 #include "kernels/conv2d/cpu_geometry.inl"
+#include "kernels/conv2d/cpu_rows.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
@@ -83,9 +82,9 @@ template <class T>
 void image_to_columns(const Columns<T>& columns, const T* image, T* matrix) {
   columns.visit([&](int64_t to, int64_t from, int64_t count, int64_t stride) {
     if (from < 0) {
-      memset(matrix + to, 0, static_cast<size_t>(count) * sizeof(T));
+      zero_row(matrix + to, count);
     } else if (stride == 1) {
-      memcpy(matrix + to, image + from, static_cast<size_t>(count) * sizeof(T));
+      copy_row(matrix + to, image + from, count);
     } else {
       for (int64_t i = 0; i < count; ++i) matrix[to + i] = image[from + i * stride];
     }

@@ -79,6 +79,7 @@ struct PlanarWorker {
   T* slab_buffer;
   T* panel_buffer;
   int64_t *results, *positions, *steps;
+  int64_t steps_from = -1;
 
   PlanarWorker(const PlanarPlan<T>& the_plan, const void* source, int thread)
       : plan(the_plan), g(the_plan.gather), slab(g, source, true, the_plan.held_channels) {
@@ -90,12 +91,12 @@ struct PlanarWorker {
     steps = positions + plan.blocks.nc;
   }
 
-  // Columns [begin, end) of the current block for steps [k0, k0 + k) of the reduction, as panels.
-  void pack(int64_t group, int64_t begin, int64_t end, int64_t k0, int64_t k) {
-    const int64_t taps = g.taps(), channel = k0 / taps, channels = (k0 + k - 1) / taps + 1 - channel;
-    slab.fill(slab_buffer, begin, end, group, channel, channels);
-    int64_t c = 0, th = k0 % taps / g.w.taps, tw = k0 % g.w.taps;
-    for (int64_t p = 0; p < k; ++p) {
+  // Offsets in the slab of steps of the reduction, from tap `first` of its first channel on. With whole
+  // channels per block they are the same for every block.
+  void find_steps(int64_t first) {
+    steps_from = first;
+    int64_t c = 0, th = first / g.w.taps, tw = first % g.w.taps;
+    for (int64_t p = 0; p < plan.blocks.kc; ++p) {
       steps[p] = c * slab.channel_stride + slab.tap_offset(th, tw);
       if (++tw < g.w.taps) continue;
       tw = 0;
@@ -103,6 +104,13 @@ struct PlanarWorker {
       th = 0;
       ++c;
     }
+  }
+
+  // Columns [begin, end) of the current block for steps [k0, k0 + k) of the reduction, as panels.
+  void pack(int64_t group, int64_t begin, int64_t end, int64_t k0, int64_t k) {
+    const int64_t taps = g.taps(), channel = k0 / taps, channels = (k0 + k - 1) / taps + 1 - channel;
+    slab.fill(slab_buffer, begin, end, group, channel, channels);
+    if (k0 % taps != steps_from) find_steps(k0 % taps);
     if (k0 == 0) {
       Position at(g, begin);
       for (int64_t j = 0; j < end - begin; ++j, at.advance(g)) positions[j] = slab.position_offset(at);

@@ -7,37 +7,11 @@
 // A thread owns its slab. Bottleneck: cache bandwidth, once per element instead of once per tap.
 #pragma once
 
-#include <string.h>
-
 #include "kernels/conv2d/cpu_geometry.inl"
+#include "kernels/conv2d/cpu_rows.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
-
-// Short copies, mostly of one row: a call to memcpy would cost more than the copy.
-template <class T>
-PROFKIT_INLINE void copy_row(T* to, const T* from, int64_t count) {
-  constexpr int64_t width = kWidth<T>;
-  if (count < width) {
-    for (int64_t i = 0; i < count; ++i) {
-      to[i] = from[i];
-      asm volatile("" ::: "memory");  // keeps this loop from becoming the very call it avoids
-    }
-    return;
-  }
-  for (int64_t i = 0; i + width <= count; i += width) store(to + i, load(from + i));
-  store(to + count - width, load(from + count - width));
-}
-template <class T>
-PROFKIT_INLINE void zero_row(T* to, int64_t count) {
-  constexpr int64_t width = kWidth<T>;
-  int64_t i = 0;
-  for (; i + width <= count; i += width) store(to + i, Vec<T>{});
-  for (; i < count; ++i) {
-    to[i] = 0;
-    asm volatile("" ::: "memory");
-  }
-}
 
 // Columns of one residue: `length` of them, of which [inner, outer) exist in the source.
 struct Residue {
@@ -54,6 +28,15 @@ struct Residue {
     outer = larger(inner, smaller(length, start < axis.size ? ceil_div(axis.size - start, axis.step) : 0));
   }
 };
+
+// Sorts `count` groups of Step neighbours by residue: residues start `length` apart.
+template <class T, int Step>
+PROFKIT_INLINE void sort_by_residue(T* to, int64_t length, const T* from, int64_t count) {
+  for (int64_t j = 0; j < count; ++j) {
+#pragma GCC unroll 8
+    for (int r = 0; r < Step; ++r) to[r * length + j] = from[j * Step + r];
+  }
+}
 
 template <class T>
 struct Slab {
@@ -151,18 +134,23 @@ struct Slab {
     }
   }
 
-  PROFKIT_INLINE bool is_row_read(int64_t row) const {
+  // Steps to the next row that some tap reads.
+  PROFKIT_INLINE void next_row(int64_t& row, int64_t& residue) const {
     const int64_t step = gather->h.step;
-    if (step == 1) return true;
-    const int64_t residue = row % step;
+    do {
+      ++row;
+      residue = residue + 1 == step ? 0 : residue + 1;
+    } while (!is_read(residue));
+  }
+  PROFKIT_INLINE bool is_read(int64_t residue) const {
     return residue < kKnown ? row_residue[residue].is_read : Residue(gather->h, residue, 0).is_read;
   }
 
   void fill_planes(T* target, const T* pixels, int64_t channels, int64_t first_row, int64_t last_row) const {
     const Gather& g = *gather;
     for (int64_t c = 0; c < channels; ++c) {
-      for (int64_t r = first_row; r <= last_row; ++r) {
-        if (!is_row_read(r)) continue;
+      // first_row is where a position starts: a multiple of the step, which tap 0 reads.
+      for (int64_t r = first_row, residue = 0; r <= last_row; next_row(r, residue)) {
         T* row = target + c * channel_stride + r * row_stride;
         const int64_t from_row = r + g.h.lowest();
         if (from_row < 0 || from_row >= g.h.size) {
@@ -174,8 +162,31 @@ struct Slab {
     }
   }
 
+  // Small strides: the row with its border goes to the stack in one piece, then is sorted without a test.
+  PROFKIT_INLINE void fill_row_staged(T* row, const T* line) const {
+    constexpr int64_t most = 60 * 8;  // a multiple of 2, 3, 4 and 5
+    T stage[most];
+    const Axis& axis = gather->w;
+    for (int64_t begin = 0; begin < row_stride; begin += most) {
+      const int64_t count = smaller(most, row_stride - begin), start = begin + axis.lowest();
+      const int64_t inner = smaller(count, larger(0, -start));
+      const int64_t outer = larger(inner, smaller(count, axis.size - start));
+      zero_row(stage, inner);
+      copy_row(stage + inner, line + start + inner, outer - inner);
+      zero_row(stage + outer, count - outer);
+      const bool whole = count == row_stride;  // mostly: and then no division is needed
+      T* to = whole ? row : row + begin / axis.step;
+      const int64_t groups = whole ? residue_length : count / axis.step;
+      if (axis.step == 2) sort_by_residue<T, 2>(to, residue_length, stage, groups);
+      if (axis.step == 3) sort_by_residue<T, 3>(to, residue_length, stage, groups);
+      if (axis.step == 4) sort_by_residue<T, 4>(to, residue_length, stage, groups);
+      if (axis.step == 5) sort_by_residue<T, 5>(to, residue_length, stage, groups);
+    }
+  }
+
   PROFKIT_INLINE void fill_row(T* row, const T* line) const {
     const Axis& axis = gather->w;
+    if (axis.step >= 2 && axis.step <= 5 && source_column == 1) return fill_row_staged(row, line);
     for (int64_t residue = 0; residue < axis.step; ++residue, row += residue_length) {
       const Residue r = residue < kKnown ? column_residue[residue] : Residue(axis, residue, residue_length);
       if (!r.is_read) continue;
@@ -197,19 +208,17 @@ struct Slab {
     const int64_t low = g.w.lowest();
     const int64_t inner = smaller(g.w.length(), larger(0, -low));
     const int64_t outer = larger(inner, smaller(g.w.length(), g.w.size - low));
-    for (int64_t r = first_row; r <= last_row; ++r) {
-      if (!is_row_read(r)) continue;
+    for (int64_t r = first_row, residue = 0; r <= last_row; next_row(r, residue)) {
       T* row = target + r * row_stride;
       const int64_t from_row = r + g.h.lowest();
       if (from_row < 0 || from_row >= g.h.size) {
-        memset(row, 0, static_cast<size_t>(row_stride) * sizeof(T));
+        zero_row(row, row_stride);
         continue;
       }
-      memset(row, 0, static_cast<size_t>(inner * column_stride) * sizeof(T));
+      zero_row(row, inner * column_stride);
       copy_pixels(row + inner * column_stride, pixels + from_row * source_row + (low + inner) * source_column,
                   outer - inner, channels);
-      memset(row + outer * column_stride, 0,
-             static_cast<size_t>((g.w.length() - outer) * column_stride) * sizeof(T));
+      zero_row(row + outer * column_stride, (g.w.length() - outer) * column_stride);
     }
   }
 
@@ -219,10 +228,10 @@ struct Slab {
         for (int64_t j = 0; j < count; ++j) to[j * column_stride + c] = from[c * source_channel + j];
       }
     } else if (source_column == column_stride) {
-      memcpy(to, from, static_cast<size_t>(count * channels) * sizeof(T));
+      copy_row(to, from, count * channels);
     } else {
       for (int64_t j = 0; j < count; ++j) {
-        memcpy(to + j * column_stride, from + j * source_column, static_cast<size_t>(channels) * sizeof(T));
+        copy_row(to + j * column_stride, from + j * source_column, channels);
       }
     }
   }

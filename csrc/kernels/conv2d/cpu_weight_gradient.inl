@@ -19,6 +19,7 @@ struct WeightGradientPlan {
   int64_t slab_elements, panel_elements, row_elements;
   T *slabs, *panels, *sums;
   Run* runs;
+  int64_t* elements;  // offset of each filter element in a slab that starts with channel 0
 
   WeightGradientPlan(const profkit_conv2d_params& p, int threads, const CpuCaches& caches, Arena& arena)
       : gather(forward_gather(p)) {
@@ -41,6 +42,19 @@ struct WeightGradientPlan {
     panels = arena.take<T>(panel_elements * threads);
     sums = arena.take<T>(g.reduction() * row_elements);
     runs = arena.take<Run>(kc * threads);
+    elements = arena.take<int64_t>(g.reduction());
+    if (elements) find_elements(slab);
+  }
+
+  void find_elements(const Slab<T>& slab) {
+    const Gather& g = gather;
+    int64_t i = 0;
+    for (int64_t c = 0; c < g.channels; ++c) {
+      for (int64_t th = 0; th < g.h.taps; ++th) {
+        for (int64_t tw = 0; tw < g.w.taps; ++tw)
+          elements[i++] = c * slab.channel_stride + slab.tap_offset(th, tw);
+      }
+    }
   }
 };
 
@@ -93,6 +107,7 @@ struct WeightGradientWorker {
   void multiply(int64_t first, int64_t last, Part columns, int64_t k, int64_t run_count,
                 const Out<T>& out) const {
     constexpr int64_t width = kTileColumns<T>;
+    const T* origin = slab.base - slab.first_channel * slab.channel_stride;
     RowsTile<T> tile;
     tile.runs = runs;
     tile.run_count = run_count;
@@ -100,15 +115,10 @@ struct WeightGradientWorker {
       tile.b = panels + (j - columns.begin) * k;
       for (int64_t i = first; i < last; i += kTileRows) {
         const int64_t rows = smaller(kTileRows, last - i);
-        for (int64_t r = 0; r < rows; ++r) tile.rows[r] = filter_element(i + r);
+        for (int64_t r = 0; r < rows; ++r) tile.rows[r] = origin + plan.elements[i + r];
         run_tile<T>(tile, out, i, j, rows, smaller(width, columns.end - j));
       }
     }
-  }
-
-  PROFKIT_INLINE const T* filter_element(int64_t index) const {
-    const int64_t channel = index / g.taps() - slab.first_channel, tap = index % g.taps();
-    return slab.base + channel * slab.channel_stride + slab.tap_offset(tap / g.w.taps, tap % g.w.taps);
   }
 
   void run(int64_t group, Part rows, Part columns, T* dw) {
