@@ -36,26 +36,30 @@ struct Columns {
     int64_t k = 0;
     for (int64_t c = 0; c < g.channels; ++c) {
       for (int64_t th = 0; th < g.h.taps; ++th) {
-        for (int64_t tw = 0; tw < g.w.taps; ++tw, ++k) {
-          for (int64_t qh = 0; qh < g.h.grid; ++qh) visit_row(action, k, c, th, tw, qh);
-        }
+        for (int64_t tw = 0; tw < g.w.taps; ++tw, ++k) visit_tap(action, k * pitch, c, th, tw);
       }
     }
   }
 
+  // One row of the matrix: of each row of the grid, positions [inner, outer) lie inside the image.
   template <class Action>
-  PROFKIT_INLINE void visit_row(const Action& action, int64_t k, int64_t c, int64_t th, int64_t tw,
-                                int64_t qh) const {
-    const int64_t row = k * pitch + qh * g.w.grid;
-    const int64_t ih = qh * g.h.step + g.h.first + th * g.h.tap_step, start = g.w.first + tw * g.w.tap_step;
-    if (ih < 0 || ih >= g.h.size) return action(row, int64_t{-1}, g.w.grid, int64_t{0});
-    const int64_t inner = smaller(g.w.grid, start < 0 ? ceil_div(-start, g.w.step) : 0);
+  PROFKIT_INLINE void visit_tap(const Action& action, int64_t to, int64_t c, int64_t th, int64_t tw) const {
+    constexpr int64_t outside = -1;
+    const int64_t grid = g.w.grid, step = g.w.step, start = g.w.first + tw * g.w.tap_step;
+    const int64_t inner = smaller(grid, start < 0 ? ceil_div(-start, step) : 0);
     const int64_t outer =
-        larger(inner, smaller(g.w.grid, start < g.w.size ? ceil_div(g.w.size - start, g.w.step) : 0));
-    const int64_t line = (c * g.h.size + ih) * g.w.size + start;
-    if (inner > 0) action(row, int64_t{-1}, inner, int64_t{0});
-    if (outer > inner) action(row + inner, line + inner * g.w.step, outer - inner, g.w.step);
-    if (outer < g.w.grid) action(row + outer, int64_t{-1}, g.w.grid - outer, int64_t{0});
+        larger(inner, smaller(grid, start < g.w.size ? ceil_div(g.w.size - start, step) : 0));
+    int64_t row = g.h.first + th * g.h.tap_step;
+    for (int64_t qh = 0; qh < g.h.grid; ++qh, row += g.h.step, to += grid) {
+      if (row < 0 || row >= g.h.size) {
+        action(to, outside, grid, step);
+        continue;
+      }
+      const int64_t line = (c * g.h.size + row) * g.w.size + start;
+      if (inner > 0) action(to, outside, inner, step);
+      if (outer > inner) action(to + inner, line + inner * step, outer - inner, step);
+      if (outer < grid) action(to + outer, outside, grid - outer, step);
+    }
   }
 
   template <class Action>
