@@ -153,7 +153,8 @@ def race(
     run_round(contenders, rules.budget_s)
     others = [contender for contender in contenders if contender is not rival() and not contender.failed]
     slow = [contender for contender in others if 2.0 * contender.turn_s > fair_share_s]
-    reserve_s = min(sum(contender.turn_s for contender in slow), rules.budget_s / 3.0)
+    # Twice their next turn, because under load a turn takes longer than planned.
+    reserve_s = min(2.0 * sum(contender.turn_s for contender in slow), rules.budget_s / 3.0)
     run_heat([contender for contender in others if contender not in slow], rules.budget_s - reserve_s)
     run_heat(slow, rules.budget_s)
 

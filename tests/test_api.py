@@ -1,0 +1,140 @@
+"""The Python door: a result that prints, shows in a notebook, becomes JSON and a data frame."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import profkit
+from profkit.errors import SpecError, UsageError
+from profkit.measurement.progress import Progress
+from profkit.measurement.result import Result
+
+ROW_FIELDS = [
+    "key",
+    "status",
+    "reason",
+    "median_ns",
+    "low_ns",
+    "high_ns",
+    "first_call_ns",
+    "samples_ns",
+    "gflops",
+    "percent_of_peak",
+    "peak_bytes",
+    "max_error",
+    "tolerance",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+    "verdict",
+]
+
+
+@pytest.fixture(scope="module")
+def result() -> profkit.PrintableResult:
+    """Two cells of a small convolution, native and NumPy."""
+    specs = [profkit.Conv2d(batch=2, in_channels=3, out_channels=4, stride=stride) for stride in (1, 2)]
+    return profkit.measure(specs, only=["numpy", "native/*"], threads=1, budget_s=0.5)
+
+
+def test_a_result_prints_as_the_table(result: profkit.PrintableResult) -> None:
+    text = str(result)
+
+    assert "native/implicit_gemm" in text and "numpy" in text and "stride 2" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_result_shows_as_a_table_in_a_notebook(result: profkit.PrintableResult) -> None:
+    html = result._repr_html_()
+
+    assert html.count("<table") >= 2
+    assert "implicit_gemm" in html
+
+
+def test_the_json_form_has_the_promised_fields_and_reads_back(result: profkit.PrintableResult) -> None:
+    text = json.dumps(result.to_dict(), allow_nan=False)
+    data = json.loads(text)
+
+    assert data["schema"] == "profkit.result/1"
+    assert set(data["peaks"]) == {"flops_per_s", "bytes_per_s"}
+    assert [cell["spec"]["stride"] for cell in data["cells"]] == [1, 2]
+    assert all({"spec", "threads", "baseline", "rows"} <= set(cell) for cell in data["cells"])
+    assert all(set(ROW_FIELDS) <= set(row) for cell in data["cells"] for row in cell["rows"])
+    assert Result.from_dict(data).to_dict() == data
+
+
+def test_the_ratio_is_baseline_time_over_row_time(result: profkit.PrintableResult) -> None:
+    for cell in result.cells:
+        assert cell.baseline == "conv2d/numpy/cpu"
+        baseline_ns = cell.row(cell.baseline).median_ns
+        for row in cell.rows:
+            assert row.status == "ok", row
+            assert row.ratio is not None and row.median_ns is not None and baseline_ns is not None
+            assert row.ratio == pytest.approx(baseline_ns / row.median_ns, rel=0.5)
+            assert row.gflops == pytest.approx(cell.spec.flops() / row.median_ns)
+
+
+def test_the_environment_says_what_could_change_the_numbers(result: profkit.PrintableResult) -> None:
+    environment = result.environment
+
+    assert environment["cpu"] and environment["simd"]["simd_active"] and environment["caches"]
+    assert environment["packages"]["numpy"] and environment["frameworks"]["numpy"]
+    assert {"governor", "load", "container", "blas", "build", "thread_variables"} <= set(environment)
+
+
+def test_a_data_frame_has_a_line_per_row(result: profkit.PrintableResult) -> None:
+    pytest.importorskip("pandas", reason="to_pandas needs pandas")
+
+    frame = result.to_pandas()
+
+    assert len(frame) == sum(len(cell.rows) for cell in result.cells)
+    assert {"stride", "threads", "key", "median_ns"} <= set(frame.columns)
+
+
+def test_a_watcher_sees_every_phase_in_order() -> None:
+    seen: list[Progress] = []
+
+    profkit.measure(profkit.MatMul(m=8, n=8, k=8), only="numpy", threads=1, budget_s=0.2, progress=seen.append)
+
+    phases = [progress.phase for progress in seen]
+    assert sorted(set(phases), key=phases.index) == ["peaks", "start", "verify", "measure"]
+    assert all(0.0 <= progress.fraction <= 1.0 for progress in seen)
+
+
+def test_cold_caches_and_fresh_outputs_are_shown_as_chosen() -> None:
+    spec = profkit.MatMul(m=64, n=64, k=64)
+
+    cold = profkit.measure(spec, only="native/blocked", threads=1, budget_s=0.3, cache="cold", output="fresh")
+
+    row = cold.cells[0].rows[0]
+    assert (row.status, row.output, cold.cells[0].cache, row.calls_per_sample) == ("ok", "fresh", "cold", 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"threads": 0}, "threads 0"),
+        ({"threads": 4096}, "threads 4096: this process may use 1 to"),
+        ({"budget_s": 0}, "budget_s must be positive"),
+        ({"margin": 2}, "margin must lie between 0 and 1"),
+        ({"cache": "warm"}, "expected one of hot, cold"),
+        ({"only": "torhc"}, "did you mean torch"),
+        ({"candidates": ["nowhere.py"]}, "nowhere.py"),
+    ],
+)
+def test_wrong_options_are_usage_errors(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        profkit.measure(profkit.MatMul(m=4, n=4, k=4), **options)
+
+
+def test_measuring_nothing_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="no spec"):
+        profkit.measure([])
+
+
+def test_an_impossible_spec_never_reaches_the_measurement() -> None:
+    with pytest.raises(SpecError, match="stride must be at least 1"):
+        profkit.Conv2d(stride=0)
