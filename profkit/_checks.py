@@ -73,8 +73,7 @@ def check_build() -> list[Check]:
     kernels = Check("profkit", "native kernels", WORKS, f"built by {build.get('compiler')}, {build.get('build_type')}")
     cuda = Check("profkit", "CUDA kernels", WORKS, "compiled in")
     if not build.get("cuda"):
-        detail = "built without nvcc, for the CPU only; where the CUDA toolkit is installed, build again"
-        cuda = Check("profkit", "CUDA kernels", MISSING, detail, BUILD_LINE)
+        cuda = Check("profkit", "CUDA kernels", NOTE, "this version has none yet: native kernels run on the CPU")
     return [python, kernels, Check("profkit", "vector instructions", WORKS, simd), cuda]
 
 
@@ -93,6 +92,9 @@ def _check_backend(name: str, deep: bool, timeout_s: float) -> list[Check]:
         return [Check("backends", name, MISSING, here.reason, here.install)]
     version = _version(name)
     if not deep:
+        gpu = check_gpu()
+        if gpu.status != WORKS and all(item.device == "cuda" for item in _distinct_starts(name)):
+            return [Check("backends", name, gpu.status, f"{version or 'it'} is installed, but {gpu.detail}")]
         return [Check("backends", name, WORKS, version)]
     return [_start_backend(name, implementation, timeout_s) for implementation in _distinct_starts(name)]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,5 @@ class Progress:
     text: str
 
 
-class Watcher(Protocol):
-    """Called between measurements, never during a timed call."""
-
-    def __call__(self, progress: Progress) -> None: ...
+Watcher = Callable[[Progress], None]
+"""Called between measurements, never during a timed call."""
