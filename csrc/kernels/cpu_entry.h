@@ -26,6 +26,7 @@ struct CpuEntry {
   void (*launch)(const Params&, const CpuCall&);
 };
 
+// As in runtime/threads.h, whose inline code must not be compiled with the flags of an instruction set.
 void run_parallel(int threads, void (*body)(void* context, int thread), void* context);
 
 }  // namespace profkit
