@@ -27,5 +27,9 @@ class UnsupportedError(ProfkitError):
     """An implementation does not offer this spec; the message says which field and why."""
 
 
+class WrongResultError(ProfkitError):
+    """An implementation returned another type or shape than the spec says."""
+
+
 class KernelError(ProfkitError):
     """A native kernel refused its arguments (dtype, layout, overlap, read-only output, ...)."""

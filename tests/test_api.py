@@ -66,7 +66,7 @@ def test_the_environment_says_what_could_change_the_numbers(result: profkit.Prin
     environment = result.environment
 
     assert environment["cpu"] and environment["simd"]["simd_active"] and environment["caches"]
-    assert environment["packages"]["numpy"] and environment["frameworks"]["numpy"]
+    assert environment["packages"]["numpy"] and environment["frameworks"]["numpy/cpu"]
     assert {"governor", "load", "container", "blas", "build", "thread_variables"} <= set(environment)
 
 
@@ -104,6 +104,8 @@ def test_cold_caches_and_fresh_outputs_are_shown_as_chosen() -> None:
         ({"threads": 0}, "threads 0"),
         ({"threads": 4096}, "threads 4096: this process may use 1 to"),
         ({"budget_s": 0}, "budget_s must be positive"),
+        ({"timeout_s": float("inf")}, "timeout_s must be positive and at most"),
+        ({"seed": -1}, "seed cannot be negative"),
         ({"margin": 2}, "margin must lie between 0 and 1"),
         ({"cache": "warm"}, "expected one of hot, cold"),
         ({"only": "torhc"}, "did you mean torch"),

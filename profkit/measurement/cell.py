@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -17,7 +18,6 @@ from numpy.typing import NDArray
 
 from profkit.backends import load_adapter
 from profkit.backends.adapter import Availability, Implementation
-from profkit.errors import ProfkitError
 from profkit.measurement import protocol
 from profkit.measurement.cores import cores_for, usable_cpus
 from profkit.measurement.crew import Answer, Task, ask_all, ask_one
@@ -43,13 +43,18 @@ class Crew:
         self.workers: dict[str, WorkerProcess] = {}
         self.versions: dict[str, dict[str, str]] = {}
 
-    def start(self, implementation: Implementation, position: int) -> WorkerProcess:
-        """Start a worker and ask it to import its framework; on cores of its own while it starts."""
+    def start_cores(self, position: int) -> list[int]:
+        """Cores of one's own while several workers start or prepare at once; as many as in the race."""
         cpus = usable_cpus()
         offset = position * self.threads % len(cpus)
-        cores = [*cpus[offset:], *cpus[:offset]][: self.threads]
+        return [*cpus[offset:], *cpus[:offset]][: self.threads]
+
+    def start(self, implementation: Implementation, position: int) -> WorkerProcess:
+        """Start a worker and ask it to import its framework."""
         python = self.options.interpreters.get(implementation.framework, sys.executable)
-        settings = WorkerSettings(self.threads, cores, self.options.memory_limit_bytes, python)
+        limit = self.options.memory_limit_bytes
+        limit = limit + flush_bytes(self.options) if limit else None  # the flush buffer is not the framework's
+        settings = WorkerSettings(self.threads, self.start_cores(position), limit, python)
         worker = WorkerProcess(implementation, settings)
         self.workers[implementation.key] = worker
         request = {
@@ -100,33 +105,22 @@ class CellRun:
         return self.spec.reference(self.inputs)
 
     def measure(self) -> None:
-        """Start, check, warm up and sample everything that can run here."""
-        runnable = [implementation for implementation in self.implementations if self._can_run(implementation)]
+        """Start, check, warm up and sample everything that can run here, and check again."""
         with array_folder(self.spec) as folder:
             for name, array in self.inputs.items():
                 np.save(protocol.input_path(folder, name), array)
-            self._start_and_check(runnable, folder)
-        self._warm_up()
-        self._race()
+            self._start_and_check(folder)
+            self._warm_up()
+            self._race()
+            self._recheck(folder)
 
-    def _can_run(self, implementation: Implementation) -> bool:
-        row = self.rows[implementation.key]
-        adapter = load_adapter(implementation.adapter)
-        try:
-            elsewhere = implementation.framework in self.options.interpreters
-            availability = Availability(True) if elsewhere else adapter.is_available()
-            reason = adapter.supports(implementation, self.spec) if availability.available else ""
-        except ProfkitError as error:
-            row.status, row.reason = "crashed", str(error)
-            return False
-        if not availability.available:
-            row.status = "unavailable"
-            row.reason = "; ".join(text for text in (availability.reason, availability.install) if text)
-        elif reason:
-            row.status, row.reason = "unsupported", reason
-        return not row.status
-
-    def _start_and_check(self, runnable: Sequence[Implementation], folder: str) -> None:
+    def _start_and_check(self, folder: str) -> None:
+        runnable = []
+        for implementation in self.implementations:
+            row = self.rows[implementation.key]
+            row.status, row.reason = standing(implementation, self.spec, self.options.interpreters)
+            if not row.status:
+                runnable.append(implementation)
         done = 0
 
         def finished(worker: WorkerProcess, answer: Answer) -> Task | None:
@@ -139,19 +133,28 @@ class CellRun:
                 return partial(self._ask_to_prepare, key, folder)
             else:
                 worker.pause()
-                self._check(key, answer, result_path(folder, key))
+                self._take_first_call(key, answer, folder)
             done += 1
             self.tell("start", done / len(runnable), key)
             return None
 
-        tasks: list[Task] = []
-        for position, implementation in enumerate(runnable):
-            if implementation.key in self.crew.workers:
-                tasks.append(partial(self._ask_to_prepare, implementation.key, folder))
-            else:
-                tasks.append(partial(self.crew.start, implementation, position))
+        tasks: list[Task] = [
+            partial(self._begin, implementation, position, folder) for position, implementation in enumerate(runnable)
+        ]
         self.tell("start", 0.0, f"{len(runnable)} implementations")
         ask_all(tasks, max(1, len(usable_cpus())), finished)
+
+    def _begin(self, implementation: Implementation, position: int, folder: str) -> WorkerProcess | None:
+        """Start a worker, or give one that lives from an earlier cell its next spec."""
+        worker = self.crew.workers.get(implementation.key)
+        if worker is not None:
+            worker.move_to_cores(self.crew.start_cores(position))
+            return self._ask_to_prepare(implementation.key, folder)
+        try:
+            return self.crew.start(implementation, position)
+        except OSError as error:
+            self._fail(implementation.key, WorkerFailure("crashed", f"the worker could not be started: {error}"))
+            return None
 
     def _ask_to_prepare(self, key: str, folder: str) -> WorkerProcess:
         worker = self.crew.workers[key]
@@ -165,23 +168,39 @@ class CellRun:
         worker.ask(self.options.timeout_s, request)
         return worker
 
-    def _check(self, key: str, answer: Mapping[str, Any], path: str) -> None:
-        """Compare the first call's result with the float64 reference; only a right result is timed."""
+    def _take_first_call(self, key: str, answer: Mapping[str, Any], folder: str) -> None:
         row = self.rows[key]
         row.first_call_ns = answer["first_call_ns"]
         row.output, row.layout, row.note = answer["output"], answer["layout"], answer["note"]
         row.versions = self.crew.versions[key]
+        self._check(key, folder)
+
+    def _check(self, key: str, folder: str) -> None:
+        """Compare a worker's result with the float64 reference; only a right one is timed and kept."""
+        row = self.rows[key]
+        path = result_path(folder, key)
         row.tolerance = tolerance(self.spec.numpy_dtype, self.spec.reduction_length())
-        result = np.load(path)
-        os.unlink(path)
-        if result.shape != self.spec.output_shape():
-            row.status, row.reason = "wrong", f"shape {result.shape}, expected {self.spec.output_shape()}"
+        try:
+            error = max_error(np.load(path), self.reference)
+            os.unlink(path)
+        except (OSError, ValueError) as problem:
+            self._fail(key, WorkerFailure("crashed", f"its result cannot be read: {problem}"))
             return
-        row.max_error = max_error(result, self.reference)
-        if not row.max_error <= row.tolerance:
-            row.status, row.reason = "wrong", f"error {row.max_error:.2g} exceeds the tolerance {row.tolerance:.2g}"
-        else:
-            row.status = "ok"
+        row.status = "ok" if error <= row.tolerance else "wrong"
+        if row.status == "wrong":
+            row.reason = f"error {error:.2g} exceeds the tolerance {row.tolerance:.2g}"
+        row.max_error = max(error, row.max_error or 0.0)
+
+    def _recheck(self, folder: str) -> None:
+        """What was timed must have been right to the end: one more call of everybody, checked."""
+        for key in self.contenders:
+            if self.rows[key].status != "ok":
+                continue
+            if self._ask(key, {"do": "recheck", "result_path": result_path(folder, key)}) is None:
+                continue
+            self._check(key, folder)
+            if self.rows[key].status == "wrong":
+                self.rows[key].reason = f"right at first, wrong after the samples: {self.rows[key].reason}"
 
     def _fail(self, key: str, failure: WorkerFailure) -> None:
         row = self.rows[key]
@@ -215,22 +234,21 @@ class CellRun:
             row = self.rows[key]
             row.peak_bytes = warm["peak_bytes"]
             row.warmup_ns = warm["samples_ns"]
-            self.contenders[key] = Contender(key, float(np.median(row.warmup_ns)))
+            cold = self.options.cache == "cold"
+            self.contenders[key] = Contender(key, float(np.median(row.warmup_ns)), cold=cold)
 
     def _race(self) -> None:
         baseline = pick_baseline(list(self.contenders), self.options.baseline)
         contenders = list(self.contenders.values())
         rules = Rules(self.options.budget_s, self.options.margin)
-        flush_bytes = flush_size() if self.options.cache == "cold" else 0
 
         def take_turn(contender: Contender, index: int) -> None:
-            cold = flush_bytes > 0
             request = {
                 "do": "sample",
                 "count": contender.samples_per_turn,
-                "calls": 1 if cold else contender.calls_per_sample,
-                "warm_calls": 0 if cold else contender.warm_calls,
-                "flush_bytes": flush_bytes,
+                "calls": contender.calls_per_sample,
+                "warm_calls": contender.warm_calls,
+                "flush_bytes": flush_bytes(self.options),
             }
             answer = self._ask(contender.key, request)
             if answer is None:
@@ -280,7 +298,7 @@ class CellRun:
     def _fill(self, row: Row, contender: Contender, peaks: Mapping[str, float], least_s: float) -> None:
         time_ns = time_estimate(contender.samples_ns, contender.rounds)
         row.samples_ns, row.sample_rounds = contender.samples_ns, contender.rounds
-        row.calls_per_sample = contender.calls_per_sample if self.options.cache == "hot" else 1
+        row.calls_per_sample = contender.calls_per_sample
         row.median_ns, row.low_ns, row.high_ns = time_ns.value, time_ns.low, time_ns.high
         row.gflops = self.spec.flops() / time_ns.value
         row.percent_of_peak = 100.0 * row.gflops * 1e9 / peaks["flops_per_s"]
@@ -304,21 +322,46 @@ class CellRun:
             row.next_step = f"rerun with --budget {3 * self.options.budget_s:g}s"
 
 
+def standing(implementation: Implementation, spec: Spec, interpreters: Mapping[str, str]) -> tuple[str, str]:
+    """Status and reason of an implementation that cannot run this spec here; empty when it can try."""
+    adapter = load_adapter(implementation.adapter)
+    # What another interpreter has installed is found out by its worker.
+    here = Availability(True) if implementation.framework in interpreters else adapter.is_available()
+    if not here.available:
+        return "unavailable", "; ".join(text for text in (here.reason, here.install) if text)
+    reason = adapter.supports(implementation, spec)
+    return ("unsupported", reason) if reason else ("", "")
+
+
 def result_path(folder: str, key: str) -> str:
-    """Where a worker leaves its first result."""
+    """Where a worker leaves its result."""
     return os.path.join(folder, "result." + key.replace("/", ".") + ".npy")
 
 
 def array_folder(spec: Spec) -> tempfile.TemporaryDirectory[str]:
     """A folder for inputs and results: in memory when there is room for two results beside the inputs."""
     shared_memory = Path("/dev/shm")
-    if shared_memory.is_dir() and shutil.disk_usage(shared_memory).free > 4 * spec.min_bytes():
-        return tempfile.TemporaryDirectory(prefix="profkit-", dir=shared_memory)
-    return tempfile.TemporaryDirectory(prefix="profkit-")
+    prefix = f"profkit-{os.getpid()}-"
+    if not shared_memory.is_dir() or shutil.disk_usage(shared_memory).free < 4 * spec.min_bytes():
+        return tempfile.TemporaryDirectory(prefix=prefix)
+    remove_leftovers(shared_memory)
+    return tempfile.TemporaryDirectory(prefix=prefix, dir=shared_memory)
 
 
-def flush_size() -> int:
-    """Twice the largest cache, at least 64 MiB."""
+def remove_leftovers(place: Path) -> None:
+    """Take away what a killed run could not; the hour spares runs whose process is hidden from this container."""
+    for folder in place.glob("profkit-*-*"):
+        pid = folder.name.split("-")[1]
+        with contextlib.suppress(OSError):
+            is_old = time.time() - folder.stat().st_mtime > 3600
+            if is_old and pid.isdigit() and not Path(f"/proc/{pid}").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def flush_bytes(options: MeasureOptions) -> int:
+    """What a worker writes to empty the caches: twice the largest one, at least 64 MiB; nothing when hot."""
+    if options.cache == "hot":
+        return 0
     sizes = [64 << 20]
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         text = path.read_text().strip()

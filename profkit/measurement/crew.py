@@ -10,21 +10,15 @@ from profkit.measurement.process import WorkerFailure, WorkerProcess
 from profkit.measurement.protocol import Message
 
 Answer = Message | WorkerFailure
-Task = Callable[[], WorkerProcess]
-"""Starts or asks a worker and returns it."""
+Task = Callable[[], WorkerProcess | None]
+"""Starts or asks a worker and returns it, or None when that failed."""
 
 
 def wait_for(workers: Sequence[WorkerProcess]) -> list[tuple[WorkerProcess, Answer]]:
-    """Block until at least one of the asked workers has answered, died or run out of time."""
+    """Block until one of the asked workers may have answered, died or run out of time; those that did."""
     patience = max(0.0, min(worker.deadline for worker in workers) - time.monotonic())
-    readable, _, _ = select.select([worker.replies for worker in workers], [], [], patience)
-    finished: list[tuple[WorkerProcess, Answer]] = []
-    for worker in workers:
-        if worker.replies in readable:
-            finished.append((worker, _answer(worker)))
-        elif time.monotonic() >= worker.deadline:
-            finished.append((worker, worker.out_of_time()))
-    return finished
+    select.select([descriptor for worker in workers for descriptor in worker.descriptors], [], [], patience)
+    return [(worker, answer) for worker in workers if (answer := _answer(worker)) is not None]
 
 
 def ask_one(worker: WorkerProcess, limit_s: float, request: Message) -> Message:
@@ -43,16 +37,18 @@ def ask_all(tasks: Iterable[Task], at_once: int, finished: Callable[[WorkerProce
     running: list[WorkerProcess] = []
     while waiting or running:
         while waiting and len(running) < at_once:
-            running.append(waiting.pop(0)())
-        for worker, answer in wait_for(running):
+            started = waiting.pop(0)()
+            running += [started] if started else []
+        for worker, answer in wait_for(running) if running else []:
             running.remove(worker)
             following = finished(worker, answer)
-            if following is not None:
-                running.append(following())
+            asked = following() if following else None
+            running += [asked] if asked else []
 
 
-def _answer(worker: WorkerProcess) -> Answer:
+def _answer(worker: WorkerProcess) -> Answer | None:
     try:
-        return worker.answer()
+        reply = worker.answer()
     except WorkerFailure as failure:
         return failure
+    return worker.out_of_time() if reply is None and time.monotonic() >= worker.deadline else reply

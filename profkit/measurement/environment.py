@@ -14,6 +14,7 @@ import numpy as np
 import profkit
 from profkit import _core
 from profkit.measurement.cores import container_cpus, usable_cpus
+from profkit.measurement.process import THREAD_VARIABLES
 
 PACKAGES = (
     "numpy",
@@ -52,7 +53,10 @@ def fingerprint() -> dict[str, Any]:
         "transparent_huge_pages": read_text("/sys/kernel/mm/transparent_hugepage/enabled"),
         "load": list(os.getloadavg()),
         "container": {"cpus": container_cpus(), "memory": read_text("/sys/fs/cgroup/memory.max")},
-        "thread_variables": {name: value for name, value in os.environ.items() if name.endswith("_NUM_THREADS")},
+        "thread_variables": {
+            "inherited": {name: value for name, value in os.environ.items() if name.endswith("_NUM_THREADS")},
+            "set_in_workers": "to the cell's threads: " + ", ".join(THREAD_VARIABLES),
+        },
     }
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from profkit.errors import UsageError
 from profkit.measurement.cores import cores_for, default_threads
 
+LONGEST_S = 1_000_000
+
 
 @dataclass(frozen=True)
 class MeasureOptions:
@@ -25,7 +27,8 @@ class MeasureOptions:
     """Longest wait for one answer of one implementation."""
     memory_limit_bytes: int | None = None
     cache: str = "hot"
-    output: str = "fresh-or-reused"
+    output: str = "fresh"
+    """`fresh`: every call allocates its output, as frameworks do; `reused` where an implementation can."""
     margin: float = 0.02
     """Differences within this share count as none."""
     candidates: Sequence[str] = ()
@@ -36,11 +39,13 @@ class MeasureOptions:
 
     def __post_init__(self) -> None:
         for name in ("budget_s", "timeout_s"):
-            if not getattr(self, name) > 0:
-                raise UsageError(f"{name} must be positive, got {getattr(self, name)}")
+            if not 0 < getattr(self, name) <= LONGEST_S:
+                raise UsageError(f"{name} must be positive and at most {LONGEST_S}, got {getattr(self, name)}")
+        if self.seed < 0:
+            raise UsageError(f"seed cannot be negative, got {self.seed}")
         if not 0 < self.margin < 1:
             raise UsageError(f"margin must lie between 0 and 1, got {self.margin}")
-        for name, words in (("cache", ("hot", "cold")), ("output", ("fresh", "reused", "fresh-or-reused"))):
+        for name, words in (("cache", ("hot", "cold")), ("output", ("fresh", "reused"))):
             if getattr(self, name) not in words:
                 raise UsageError(f"{name}: expected one of {', '.join(words)}, got {getattr(self, name)!r}")
         if self.memory_limit_bytes is not None and self.memory_limit_bytes < 1:

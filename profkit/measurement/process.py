@@ -61,10 +61,10 @@ class WorkerProcess:
         self._limit_s = 0.0
         self._oom_kills = oom_kills()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
+        self._number = 0
+        self._received = b""
         request_read, request_write = os.pipe()
         reply_read, reply_write = os.pipe()
-        for descriptor in (request_read, reply_write):
-            os.set_inheritable(descriptor, True)
         environment = dict(os.environ)
         environment.update({name: str(settings.threads) for name in THREAD_VARIABLES})
         environment.update(implementation.environment)
@@ -87,31 +87,63 @@ class WorkerProcess:
                 # Its own session: Ctrl-C on the terminal reaches the parent only, which ends workers in order.
                 start_new_session=True,
             )
+        except OSError:
+            for descriptor in (request_write, reply_read):
+                os.close(descriptor)
+            self._errors.close()
+            raise
         finally:
             os.close(request_read)
             os.close(reply_write)
         self._requests: BinaryIO = os.fdopen(request_write, "wb")
-        self.replies: BinaryIO = os.fdopen(reply_read, "rb")
+        self._replies = reply_read
+        os.set_blocking(reply_read, False)
+        # Readable when the process has died, even if a child it left behind still holds the pipe.
+        self._life = os.pidfd_open(self.process.pid) if hasattr(os, "pidfd_open") else None
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What becomes readable when there may be an answer."""
+        return [self._replies] if self._life is None else [self._replies, self._life]
 
     def ask(self, limit_s: float, request: Message) -> None:
-        """Send a request; the reply is fetched with `answer` when `replies` is readable or the deadline is over."""
+        """Send a request; the answer is fetched with `answer` when a descriptor is readable or time is over."""
         self._limit_s = limit_s
         self.deadline = time.monotonic() + limit_s
-        # A dead worker does not take it: `replies` is then at its end, and `answer` will say so.
+        self._number += 1
+        # A dead worker does not take it: its pipe is then at its end, and `answer` will say so.
         with contextlib.suppress(OSError):
-            protocol.send(self._requests, request)
+            protocol.send(self._requests, {"number": self._number, **request})
 
-    def answer(self) -> Message:
-        """The reply to the last request; raises WorkerFailure for an error, a death or garbage."""
+    def answer(self) -> Message | None:
+        """The reply to the last request, None while there is none; WorkerFailure for an error, death or garbage."""
+        ended = self.process.poll() is not None  # looked at before reading: its last reply may be in the pipe
+        while True:
+            line, newline, rest = self._received.partition(b"\n")
+            if newline:
+                self._received = rest
+                reply = self._parsed(line)
+                if reply.pop("number", None) != self._number:
+                    continue
+                if "error" in reply:
+                    raise WorkerFailure(reply["error"]["status"], reply["error"]["reason"], alive=True)
+                return reply
+            try:
+                piece = os.read(self._replies, 1 << 16)
+            except BlockingIOError:
+                if ended:
+                    raise self._death() from None
+                return None
+            if not piece:
+                raise self._death()
+            self._received += piece
+
+    def _parsed(self, line: bytes) -> Message:
         try:
-            reply = protocol.receive(self.replies)
+            return protocol.parse(line)
         except ValueError:
+            self.kill()
             raise WorkerFailure("crashed", "the worker sent something that is not a reply") from None
-        if reply is None:
-            raise self._death()
-        if "error" in reply:
-            raise WorkerFailure(reply["error"]["status"], reply["error"]["reason"], alive=True)
-        return reply
 
     def out_of_time(self) -> WorkerFailure:
         """End the worker because its deadline is over."""
@@ -136,13 +168,19 @@ class WorkerProcess:
                 os.sched_setaffinity(int(task), cores)
 
     def kill(self) -> None:
-        """End the worker and everything it started; safe to call again."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        for stream in (self._requests, self.replies, self._errors):
+        """End the worker and everything in its session; safe to call again."""
+        self._end()
+        for stream in (self._requests, self._errors):
             with contextlib.suppress(OSError):
                 stream.close()
+        for descriptor in self.descriptors if self._replies >= 0 else []:
+            os.close(descriptor)
+        self._replies, self._life = -1, None
+
+    def _end(self) -> int:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        return self.process.wait()
 
     def last_words(self, lines: int = 3) -> str:
         """The end of what the worker printed, for the reason of a crash."""
@@ -157,9 +195,17 @@ class WorkerProcess:
                 os.killpg(self.process.pid, number)
 
     def _death(self) -> WorkerFailure:
-        code = self.process.wait()
+        """What a worker died of; one that only closed its pipe is ended here."""
+        code = self.process.poll()
+        if code is None:
+            # A process that is just ending closes its pipe a moment before it is gone.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = self.process.wait(timeout=1.0)
         words = self.last_words()
         said = f": {words}" if words else ""
+        self._end()
+        if code is None:
+            return WorkerFailure("crashed", f"the worker closed its pipe and went on{said}")
         if code >= 0:
             return WorkerFailure("crashed", f"the process ended with exit code {code}{said}")
         name = signal.Signals(-code).name

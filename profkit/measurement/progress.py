@@ -13,7 +13,7 @@ class Progress:
     cell: int
     cells: int
     phase: str
-    """peaks, start, verify, measure or memory."""
+    """peaks, start, verify or measure."""
     fraction: float
     """0 to 1 inside this phase."""
     text: str

@@ -12,8 +12,9 @@ from typing import Any, BinaryIO
 Message = dict[str, Any]
 
 # Runs before anything else in the worker's interpreter, which may be a foreign one without profkit:
-# death with the parent, core set and memory limit must stand before NumPy or a framework reads them, and the
-# package is loaded from its folder because that folder's neighbours must not come onto the path.
+# death with the parent, core set and memory limit must stand before NumPy or a framework reads them; when memory
+# runs out the system shall take a worker, not the parent; and the package is loaded from its folder because that
+# folder's neighbours must not come onto the path.
 BOOTSTRAP = """
 import ctypes, importlib.util, json, os, signal, sys
 settings = json.loads(sys.argv[1])
@@ -24,6 +25,11 @@ except (AttributeError, OSError):
     pass
 if os.getppid() != settings["parent"]:
     os._exit(0)
+try:
+    with open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")
+except OSError:
+    pass
 if settings["cores"] and hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, settings["cores"])
 if settings["memory_limit_bytes"]:
@@ -46,11 +52,16 @@ def send(stream: BinaryIO, message: Message) -> None:
 
 
 def receive(stream: BinaryIO) -> Message | None:
-    """Read one message; None when the other side is gone."""
+    """Wait for one message; None when the other side is gone. For the worker, which has nothing else to do."""
     line = stream.readline()
-    if not line.endswith(b"\n"):
-        return None
-    message: Message = json.loads(line)
+    return parse(line) if line.endswith(b"\n") else None
+
+
+def parse(line: bytes) -> Message:
+    """One line as a message; ValueError when it is none."""
+    message = json.loads(line)
+    if not isinstance(message, dict):
+        raise ValueError("not a message")
     return message
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator, Sequence
 
 from profkit.errors import UsageError
 from profkit.measurement.cell import CellRun, Crew
@@ -20,7 +23,7 @@ def ignore_progress(progress: Progress) -> None:
 
 
 def measure_cells(specs: Sequence[Spec], options: MeasureOptions, watcher: Watcher = ignore_progress) -> Result:
-    """Measure all cells; Ctrl-C ends it early with `interrupted` set and everything measured so far."""
+    """Measure all cells; Ctrl-C or a polite kill ends it early, with `interrupted` set and what was measured."""
     if not specs:
         raise UsageError("nothing to measure: no spec was given")
     implementations = {
@@ -30,33 +33,66 @@ def measure_cells(specs: Sequence[Spec], options: MeasureOptions, watcher: Watch
     counts = options.thread_counts()
     total = len(specs) * len(counts)
     result = Result(fingerprint(), {}, [])
-    try:
-        for threads in counts:
-            crew = Crew(options, threads)
-            try:
-                for spec in specs:
-                    number = len(result.cells)
+    peaks = RunPeaks(options.remeasure_peaks)
+    with first_signal_interrupts():
+        try:
+            for threads in counts:
+                with contextlib.closing(Crew(options, threads)) as crew:
+                    for spec in specs:
 
-                    def tell(phase: str, fraction: float, text: str, number: int = number) -> None:
-                        watcher(Progress(number, total, phase, fraction, text))
+                        def tell(phase: str, fraction: float, text: str) -> None:
+                            watcher(Progress(len(result.cells), total, phase, fraction, text))
 
-                    tell("peaks", 0.0, "peak arithmetic and bandwidth")
-                    dtype = spec.numpy_dtype.name
-                    peaks = machine_peaks(dtype, threads, options.remeasure_peaks and number == 0)
-                    result.peaks = result.peaks or peaks
-                    run = CellRun(spec, crew, implementations[spec.op], tell)
-                    try:
-                        run.measure()
-                    finally:
-                        result.cells.append(run.finish(peaks))
-                        result.environment["frameworks"] = versions_by_framework(result.cells)
-            finally:
-                crew.close()
-    except KeyboardInterrupt:
-        result.interrupted = True
+                        tell("peaks", 0.0, "peak arithmetic and bandwidth")
+                        found = peaks.of(spec.numpy_dtype.name, threads)
+                        result.peaks = result.peaks or found
+                        run = CellRun(spec, crew, implementations[spec.op], tell)
+                        try:
+                            run.measure()
+                        finally:
+                            result.cells.append(run.finish(found))
+        except KeyboardInterrupt:
+            result.interrupted = True
+    result.environment["frameworks"] = worker_facts(result.cells)
     return result
 
 
-def versions_by_framework(cells: Sequence[Cell]) -> dict[str, dict[str, str]]:
-    """Version and build facts that the workers reported, by framework."""
-    return {row.key.split("/")[1]: row.versions for cell in cells for row in cell.rows if row.versions}
+class RunPeaks:
+    """The machine's peaks, looked up or measured once per dtype and thread count, so that all cells share them."""
+
+    def __init__(self, remeasure: bool) -> None:
+        self._remeasure = remeasure
+        self._known: dict[tuple[str, int], dict[str, float]] = {}
+
+    def of(self, dtype: str, threads: int) -> dict[str, float]:
+        """flops_per_s and bytes_per_s."""
+        if (dtype, threads) not in self._known:
+            self._known[dtype, threads] = machine_peaks(dtype, threads, self._remeasure)
+        return self._known[dtype, threads]
+
+
+@contextlib.contextmanager
+def first_signal_interrupts() -> Iterator[None]:
+    """Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt once; later ones wait until everything is put away."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread can have handlers
+        return
+    raised = False
+
+    def interrupt(_number: int, _frame: object) -> None:
+        nonlocal raised
+        if not raised:
+            raised = True
+            raise KeyboardInterrupt
+
+    handlers = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def worker_facts(cells: Sequence[Cell]) -> dict[str, dict[str, str]]:
+    """Version and build facts that the workers reported, by key without the operator (keras/cpu/torch)."""
+    return {row.key.partition("/")[2]: row.versions for cell in cells for row in cell.rows if row.versions}

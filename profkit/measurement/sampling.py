@@ -1,4 +1,4 @@
-"""In which order samples are taken and when enough is known: rounds, rotation, budget. Talks to no process.
+"""In which order samples are taken and when enough is known: rounds, shuffling, budget. Talks to no process.
 
 Enters: one Contender per implementation and a function that takes one turn. Leaves: samples by round.
 """
@@ -6,6 +6,7 @@ Enters: one Contender per implementation and a function that takes one turn. Lea
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ SAMPLE_NS = 1e6
 """A sample lasts at least this long, so that reading the clock (some 50 ns) does not count."""
 TURN_NS = 30e6
 """A turn holds as many samples as fit into this, at least one, at most TURN_SAMPLES."""
-TURN_SAMPLES = 10
+TURN_SAMPLES, COLD_TURN_SAMPLES = 10, 2
 COOL_DOWN_NS = 200e6
 """A call this long refills the caches by itself: no warm-up call before its sample."""
 LEAST_ROUNDS = 6
@@ -32,27 +33,33 @@ class Contender:
     samples_ns: list[float] = field(default_factory=list)
     rounds: list[int] = field(default_factory=list)
     page_faults: list[float] = field(default_factory=list)
+    cold: bool = False
+    """Caches are flushed before each sample, which is then one call."""
     spent_s: float = 0.0
+    turns: int = 0
     failed: bool = False
 
     @property
     def calls_per_sample(self) -> int:
         """Calls timed together as one sample."""
-        return max(1, math.ceil(SAMPLE_NS / max(1.0, self.call_ns)))
+        return 1 if self.cold else max(1, math.ceil(SAMPLE_NS / max(1.0, self.call_ns)))
 
     @property
     def samples_per_turn(self) -> int:
-        """Samples taken each time it is this contender's turn."""
-        return max(1, min(TURN_SAMPLES, int(TURN_NS / (self.call_ns * self.calls_per_sample))))
+        """Samples taken each time it is this contender's turn; cold ones are few, as the flush takes longer."""
+        most = COLD_TURN_SAMPLES if self.cold else TURN_SAMPLES
+        return max(1, min(most, int(TURN_NS / max(1.0, self.call_ns * self.calls_per_sample))))
 
     @property
     def warm_calls(self) -> int:
         """Untimed calls at the start of a turn: the others have just used the caches."""
-        return self.calls_per_sample if self.call_ns < COOL_DOWN_NS else 0
+        return 0 if self.cold or self.call_ns >= COOL_DOWN_NS else self.calls_per_sample
 
     @property
     def turn_s(self) -> float:
-        """What a turn will take."""
+        """What a turn takes: by experience, flushes and waking included; before the first one by the call's time."""
+        if self.turns:
+            return self.spent_s / self.turns
         calls = self.warm_calls + self.samples_per_turn * self.calls_per_sample
         return calls * self.call_ns * 1e-9
 
@@ -111,7 +118,7 @@ def race(
     tell: Callable[[float], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Sample all contenders in rotating, interleaved rounds until all are finished or the budget ends.
+    """Sample all contenders in interleaved rounds of changing order until all are finished or the budget ends.
 
     Everybody runs in round 0. Then come those of which several turns fit into a fair share of the budget, and
     last, with what is left, the slow ones: a reference kernel must not take the time that close rows need.
@@ -131,36 +138,47 @@ def race(
 
     def run_round(active: Sequence[Contender], limit_s: float) -> None:
         nonlocal index
-        for contender in rotated(active, index):
-            if contender.failed or (index > 0 and spent_s() + contender.turn_s > limit_s):
+        for contender in shuffled(active, index):
+            # The baseline runs in every round that was begun: without it the others' samples have no partner.
+            is_late = index > 0 and contender is not baseline and spent_s() + contender.turn_s > limit_s
+            if contender.failed or is_late:
                 continue
             before = clock()
             take_turn(contender, index)
             contender.spent_s += clock() - before
+            contender.turns += 1
             tell(min(1.0, spent_s() / rules.budget_s))
         index += 1
 
     def run_heat(heat: Sequence[Contender], limit_s: float) -> None:
         """Rounds of some contenders and the baseline, until they are finished or the limit is reached."""
         active = list(heat)
-        while any(spent_s() + contender.turn_s <= limit_s for contender in active):
+        while active:
             compared_with = rival()
-            run_round([*([compared_with] if compared_with else []), *active], limit_s)
+            partner = [compared_with] if compared_with else []
+            if spent_s() + sum(c.turn_s for c in partner) + min(c.turn_s for c in active) > limit_s:
+                return
+            run_round([*partner, *active], limit_s)
             active = [contender for contender in active if not contender.failed]
             if is_checkpoint(index):
                 active = [c for c in active if not rules.is_finished(c, rival(), fair_share_s)]
 
+    if not contenders:
+        return
     run_round(contenders, rules.budget_s)
     others = [contender for contender in contenders if contender is not rival() and not contender.failed]
     slow = [contender for contender in others if 2.0 * contender.turn_s > fair_share_s]
-    # Twice their next turn, because under load a turn takes longer than planned.
-    reserve_s = min(2.0 * sum(contender.turn_s for contender in slow), rules.budget_s / 3.0)
+    # One more turn each, and some more, because under load a turn takes longer than the one before.
+    reserve_s = min(1.5 * sum(contender.turn_s for contender in slow), rules.budget_s / 3.0)
     run_heat([contender for contender in others if contender not in slow], rules.budget_s - reserve_s)
     run_heat(slow, rules.budget_s)
 
 
-def rotated(contenders: Sequence[Contender], index: int) -> list[Contender]:
-    """The order of round `index`: everybody comes first in turn, and neighbours change sides every round."""
-    start = index % len(contenders)
-    order = [*contenders[start:], *contenders[:start]]
+def shuffled(contenders: Sequence[Contender], index: int) -> list[Contender]:
+    """The order of round `index`: a seeded shuffle every second round, and its reverse in the round after.
+
+    So over each pair of rounds everybody comes as early as late, and over many everybody follows everybody.
+    """
+    order = list(contenders)
+    random.Random(index // 2).shuffle(order)
     return order[::-1] if index % 2 else order

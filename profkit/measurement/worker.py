@@ -13,13 +13,14 @@ import resource
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from profkit.backends import load_adapter
+from profkit.backends import CANDIDATE, load_adapter
 from profkit.backends.adapter import Array, Conditions, Implementation, Prepared, aligned_empty
-from profkit.errors import ProfkitError, UnavailableError, UnsupportedError
+from profkit.errors import ProfkitError, UnavailableError, UnsupportedError, WrongResultError
 from profkit.measurement import protocol
 from profkit.measurement.protocol import Message
 from profkit.ops import spec_from_dict
@@ -31,33 +32,37 @@ OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocat
 def serve(read_fd: int, write_fd: int) -> None:
     """Answer requests until the parent closes the pipe."""
     worker = Worker()
-    with os.fdopen(read_fd, "rb") as requests, os.fdopen(write_fd, "wb") as replies:
+    me = os.getpid()
+    # A child that a kernel forks must not hold the pipes open, or the parent could not see this process die.
+    for descriptor in (read_fd, write_fd):
+        os.register_at_fork(after_in_child=partial(os.close, descriptor))
+    with os.fdopen(read_fd, "rb", closefd=False) as requests, os.fdopen(write_fd, "wb", closefd=False) as replies:
         while (request := protocol.receive(requests)) is not None:
+            number, name = request.pop("number"), request.pop("do")
             try:
-                reply = getattr(worker, "do_" + request.pop("do"))(**request)
+                reply = getattr(worker, "do_" + name)(**request)
             except BaseException as error:
-                reply = {"error": describe(error)}
-            protocol.send(replies, reply)
+                reply = {"error": describe(error, starts_framework=name == "start" and not worker.is_candidate)}
+            if os.getpid() != me:
+                os._exit(1)  # a forked child that came back out of the kernel: it is not the worker
+            protocol.send(replies, {"number": number, **reply})
     # Frameworks' own exit handlers may hang or crash, and nothing is left to save.
     os._exit(0)
 
 
-def describe(error: BaseException) -> dict[str, str]:
+def describe(error: BaseException, starts_framework: bool = False) -> dict[str, str]:
     """Status and reason of the row that this error ends."""
     reason = f"{type(error).__name__}: {error}".strip()
-    name = type(error).__name__
-    if isinstance(error, UnavailableError):
-        return {"status": "unavailable", "reason": str(error)}
-    if isinstance(error, UnsupportedError):
-        return {"status": "unsupported", "reason": str(error)}
-    if isinstance(error, MemoryError) or name in ("ResourceExhaustedError", "OutOfMemoryError"):
-        return {"status": "oom", "reason": reason}
-    if any(words in reason.lower() for words in OUT_OF_MEMORY_WORDS):
-        return {"status": "oom", "reason": reason}
-    if isinstance(error, ImportError):
-        return {"status": "unavailable", "reason": reason}
     if isinstance(error, ProfkitError):
-        return {"status": "crashed", "reason": str(error)}
+        statuses = {UnavailableError: "unavailable", UnsupportedError: "unsupported", WrongResultError: "wrong"}
+        status = next((word for kind, word in statuses.items() if isinstance(error, kind)), "crashed")
+        return {"status": status, "reason": str(error)}
+    if isinstance(error, ImportError) and starts_framework:
+        return {"status": "unavailable", "reason": reason}
+    names = ("ResourceExhaustedError", "OutOfMemoryError")
+    words = OUT_OF_MEMORY_WORDS
+    if isinstance(error, MemoryError) or type(error).__name__ in names or any(w in reason.lower() for w in words):
+        return {"status": "oom", "reason": reason}
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = f" ({os.path.basename(last[0].filename)}:{last[0].lineno})" if last else ""
     return {"status": "crashed", "reason": reason + where}
@@ -73,6 +78,11 @@ class Worker:
         self.spec: Spec | None = None
         self.flush_buffer: Array | None = None
 
+    @property
+    def is_candidate(self) -> bool:
+        """Whether it runs a user's own kernel, whose missing import is the kernel's fault."""
+        return self.implementation.adapter == CANDIDATE
+
     def do_start(self, key: str, adapter: str, options: Mapping[str, str], threads: int, output: str) -> Message:
         """Import the framework and set its threads."""
         self.implementation = Implementation(key, adapter, options=options)
@@ -82,6 +92,7 @@ class Worker:
     def do_prepare(self, spec: dict[str, Any], folder: str, result_path: str) -> Message:
         """Set the call up and run it for the first time; its result goes to `result_path` for checking."""
         self.prepared = None
+        gc.unfreeze()
         gc.collect()
         self.spec = spec_from_dict(spec)
         inputs = {name: load_aligned(protocol.input_path(folder, name)) for name in self.spec.input_shapes()}
@@ -90,14 +101,25 @@ class Worker:
         begin = time.perf_counter_ns()
         result = prepared.call()
         first_call_ns = time.perf_counter_ns() - begin
-        np.save(result_path, prepared.to_numpy(result))
+        save_result(result_path, prepared.to_numpy(result), self.spec)
         self.prepared = prepared
+        # A framework's import leaves a million Python objects; collecting them again and again would take longer
+        # than the samples and sweep the caches.
+        gc.collect()
+        gc.freeze()
         return {
             "first_call_ns": first_call_ns,
             "output": prepared.output,
             "layout": prepared.layout,
             "note": prepared.note,
         }
+
+    def do_recheck(self, result_path: str) -> Message:
+        """One more call after all samples, to show that what was timed was right to the end."""
+        if self.prepared is None or self.spec is None:
+            raise RuntimeError("a recheck was asked for before prepare")
+        save_result(result_path, self.prepared.to_numpy(self.prepared.call()), self.spec)
+        return {}
 
     def do_warm_up(self, least_calls: int, least_ns: int) -> Message:
         """Measure one call's memory, then call until both bounds are met; a slow call counts as its own warm-up.
@@ -118,7 +140,6 @@ class Worker:
         """Take `count` samples of `calls` calls each, after warm-up calls or, cold, after a cache flush each."""
         call = self._call()
         samples: list[float] = []
-        gc.collect()
         gc.disable()
         try:
             for _ in range(warm_calls):
@@ -164,6 +185,18 @@ def timed(call: Callable[[], Any], calls: int) -> int:
     for _ in range(calls):
         call()
     return time.perf_counter_ns() - begin
+
+
+def save_result(path: str, result: Any, spec: Spec) -> None:
+    """Leave a result for the parent to check; another type or shape is wrong whatever its values."""
+    array = np.asarray(result)
+    for name, found, expected in (
+        ("dtype", array.dtype, spec.numpy_dtype),
+        ("shape", array.shape, spec.output_shape()),
+    ):
+        if found != expected:
+            raise WrongResultError(f"{name} {found}, expected {expected}")
+    np.save(path, array)
 
 
 def load_aligned(path: str) -> Array:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
+import pytest
 
-from profkit.measurement.sampling import LEAST_ROUNDS, Contender, Rules, race, rotated
+from profkit.measurement.sampling import LEAST_ROUNDS, Contender, Rules, race, shuffled
 
 
 class Course:
@@ -44,12 +47,43 @@ class Course:
         )
 
 
-def test_rotation_lets_everybody_start_and_changes_neighbours() -> None:
-    contenders = [Contender(key, 1.0) for key in "abc"]
+@pytest.mark.parametrize("count", range(2, 9))
+def test_nobody_is_favoured_by_the_order_of_the_rounds(count: int) -> None:
+    contenders = [Contender(str(number), 1.0) for number in range(count)]
+    rounds = 400
 
-    orders = ["".join(contender.key for contender in rotated(contenders, index)) for index in range(3)]
+    orders = [[contender.key for contender in shuffled(contenders, index)] for index in range(rounds)]
 
-    assert orders == ["abc", "acb", "cab"]
+    firsts = Counter(order[0] for order in orders)
+    followers = Counter(pair for order in orders for pair in pairwise(order))
+    assert all(abs(firsts[contender.key] - rounds / count) < 0.3 * rounds / count for contender in contenders)
+    assert len(followers) == count * (count - 1)
+    assert all(first == second[::-1] for first, second in zip(orders[::2], orders[1::2]))
+
+
+def test_a_race_of_nobody_ends_at_once() -> None:
+    race([], None, Rules(1.0, 0.02), lambda contender, index: None, lambda fraction: None)
+
+
+def test_every_sample_has_a_partner_of_the_baseline_even_when_the_baseline_is_slow() -> None:
+    course = Course({"slow baseline": 2900.0, "a": 900.0, "b": 950.0}, noise=0.3)
+
+    course.run("slow baseline", budget_s=10.0)
+
+    paired = set(course.contenders["slow baseline"].rounds)
+    assert {index for _, index in course.turns} == paired
+
+
+def test_turns_are_planned_by_experience_once_there_is_some() -> None:
+    contender = Contender("a", call_ns=1e6, spent_s=2.0, turns=4)
+
+    assert contender.turn_s == 0.5
+
+
+def test_cold_samples_are_single_calls_without_warm_up() -> None:
+    cold = Contender("a", call_ns=1000.0, cold=True)
+
+    assert (cold.calls_per_sample, cold.warm_calls, cold.samples_per_turn) == (1, 0, 2)
 
 
 def test_samples_of_different_implementations_are_interleaved() -> None:

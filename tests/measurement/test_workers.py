@@ -29,6 +29,19 @@ def matmul(spec, a, b):
     return a @ b
 """
 
+# Writable pipes of the worker process: where its replies go.
+PIPES = """
+def pipes():
+    return [fd for fd in range(3, 64) if is_pipe(fd)]
+
+
+def is_pipe(fd):
+    try:
+        return stat.S_ISFIFO(os.fstat(fd).st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_WRONLY
+    except OSError:
+        return False
+"""
+
 
 def row_of(tmp_path: Path, before: str = "", source: str = GOOD, **options: Any) -> Row:
     """The row of a candidate that does something before it multiplies, measured beside NumPy."""
@@ -140,6 +153,54 @@ def test_a_failure_while_sampling_keeps_the_row_out_of_the_ratios(tmp_path: Path
     assert row.ratio is None
 
 
+@pytest.mark.parametrize(
+    ("before", "status", "words"),
+    [
+        ("return {'a': 1}", "wrong", "dtype object"),
+        ("return np.array([['x']])", "wrong", "dtype"),
+        ("return (a @ b).astype(np.complex64)", "wrong", "dtype complex64, expected float32"),
+        ("return (a @ b).astype(np.float64)", "wrong", "dtype float64, expected float32"),
+        ("import numppy", "crashed", "numppy"),
+        ("import os, time; os.closerange(3, 256); time.sleep(1000)", "crashed", "closed its pipe"),
+        ("import os, time; [os.write(fd, b'x') for fd in pipes()]; time.sleep(1000)", "timeout", "no answer"),
+        ("import os, time; os.fork() or time.sleep(1000); os.abort()", "crashed", "SIGABRT"),
+        ("import os, sys; os.fork() or sys.exit(0)", "ok", ""),
+        ("state['calls'] += 1; b = b * (state['calls'] == 1)", "wrong", "right at first, wrong after the samples"),
+    ],
+)
+def test_a_treacherous_kernel_gets_the_status_it_deserves(tmp_path: Path, before: str, status: str, words: str) -> None:
+    source = "import fcntl\nimport os\nimport stat\n\nstate = dict(calls=0)\n" + PIPES + GOOD
+
+    row = row_of(tmp_path, before=before, source=source, timeout_s=6.0)
+
+    assert row.status == status, row.reason
+    assert words in row.reason
+
+
+def test_nothing_that_can_run_is_a_table_of_reasons(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(GOOD.format(before="a = a + np.float32(1)"))
+
+    result = profkit.measure(SPEC, only="candidate", candidates=[f"{path}:matmul"], threads=1, budget_s=0.3)
+
+    assert [row.status for row in result.cells[0].rows] == ["wrong"]
+    assert result.cells[0].baseline is None
+
+
+def test_a_worker_that_cannot_be_started_is_a_crashed_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("profkit.measurement.process.subprocess.Popen", refuse)
+    before = len(os.listdir("/proc/self/fd"))
+
+    result = profkit.measure(SPEC, only="numpy", threads=1, budget_s=0.3)
+
+    assert [row.status for row in result.cells[0].rows] == ["crashed"]
+    assert "Too many open files" in result.cells[0].rows[0].reason
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_memory_of_the_call_is_what_it_needs_beside_inputs_and_output(tmp_path: Path) -> None:
     plain = row_of(tmp_path)
     greedy = row_of(tmp_path, before="np.ones(64 << 20, np.uint8)")
@@ -190,6 +251,7 @@ def test_no_worker_outlives_its_parent(tmp_path: Path, number: signal.Signals) -
     command += ["--only", "numpy", "--candidate", f"{path}:matmul", "--budget", "60s", "--margin", "0.01%"]
 
     parent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    folders = Path("/dev/shm").glob(f"profkit-{parent.pid}-*")
     sampling = wait_until(lambda: calls.stat().st_size > 12)
     started = workers_of(parent.pid)
     os.kill(parent.pid, number)
@@ -199,6 +261,8 @@ def test_no_worker_outlives_its_parent(tmp_path: Path, number: signal.Signals) -
     assert sampling
     assert started == 2
     assert gone
+    if number != signal.SIGKILL:
+        assert not list(folders)
     if number == signal.SIGINT:
         assert parent.returncode == 130
         assert "candidate/mine" in output  # what was measured is printed
