@@ -21,7 +21,8 @@ class BuildInfo(TypedDict):
 class BoundCall:
     """A call whose arguments were checked once; it holds its arrays. Not for two threads at the same time."""
 
-    def __call__(self) -> None: ...
+    def __call__(self, output: object = ...) -> None:
+        """Fill the bound output, or the given one, which alone is checked then."""
 
 # Arrays are anything with the buffer protocol or DLPack; `params` has every field of the operator's struct in
 # csrc/kernels/params.h. Wrong arguments raise KernelError, parameters a kernel does not offer UnsupportedError.
@@ -39,11 +40,12 @@ def bind(
     key: str,
     params: Mapping[str, int | float],
     inputs: Sequence[object],
-    output: object,
+    output: object | None,
     workspace: object | None,
     threads: int,
 ) -> BoundCall:
-    """Check a call now, run it later and as often as wanted. Without a workspace one is allocated here."""
+    """Check a call now, run it later and as often as wanted. Without a workspace one is allocated here;
+    without an output each call must be given one."""
 
 def run(
     key: str,

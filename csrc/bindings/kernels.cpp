@@ -67,22 +67,40 @@ class BoundCall {
   using Launch = std::function<void(const Buffers&)>;
 
   BoundCall(const Arrays& expected, const Request& request, size_t workspace_bytes, Launch launch)
-      : launch_(std::move(launch)) {
+      : launch_(std::move(launch)), dtype_(expected.dtype), output_shape_(expected.output) {
     take_inputs(expected, request.inputs);
-    output_.emplace(request.output, "output");
-    output_->require(expected.dtype, expected.output);
-    output_->require_writable();
-    for (const Array& input : inputs_) output_->require_apart_from(input);
-    buffers_.output = output_->data();
+    if (!request.output.is_none()) {
+      output_.emplace(checked_output(request.output));
+      buffers_.output = output_->data();
+    }
     take_workspace(request.workspace, workspace_bytes);
   }
 
   void run() const {
+    if (!output_) throw KernelError("output: is a NoneType; it must be bound, or given to the call");
     const py::gil_scoped_release release;
     launch_(buffers_);
   }
 
+  // Fills another output; only that is checked again.
+  void run_into(const py::object& object) const {
+    const Array output = checked_output(object);
+    Buffers buffers = buffers_;
+    buffers.output = output.data();
+    const py::gil_scoped_release release;
+    launch_(buffers);
+  }
+
  private:
+  Array checked_output(const py::object& object) const {
+    Array output(object, "output");
+    output.require(dtype_, output_shape_);
+    output.require_writable();
+    for (const Array& input : inputs_) output.require_apart_from(input);
+    if (workspace_) output.require_apart_from(*workspace_);
+    return output;
+  }
+
   void take_inputs(const Arrays& expected, const py::sequence& given) {
     if (given.size() != expected.inputs.size()) {
       std::string names;
@@ -107,11 +125,13 @@ class BoundCall {
     workspace_.emplace(given, "workspace");
     workspace_->require_room(bytes);
     for (const Array& input : inputs_) workspace_->require_apart_from(input);
-    workspace_->require_apart_from(*output_);
+    if (output_) workspace_->require_apart_from(*output_);
     buffers_.workspace = workspace_->data();
   }
 
   Launch launch_;
+  int64_t dtype_;
+  Shape output_shape_;
   std::vector<Array> inputs_;
   std::optional<Array> output_, workspace_;
   AlignedMemory own_workspace_;
@@ -200,7 +220,9 @@ void register_kernels(py::module_& module) {
   // A duplicate key must fail at import, not at the first use of its operator.
   for (const char* op : {"conv2d", "matmul", "pool2d", "lrn", "bias_relu", "softmax"}) keys(op);
 
-  py::class_<BoundCall>(module, "BoundCall").def("__call__", &BoundCall::run);
+  py::class_<BoundCall>(module, "BoundCall")
+      .def("__call__", &BoundCall::run)
+      .def("__call__", &BoundCall::run_into, py::arg("output"));
   module.def("kernels", &keys, py::arg("op"));
   module.def("supports", &reason_against, py::arg("key"), py::arg("params"));
   module.def("workspace_bytes", &workspace_bytes, py::arg("key"), py::arg("params"), py::arg("threads"));

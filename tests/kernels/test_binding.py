@@ -295,3 +295,47 @@ def test_a_candidate_is_checked_like_a_kernel() -> None:
         _core.run_candidate(address_of(never), "fold", params, [right], right.copy(), 1)
     with pytest.raises(KernelError, match="output: overlaps input x"):
         _core.run_candidate(address_of(never), "softmax", params, [right], right, 1)
+
+
+def test_a_call_bound_without_an_output_fills_each_one_that_it_is_given() -> None:
+    inputs, first = arrays()
+    second = np.empty_like(first)
+    call = _core.bind(KEY, PARAMS, inputs, None, None, 1)
+
+    call(first)
+    call(output=second)
+
+    expected = SPEC.reference(dict(zip(("x", "b"), inputs)))
+    for output in (first, second):
+        np.testing.assert_allclose(output, expected, rtol=1e-6)
+
+
+def test_an_output_given_to_a_call_is_checked_as_a_bound_one_is() -> None:
+    inputs, output = arrays()
+    workspace = aligned_empty((output.nbytes,), np.uint8)
+    call = _core.bind(KEY, PARAMS, inputs, None, workspace, 1)
+    wrong = {
+        "expected float32, got float64": output.astype(np.float64),
+        r"expected shape \(2, 3, 4, 5\)": output[:1],
+        "overlaps input x": inputs[0],
+        "overlaps workspace": workspace.view(np.float32).reshape(output.shape),
+        "is a NoneType": None,
+    }
+
+    for words, given in wrong.items():
+        with pytest.raises(KernelError, match=words):
+            call(given)
+    with pytest.raises(KernelError, match="must be bound, or given to the call"):
+        call()
+
+
+def test_an_output_given_to_a_call_leaves_the_bound_one_alone() -> None:
+    inputs, bound = arrays()
+    bound.fill(np.nan)
+    other = np.empty_like(bound)
+    call = _core.bind(KEY, PARAMS, inputs, bound, None, 1)
+
+    call(other)
+
+    assert np.isnan(bound).all()
+    assert not np.isnan(other).any()
