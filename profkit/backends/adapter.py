@@ -84,8 +84,8 @@ class Conditions:
     """How the implementation is to run."""
 
     threads: int = 1
-    output: str = "fresh-or-reused"
-    """`fresh`, `reused`, or each implementation's own habit."""
+    output: str = "fresh"
+    """`fresh`, or `reused` where an implementation can; one that cannot stays fresh and says so."""
 
 
 class Adapter(Protocol):

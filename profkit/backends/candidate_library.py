@@ -36,8 +36,8 @@ class CandidateLibrary:
     struct: type[ctypes.Structure]
     facts: dict[str, str]
 
-    def bind(self, spec: Spec, inputs: Sequence[Array], threads: int) -> Callable[[int], None]:
-        """The kernel on these inputs; the returned function takes the address of the output.
+    def bind(self, spec: Spec, inputs: Sequence[Array], threads: int) -> Callable[[Any], None]:
+        """The kernel on these inputs; the returned function takes the output: its address or a ctypes array.
 
         The kernel returns 0 for success, a negative number for a spec that it does not offer.
         """
@@ -46,12 +46,13 @@ class CandidateLibrary:
         reference, function, name = ctypes.byref(params), self.function, self.name
         kept = list(inputs)  # the addresses are valid as long as these arrays live
 
-        def run(output: int) -> None:
+        def run(output: Any) -> None:
             code = function(reference, pointers, output, threads)
+            if not code:
+                return
             if code < 0:
                 raise UnsupportedError(f"{name} does not offer this spec (it returned {code})")
-            if code > 0:
-                raise KernelError(f"{name} returned {code} for {len(kept)} inputs of {spec.op}; 0 means success")
+            raise KernelError(f"{name} returned {code} for {len(kept)} inputs of {spec.op}; 0 means success")
 
         return run
 

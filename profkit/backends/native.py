@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
-from functools import partial
 from importlib import metadata
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from profkit.backends.adapter import Array, Availability, Conditions, Implementation, Prepared, aligned_empty
 from profkit.backends.native_params import native_params
+from profkit.backends.outputs import call_on_fresh, call_on_same, unwritten
 from profkit.errors import KernelError, UnavailableError
 from profkit.ops.spec import Spec
 
@@ -60,29 +60,17 @@ class NativeAdapter:
     def prepare(
         self, implementation: Implementation, spec: Spec, inputs: Mapping[str, Array], conditions: Conditions
     ) -> Prepared:
-        """Workspace (and the output, unless a fresh one is asked for) are allocated here, not in the call."""
+        """Workspace (and a reused output) are allocated here, not in the call."""
         core, key, params = _core(), implementation.key, native_params(spec)
         arrays = [inputs[name] for name in spec.input_shapes()]
         held_bytes: int = core.workspace_bytes(key, params, conditions.threads)
         workspace = aligned_empty((held_bytes,), np.uint8)
         workspace.fill(0)  # pages are touched now, not in the first call
-
-        def fresh() -> Array:
-            output: Array = np.empty(spec.output_shape(), spec.numpy_dtype)
-            core.run(key, params, arrays, output, workspace, conditions.threads)
-            return output
-
-        if conditions.output == "fresh":
-            return Prepared(fresh, np.asarray, "fresh", held_bytes=held_bytes)
-        output = aligned_empty(spec.output_shape(), spec.numpy_dtype)
-        output.fill(0)
+        output = unwritten(spec) if conditions.output == "reused" else None
         bound = core.bind(key, params, arrays, output, workspace, conditions.threads)
-        return Prepared(partial(_run_into, bound, output), np.asarray, "reused", held_bytes=held_bytes)
-
-
-def _run_into(bound: Any, output: Array) -> Array:
-    bound()
-    return output
+        if output is None:
+            return Prepared(call_on_fresh(bound, spec), np.asarray, "fresh", held_bytes=held_bytes)
+        return Prepared(call_on_same(bound, output), np.asarray, "reused", held_bytes=held_bytes)
 
 
 def _core() -> Any:

@@ -16,6 +16,7 @@ from profkit.backends.adapter import (
     aligned_empty,
     find_module,
 )
+from profkit.backends.outputs import call_filling
 from profkit.ops.axes import Pair
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, Conv2d
@@ -38,11 +39,13 @@ def prepare_matmul(spec: MatMul, inputs: Mapping[str, Array], threads: int) -> R
     from profkit.backends import numba_products
 
     bias = inputs["bias"] if spec.bias else np.zeros(spec.n, spec.numpy_dtype)
+    given_a = inputs["a"].reshape(spec.batch, *inputs["a"].shape[-2:])
+    given_b = inputs["b"].reshape(spec.batch, *inputs["b"].shape[-2:])
+    turn_a, turn_b, kernel = spec.transpose_a, spec.transpose_b, numba_products.matmul
+    shape = (spec.batch, spec.m, spec.n)
 
     def run(out: Array) -> None:
-        a, b = _contiguous(inputs["a"], spec.transpose_a), _contiguous(inputs["b"], spec.transpose_b)
-        shapes = (spec.batch, spec.m, spec.k), (spec.batch, spec.k, spec.n), (spec.batch, spec.m, spec.n)
-        numba_products.matmul(a.reshape(shapes[0]), b.reshape(shapes[1]), bias, out.reshape(shapes[2]), threads)
+        kernel(_contiguous(given_a, turn_a), _contiguous(given_b, turn_b), bias, out.reshape(shape), threads)
 
     return run, []
 
@@ -70,35 +73,35 @@ def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> R
     columns = aligned_empty((threads, taps, area), dtype)
     pixels = aligned_empty((threads, filters, area), dtype)
     flat = {name: array.reshape(-1) for name, array in inputs.items()}
+    batch = spec.batch
 
     if spec.direction == FORWARD:
         matrix = inputs["w"].reshape(spec.groups, filters, taps)
         bias = inputs["b"] if spec.bias else np.zeros(spec.out_channels, dtype)
         relu = spec.activation == "relu"
+        x, run_forward = flat["x"], numba_products.conv2d_forward
 
         def forward(out: Array) -> None:
-            numba_products.conv2d_forward(
-                flat["x"], matrix, bias, relu, spec.batch, shape, columns, pixels, out.reshape(-1)
-            )
+            run_forward(x, matrix, bias, relu, batch, shape, columns, pixels, out.reshape(-1))
 
         return forward, [columns, pixels]
 
     if spec.direction == INPUT_GRADIENT:
         turned = _contiguous(inputs["w"].reshape(spec.groups, filters, taps), True)
+        dy, run_gradient = flat["dy"], numba_products.conv2d_input_gradient
 
         def input_gradient(out: Array) -> None:
-            numba_products.conv2d_input_gradient(
-                flat["dy"], turned, spec.batch, shape, columns, pixels, out.reshape(-1)
-            )
+            run_gradient(dy, turned, batch, shape, columns, pixels, out.reshape(-1))
 
         return input_gradient, [columns, pixels]
 
     turned = aligned_empty((threads, area, taps), dtype)
     sums = aligned_empty((threads, spec.groups, filters, taps), dtype)
+    x, dy, add_up, summed_shape = flat["x"], flat["dy"], numba_products.conv2d_weight_gradient, sums.shape[1:]
 
     def weight_gradient(out: Array) -> None:
-        numba_products.conv2d_weight_gradient(flat["x"], flat["dy"], spec.batch, shape, columns, turned, pixels, sums)
-        np.sum(sums, axis=0, out=out.reshape(sums.shape[1:]))
+        add_up(x, dy, batch, shape, columns, turned, pixels, sums)
+        np.sum(sums, axis=0, out=out.reshape(summed_shape))
 
     return weight_gradient, [columns, pixels, turned, sums]
 
@@ -126,7 +129,8 @@ def prepare_lrn(spec: LocalResponseNorm, inputs: Mapping[str, Array], threads: i
     shape = (spec.batch, spec.channels, -1) if planes else (-1, spec.channels)
     constants = tuple(map(spec.numpy_dtype.type, (spec.alpha / spec.size, spec.beta, spec.k)))
     x = inputs["x"].reshape(shape)
-    return lambda out: kernel(x, *spec.reach, constants, out.reshape(shape)), []
+    before, after = spec.reach
+    return lambda out: kernel(x, before, after, constants, out.reshape(shape)), []
 
 
 def prepare_bias_relu(spec: BiasRelu, inputs: Mapping[str, Array], threads: int) -> Ready:
@@ -136,15 +140,16 @@ def prepare_bias_relu(spec: BiasRelu, inputs: Mapping[str, Array], threads: int)
     planes = spec.layout == "NCHW"
     kernel = numba_kernels.bias_relu_planes if planes else numba_kernels.bias_relu_pixels
     shape = (spec.batch * spec.channels, -1) if planes else (-1, spec.channels)
-    x = inputs["x"].reshape(shape)
-    return lambda out: kernel(x, inputs["b"], out.reshape(shape)), []
+    x, b = inputs["x"].reshape(shape), inputs["b"]
+    return lambda out: kernel(x, b, out.reshape(shape)), []
 
 
 def prepare_softmax(spec: Softmax, inputs: Mapping[str, Array], threads: int) -> Ready:
     """No buffers."""
     from profkit.backends import numba_kernels
 
-    return lambda out: numba_kernels.softmax(inputs["x"], out), []
+    x, kernel = inputs["x"], numba_kernels.softmax
+    return lambda out: kernel(x, out), []
 
 
 _PREPARE: Mapping[str, Callable[[Any, Mapping[str, Array], int], Ready]] = {
@@ -186,15 +191,9 @@ class NumbaAdapter:
     ) -> Prepared:
         """Buffers now; the kernel is compiled by the first call, which is reported apart from the others."""
         run, buffers = _PREPARE[spec.op](spec, inputs, conditions.threads)
-        kept = aligned_empty(spec.output_shape(), spec.numpy_dtype) if conditions.output == "reused" else None
-
-        def call() -> Array:
-            out = np.empty(spec.output_shape(), spec.numpy_dtype) if kept is None else kept
-            run(out)
-            return out
-
+        call, output = call_filling(run, spec, conditions)
         held_bytes = sum(buffer.nbytes for buffer in buffers)
-        return Prepared(call, lambda out: out, "fresh" if kept is None else "reused", held_bytes=held_bytes)
+        return Prepared(call, lambda out: out, output, held_bytes=held_bytes)
 
 
 ADAPTER = NumbaAdapter()

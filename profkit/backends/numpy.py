@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from profkit.backends.adapter import Array, Availability, Conditions, Implementation, Prepared, aligned_empty
+from profkit.backends.adapter import Array, Availability, Conditions, Implementation, Prepared
 from profkit.backends.numpy_conv2d import prepare_conv2d
+from profkit.backends.outputs import call_filling
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.lrn import LocalResponseNorm
@@ -31,10 +32,12 @@ def prepare_matmul(spec: MatMul, inputs: Mapping[str, Array]) -> Ready:
     a = np.swapaxes(inputs["a"], -1, -2) if spec.transpose_a else inputs["a"]
     b = np.swapaxes(inputs["b"], -1, -2) if spec.transpose_b else inputs["b"]
 
+    matmul, bias = np.matmul, inputs["bias"] if spec.bias else None
+
     def run(out: Array) -> None:
-        np.matmul(a, b, out=out)
-        if spec.bias:
-            out += inputs["bias"]
+        matmul(a, b, out)
+        if bias is not None:
+            out += bias
 
     return run, 0
 
@@ -68,14 +71,15 @@ def prepare_pool2d(spec: Pool2d, inputs: Mapping[str, Array]) -> Ready:
     ]
     combine = np.maximum if spec.mode == MAX else np.add
     scale = share if spec.layout == "NCHW" else share[:, :, None]
+    top_left, others, averages = views[0], views[1:], spec.mode != MAX
 
     def run(out: Array) -> None:
         if padded is not x:
             interior[...] = x
-        out[...] = views[0]
-        for view in views[1:]:
+        out[...] = top_left
+        for view in others:
             combine(out, view, out=out)
-        if spec.mode != MAX:
+        if averages:
             out *= scale
 
     return run, 0 if padded is x else padded.nbytes
@@ -96,35 +100,37 @@ def prepare_lrn(spec: LocalResponseNorm, inputs: Mapping[str, Array]) -> Ready:
         return squares[part] if channel_axis == 0 else squares[:, :, part]
 
     inner, neighbours = channels(before), [channels(i) for i in range(spec.size)]
-    scale = spec.alpha / spec.size
+    first, others = neighbours[0], neighbours[1:]
+    scale, k, beta = spec.alpha / spec.size, spec.k, spec.beta
 
     def run(out: Array) -> None:
         for image, result in zip(x, out):
-            np.multiply(image, image, out=inner)
-            energy[...] = neighbours[0]
-            for part in neighbours[1:]:
-                np.add(energy, part, out=energy)
-            np.multiply(energy, scale, out=energy)
-            np.add(energy, spec.k, out=energy)
-            if spec.beta == 0.75:  # two square roots cost far less than a power
-                np.sqrt(energy, out=result)
-                np.sqrt(result, out=energy)
-                np.multiply(result, energy, out=energy)
+            np.multiply(image, image, inner)
+            energy[...] = first
+            for part in others:
+                np.add(energy, part, energy)
+            np.multiply(energy, scale, energy)
+            np.add(energy, k, energy)
+            if beta == 0.75:  # two square roots cost far less than a power
+                np.sqrt(energy, result)
+                np.sqrt(result, energy)
+                np.multiply(result, energy, energy)
             else:
-                np.power(energy, spec.beta, out=energy)
-            np.divide(image, energy, out=result)
+                np.power(energy, beta, energy)
+            np.divide(image, energy, result)
 
     return run, squares.nbytes + energy.nbytes
 
 
 def prepare_bias_relu(spec: BiasRelu, inputs: Mapping[str, Array]) -> Ready:
     """Image by image, so that the second pass finds the first one's result in the cache."""
+    x, add, maximum = inputs["x"], np.add, np.maximum
     bias = inputs["b"][:, None, None] if spec.layout == "NCHW" else inputs["b"]
 
     def run(out: Array) -> None:
-        for image, result in zip(inputs["x"], out):
-            np.add(image, bias, out=result)
-            np.maximum(result, 0.0, out=result)
+        for image, result in zip(x, out):
+            add(image, bias, result)
+            maximum(result, 0.0, out=result)
 
     return run, 0
 
@@ -177,14 +183,8 @@ class NumpyAdapter:
     ) -> Prepared:
         """Buffers and views; the call fills a fresh output, or always the same one if that is asked for."""
         run, held_bytes = _PREPARE[spec.op](spec, inputs)
-        kept = aligned_empty(spec.output_shape(), spec.numpy_dtype) if conditions.output == "reused" else None
-
-        def call() -> Array:
-            out = np.empty(spec.output_shape(), spec.numpy_dtype) if kept is None else kept
-            run(out)
-            return out
-
-        return Prepared(call, lambda out: out, "fresh" if kept is None else "reused", held_bytes=held_bytes)
+        call, output = call_filling(run, spec, conditions)
+        return Prepared(call, lambda out: out, output, held_bytes=held_bytes)
 
 
 def _blas() -> str:

@@ -54,8 +54,10 @@ class _Image:
 
     def multiply(self, filters: Array, columns: Array, out: Array) -> None:
         """Product of filters and columns, or of columns and filters, as the layout wants it."""
-        left, right = (filters, columns) if self.nchw else (columns, filters)
-        np.matmul(left, right, out=out)
+        if self.nchw:
+            np.matmul(filters, columns, out)
+        else:
+            np.matmul(columns, filters, out)
 
     def taps(self, group: int) -> list[tuple[Array, Array]]:
         """All taps of the filter."""
@@ -91,11 +93,15 @@ def _matrices(image: _Image, w: Array) -> list[Array]:
     return [np.ascontiguousarray(part.transpose(2, 3, 1, 0)).reshape(-1, len(part)) for part in parts]
 
 
-def _pixels(image: _Image, y: Array, group: int) -> Array:
-    """One output image's group as a matrix view: [k][pixels], or [pixels][k] for NHWC."""
+def _pixels(image: _Image, images: Array) -> list[Array]:
+    """Every group of the output images as matrices, views: [n][k][pixels], or [n][pixels][k] for NHWC."""
     spec = image.spec
-    part = group_slice(spec.out_channels, spec.groups, group)
-    return y.reshape(spec.out_channels, -1)[part] if image.nchw else y.reshape(-1, spec.out_channels)[:, part]
+    parts = [group_slice(spec.out_channels, spec.groups, group) for group in range(spec.groups)]
+    if image.nchw:
+        whole = images.reshape(spec.batch, spec.out_channels, -1)
+        return [whole[:, part] for part in parts]
+    whole = images.reshape(spec.batch, -1, spec.out_channels)
+    return [whole[:, :, part] for part in parts]
 
 
 def _gather(taps: list[tuple[Array, Array]]) -> None:
@@ -105,55 +111,60 @@ def _gather(taps: list[tuple[Array, Array]]) -> None:
 
 def _forward(image: _Image, taps: Taps, inputs: Mapping[str, Array]) -> Run:
     spec, x = image.spec, inputs["x"]
-    filters = _matrices(image, inputs["w"])
     bias = inputs["b"].reshape((-1, 1, 1) if image.nchw else (-1,)) if spec.bias else None
+    groups = list(enumerate(zip(_matrices(image, inputs["w"]), taps)))
+    interior, columns, multiply, relu = image.interior, image.columns, image.multiply, spec.activation == "relu"
 
     def run(out: Array) -> None:
-        for source, result in zip(x, out):
-            image.interior[...] = source
-            for group, matrix in enumerate(filters):
-                _gather(taps[group])
-                target = _pixels(image, result, group)
-                image.multiply(matrix, image.columns, target)
+        targets = _pixels(image, out)
+        for index, (source, result) in enumerate(zip(x, out)):
+            interior[...] = source
+            for group, (matrix, seen) in groups:
+                _gather(seen)
+                multiply(matrix, columns, targets[group][index])
             if bias is not None:
-                np.add(result, bias, out=result)
-            if spec.activation == "relu":
+                np.add(result, bias, result)
+            if relu:
                 np.maximum(result, 0.0, out=result)
 
     return run
 
 
 def _input_gradient(image: _Image, taps: Taps, inputs: Mapping[str, Array]) -> Run:
-    dy = inputs["dy"]
-    filters = [matrix.T for matrix in _matrices(image, inputs["w"])]
+    sources = _pixels(image, inputs["dy"])
+    groups = [(matrix.T, *found) for matrix, *found in zip(_matrices(image, inputs["w"]), sources, taps)]
+    padded, interior, columns, multiply = image.padded, image.interior, image.columns, image.multiply
 
     def run(out: Array) -> None:
-        for gradient, result in zip(dy, out):
-            image.padded.fill(0.0)
-            for group, matrix in enumerate(filters):
-                source = _pixels(image, gradient, group)
-                image.multiply(matrix, source, image.columns)
-                for seen, column in taps[group]:
-                    np.add(seen, column, out=seen)
-            result[...] = image.interior
+        for index, result in enumerate(out):
+            padded.fill(0.0)
+            for matrix, source, windows in groups:
+                multiply(matrix, source[index], columns)
+                for seen, column in windows:
+                    np.add(seen, column, seen)
+            result[...] = interior
 
     return run
 
 
 def _weight_gradient(image: _Image, taps: Taps, inputs: Mapping[str, Array]) -> Run:
-    spec, x, dy = image.spec, inputs["x"], inputs["dy"]
+    spec, x = image.spec, inputs["x"]
     channels = spec.in_channels // spec.groups
     shape = (spec.groups, spec.out_channels // spec.groups, channels * spec.kernel_size[0] * spec.kernel_size[1])
+    interior, nchw = image.interior, image.nchw
+    # The product sums over pixels: [k][pixels] by [pixels][taps] in both layouts.
+    sources = [part if nchw else part.transpose(0, 2, 1) for part in _pixels(image, inputs["dy"])]
+    columns = image.columns.T if nchw else image.columns
+    groups = list(enumerate(zip(sources, taps)))
 
     def run(out: Array) -> None:
         sums = np.zeros(shape, x.dtype)
-        for source, gradient in zip(x, dy):
-            image.interior[...] = source
-            for group in range(spec.groups):
-                _gather(taps[group])
-                pixels = _pixels(image, gradient, group)
-                sums[group] += pixels @ image.columns.T if image.nchw else pixels.T @ image.columns
-        if image.nchw:
+        for index, source in enumerate(x):
+            interior[...] = source
+            for group, (gradient, seen) in groups:
+                _gather(seen)
+                sums[group] += gradient[index] @ columns
+        if nchw:
             out[...] = sums.reshape(out.shape)
         else:
             out[...] = sums.reshape(spec.out_channels, *spec.kernel_size, channels).transpose(0, 3, 1, 2)

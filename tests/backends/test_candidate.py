@@ -13,6 +13,8 @@ from profkit.backends.candidate import ADAPTER, candidate_implementations
 from profkit.backends.candidate_library import header_path, read_struct
 from profkit.backends.native_params import native_params
 from profkit.errors import KernelError, UnavailableError, UnsupportedError, UsageError
+from profkit.measurement import protocol
+from profkit.measurement.worker import Worker
 from profkit.ops import SPECS, Conv2d, MatMul, Softmax, Spec, odd_specs
 from profkit.ops.spec import max_error, tolerance
 
@@ -92,6 +94,40 @@ def prepare(spec, x, w, *, threads):
 
     assert candidate.options["function"] == "prepare"
     assert result.shape == spec.output_shape()
+
+
+PREPARED_MATMULS = {
+    "its own output": ("reused", "lambda: np.matmul(a, b, out=out)"),
+    "a view of its own output": ("reused", "lambda: np.matmul(a, b, out=out)[:]"),
+    "a constant": ("reused", "lambda: out"),
+    "a new array": ("fresh", "lambda: a @ b"),
+}
+
+
+@pytest.mark.parametrize("kind", PREPARED_MATMULS)
+def test_a_prepared_candidate_that_returns_the_same_memory_is_called_reused(tmp_path: Path, kind: str) -> None:
+    expected, call = PREPARED_MATMULS[kind]
+    text = f"import numpy as np\ndef prepare(spec, a, b, *, threads):\n    out = a @ b\n    return {call}\n"
+    [candidate] = candidate_implementations([write(tmp_path / "mine.py", text)], "matmul")
+    worker, spec = Worker(), MatMul(2, 3, 4)
+    for name, array in spec.make_inputs().items():
+        np.save(protocol.input_path(str(tmp_path), name), array)
+    worker.do_start(candidate.key, "candidate", candidate.options, 1, "fresh")
+
+    answer = worker.do_prepare(spec.to_dict(), str(tmp_path), str(tmp_path / "result.npy"))
+
+    assert answer["output"] == expected
+    np.testing.assert_allclose(np.load(tmp_path / "result.npy"), spec.reference(spec.make_inputs()), rtol=1e-5)
+
+
+def test_a_candidate_that_adds_to_its_own_output_does_not_look_right(tmp_path: Path) -> None:
+    text = "def prepare(spec, a, b, *, threads):\n    out = 0 * (a @ b)\n    return lambda: out.__iadd__(a @ b)\n"
+    [candidate] = candidate_implementations([write(tmp_path / "mine.py", text)], "matmul")
+    spec = MatMul(2, 3, 4)
+
+    result = run(candidate, spec)
+
+    assert max_error(result, spec.reference(spec.make_inputs())) > 0.5
 
 
 def test_a_python_candidate_imports_its_neighbours(tmp_path: Path) -> None:
@@ -243,9 +279,9 @@ def test_what_a_kernel_leaves_unwritten_does_not_look_like_a_result(tmp_path: Pa
     text = 'extern "C" int candidate(const void*, const void* const*, void*, int) { return 0; }'
     [candidate] = candidate_implementations([write(tmp_path / "lazy.cpp", text)], "bias_relu")
 
-    result = run(candidate, odd_specs("bias_relu")[0])
+    results = [run(candidate, odd_specs("bias_relu")[0], output=output) for output in ("fresh", "reused")]
 
-    assert np.isnan(result).all()
+    assert all(np.isnan(result).all() for result in results)
 
 
 @needs_compiler

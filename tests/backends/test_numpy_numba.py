@@ -64,6 +64,32 @@ def test_a_reused_output_is_the_same_memory_and_a_fresh_one_is_not(backend: str)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("output", ["fresh", "reused"])
+def test_nothing_of_the_spec_is_worked_out_in_the_timed_call(
+    backend: str, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require(backend)
+    adapter = load_adapter(backend)
+    specs = [odd_specs(op)[0] for op in SPECS]
+    calls = []
+    for spec in specs:
+        [implementation] = adapter.implementations(spec.op)
+        adapter.start(implementation, Conditions())
+        calls.append(adapter.prepare(implementation, spec, spec.make_inputs(), Conditions(1, output)).call)
+    for spec in specs:
+        monkeypatch.setattr(type(spec), "output_shape", refuse)
+        monkeypatch.setattr(type(spec), "numpy_dtype", property(refuse))
+
+    results = [call() for call in calls for _ in range(2)]
+
+    assert not any(np.isnan(result).any() for result in results)
+
+
+def refuse(spec: Spec) -> None:
+    raise AssertionError("worked out in the timed call")
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_buffers_held_between_calls_are_counted(backend: str) -> None:
     require(backend)
     adapter, spec = load_adapter(backend), Conv2d(2, 3, 8, 8, 4, (3, 3), padding=(1, 1, 1, 1))

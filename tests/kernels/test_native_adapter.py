@@ -76,6 +76,35 @@ def test_a_prepared_call_gives_the_right_result_each_time(op: str, output: str) 
         assert max(errors) <= tolerance(spec.numpy_dtype, spec.reduction_length())
 
 
+@pytest.mark.parametrize("output", ["fresh", "reused"])
+def test_the_checked_output_is_full_of_nan_before_the_call(output: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that writes only a part, or adds to what is there, must not pass on zeros."""
+
+    class LazyCore:
+        def __getattr__(self, name: str) -> object:
+            return getattr(_core, name)
+
+        def bind(self, *arguments: object) -> object:
+            return lambda *outputs: None
+
+    monkeypatch.setattr("profkit.backends.native._core", LazyCore)
+    spec = odd_specs("conv2d")[0]
+    implementation = ADAPTER.implementations("conv2d")[0]
+
+    prepared = ADAPTER.prepare(implementation, spec, spec.make_inputs(), Conditions(output=output))
+
+    assert np.isnan(prepared.to_numpy(prepared.call())).all()
+
+
+def test_outputs_are_fresh_unless_asked_otherwise() -> None:
+    spec = odd_specs("softmax")[0]
+    implementation = ADAPTER.implementations("softmax")[0]
+
+    prepared = ADAPTER.prepare(implementation, spec, spec.make_inputs(), Conditions())
+
+    assert prepared.output == "fresh"
+
+
 def test_the_workspace_is_held_and_counted() -> None:
     spec = Conv2d(batch=2)
     implementation = ADAPTER.implementations("conv2d")[0]
