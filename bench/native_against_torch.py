@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 
 import profkit
 from profkit.ops import presets_for
@@ -60,8 +59,7 @@ def measure_all(op: str, kernel: str, specs: dict[str, Spec], budget_s: float) -
         native = cell.row(f"{op}/native/cpu/{kernel}")
         torch = cell.row(f"{op}/torch/cpu")
         if native.ratio is None or native.gflops is None or torch.gflops is None:
-            print(f"{name}: {native.status} {native.reason} / {torch.status} {torch.reason}", file=sys.stderr)
-            continue
+            raise SystemExit(f"{name}: {native.status} {native.reason} / {torch.status} {torch.reason}")
         ratios.append(native.ratio)
         print(
             f"| {name} | {torch.gflops:.1f} | {native.gflops:.1f} | {native.percent_of_peak:.0f} "

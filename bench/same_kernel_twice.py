@@ -38,7 +38,9 @@ def main() -> int:
                 budget_s=arguments.budget,
             )
             row = result.cells[0].row("conv2d/candidate/cpu/second")
-            verdicts[row.verdict or row.status] += 1
+            if row.ratio is None:
+                raise SystemExit(f"run {run + 1}: not measured: {row.status} {row.reason}")
+            verdicts[row.verdict] += 1
             lines.append(
                 f"| {run + 1} | {row.ratio:.4f} | {row.ratio_low:.4f} | {row.ratio_high:.4f} | {row.verdict} |"
             )
