@@ -12,6 +12,7 @@ from profkit.measurement.run import ignore_progress, measure_cells
 from profkit.ops.spec import Spec
 from profkit.rendering.html import render_html
 from profkit.rendering.progress import show_progress
+from profkit.rendering.records import flat_record
 from profkit.rendering.table import render_text
 
 if TYPE_CHECKING:
@@ -28,14 +29,10 @@ class PrintableResult(Result):
         return render_html(self)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """One line per row: the spec's fields, threads, then the row's fields (needs pandas)."""
+        """One line per row: fields of the spec, the cell and the row, named as in the CSV file (needs pandas)."""
         import pandas
 
-        lines = [
-            {**cell["spec"], "threads": cell["threads"], "baseline": cell["baseline"], **row}
-            for cell in self.to_dict()["cells"]
-            for row in cell["rows"]
-        ]
+        lines = [flat_record(cell, row, cell.spec.to_dict()) for cell in self.cells for row in cell.rows]
         frame: pandas.DataFrame = pandas.DataFrame(lines)
         return frame
 

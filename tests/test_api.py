@@ -76,7 +76,11 @@ def test_a_data_frame_has_a_line_per_row(result: profkit.PrintableResult) -> Non
     frame = result.to_pandas()
 
     assert len(frame) == sum(len(cell.rows) for cell in result.cells)
-    assert {"stride", "threads", "key", "median_ns"} <= set(frame.columns)
+    assert list(frame["key"]) == [row.key for cell in result.cells for row in cell.rows]
+    assert list(frame["stride"]) == [stride for cell, stride in zip(result.cells, (1, 2)) for _ in cell.rows]
+    assert set(frame["spec_layout"]) == {"NCHW"}
+    assert set(frame["layout"]) == {""}
+    assert list(frame["median_ns"]) == [row.median_ns for cell in result.cells for row in cell.rows]
 
 
 def test_a_watcher_sees_every_phase_in_order() -> None:

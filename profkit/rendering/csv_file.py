@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from profkit.measurement.result import Cell, Result, Row
-from profkit.rendering.columns import row_fields
+from profkit.rendering.records import flat_record
 from profkit.rendering.whole_file import write_whole
 
 # Lists have no place in a line; their length is what a spreadsheet can use, and the JSON file has them whole.
@@ -32,15 +32,8 @@ def write_csv(result: Result, path: str | Path) -> None:
 
 
 def _record(cell: Cell, row: Row) -> dict[str, Any]:
-    record: dict[str, Any] = {"op": cell.spec.op}
-    # A field of the spec and one of the row may share a name (layout): the spec's is the prefixed one.
-    taken = set(row_fields()) | {"threads", "cache", "bound", "baseline", "seconds"}
-    for name, word in cell.spec.words().items():
-        record[f"spec_{name}" if name in taken else name] = word
-    record |= {"threads": cell.threads, "cache": cell.cache, "bound": cell.bound, "baseline": cell.baseline}
-    record |= {f"peak_{name}": value for name, value in cell.peaks.items()}
-    for name in row_fields():
-        value = getattr(row, name)
+    record: dict[str, Any] = {}
+    for name, value in flat_record(cell, row, cell.spec.words()).items():
         if name in _LISTS:
             if _LISTS[name]:
                 record[str(_LISTS[name])] = len(value)
