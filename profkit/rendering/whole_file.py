@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -16,6 +18,10 @@ def check_target(path: str | Path) -> None:
     folder = target.parent
     if target.is_dir():
         raise UsageError(f"cannot write {target}: it is a folder")
+    if _is_stream(target):
+        if not os.access(target, os.W_OK):
+            raise UsageError(f"cannot write {target}: {os.strerror(errno.EACCES)}")
+        return
     if not folder.is_dir():
         raise UsageError(f"cannot write {target}: there is no folder {folder}; type mkdir -p {folder}")
     try:
@@ -28,7 +34,10 @@ def check_target(path: str | Path) -> None:
 
 
 def write_whole(path: str | Path, text: str) -> None:
-    """Write a temporary file beside the target, sync it, and rename it over the target."""
+    """Write a temporary file beside the target, sync it, and rename it over the target; a stream is written into."""
+    if _is_stream(path):
+        _write_into(path, text)
+        return
     # A link is followed, so that the file it names is replaced and not the link.
     target = Path(os.path.realpath(path))
     temporary = ""
@@ -47,6 +56,28 @@ def write_whole(path: str | Path, text: str) -> None:
         if isinstance(error, OSError):
             raise ProfkitError(f"could not write {path}: {error.strerror or error}") from error
         raise
+
+
+def _is_stream(path: str | Path) -> bool:
+    """Whether the path is a pipe, a terminal, a device, or where this program prints: nothing to be replaced."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    if not stat.S_ISREG(found.st_mode):
+        return True
+    with contextlib.suppress(OSError):
+        return os.path.samestat(found, os.fstat(1))
+    return False
+
+
+def _write_into(path: str | Path, text: str) -> None:
+    try:
+        # Never created or emptied: `/dev/stdout` may be a file that already holds the table.
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "w", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise ProfkitError(f"could not write {path}: {error.strerror or error}") from error
 
 
 def _mode(target: Path) -> int:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import errno
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,11 +19,12 @@ from builders import baseline_row, cell, realistic_cell, result
 
 from profkit.errors import ProfkitError, UsageError
 from profkit.measurement.result import Result, Row
-from profkit.ops import MatMul
+from profkit.ops import Conv2d, MatMul
 from profkit.rendering.csv_file import render_csv, write_csv
 from profkit.rendering.html import render_html
 from profkit.rendering.json_file import render_json, write_json
 from profkit.rendering.markdown import render_markdown, write_markdown
+from profkit.rendering.records import flat_record
 from profkit.rendering.whole_file import check_target, write_whole
 
 ROW_KEYS = (
@@ -76,6 +80,17 @@ def test_csv_of_two_operators_has_the_columns_of_both() -> None:
     assert lines[0]["kernel_size"] == "5"
     assert lines[0]["m"] == ""
     assert lines[1]["m"] == "1024"
+
+
+def test_a_record_keeps_the_layout_of_the_spec_beside_that_of_the_row() -> None:
+    row = dataclasses.replace(baseline_row(), layout="NHWC")
+    measured = cell(row, spec=Conv2d(stride=2, layout="NCHW"))
+
+    record = flat_record(measured, row, measured.spec.to_dict())
+
+    assert (record["spec_layout"], record["layout"]) == ("NCHW", "NHWC")
+    assert (record["op"], record["stride"], record["threads"], record["key"]) == ("conv2d", 2, 2, row.key)
+    assert record["samples_ns"] == row.samples_ns
 
 
 def test_markdown_has_the_tables_and_escapes_what_would_break_them() -> None:
@@ -211,6 +226,57 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
 
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "new"
+
+
+def test_a_pipe_is_written_into_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+
+    check_target(pipe)
+    write_whole(pipe, "new")
+    seen = os.read(reader, 100)
+    os.close(reader)
+
+    assert seen == b"new"
+    assert pipe.is_fifo()
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_a_device_behind_a_link_is_written_into_and_stays_a_device(tmp_path: Path) -> None:
+    master, slave = os.openpty()
+    (tmp_path / "link").symlink_to(os.ttyname(slave))
+
+    check_target(tmp_path / "link")
+    write_whole(tmp_path / "link", "new")
+    seen = os.read(master, 100)
+
+    assert seen == b"new"
+    assert (tmp_path / "link").is_char_device()
+    os.close(slave)
+    os.close(master)
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no /dev/full")
+def test_a_device_that_takes_nothing_is_an_error() -> None:
+    with pytest.raises(ProfkitError, match=os.strerror(errno.ENOSPC)):
+        write_whole("/dev/full", "new")
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="there is no /dev/stdout")
+def test_a_file_behind_stdout_keeps_what_was_printed(tmp_path: Path) -> None:
+    target = tmp_path / "out.txt"
+    program = (
+        "from profkit.rendering.whole_file import check_target, write_whole\n"
+        "print('the table', flush=True)\n"
+        "check_target('/dev/stdout')\n"
+        "write_whole('/dev/stdout', 'the file')\n"
+    )
+
+    with target.open("w") as stream:
+        subprocess.run([sys.executable, "-c", program], stdout=stream, check=True)
+
+    assert target.read_text() == "the table\nthe file"
 
 
 def test_a_target_without_a_folder_is_a_usage_error(tmp_path: Path) -> None:
