@@ -207,9 +207,9 @@ def _add_measurement(parser: Parser) -> None:
     group.add_argument("--cache", choices=("hot", "cold"), default="hot", help="state of the caches [hot]")
     group.add_argument(
         "--output",
-        choices=("fresh", "reused", "fresh-or-reused"),
+        choices=("fresh", "reused"),
         default=MeasureOptions.output,
-        help="whether a call allocates its output [as each does]",
+        help="allocate the output in each call, or reuse one where an implementation can [fresh]",
     )
     group.add_argument(
         "--margin",

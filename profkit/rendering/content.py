@@ -14,6 +14,10 @@ from profkit.rendering.quantities import error_text, rate_text, ratio_text, time
 
 # What needs a look first stands first.
 _ABSENT_ORDER = ("wrong", "crashed", "timeout", "oom", "unsupported", "unavailable")
+_OTHER_OUTPUT = {
+    "reused": "writes into the same output in each call (the others allocate a fresh one)",
+    "fresh": "allocates a fresh output in each call (it cannot reuse one)",
+}
 NOTES = "notes"
 NAMED_AT_MOST = 4
 
@@ -86,7 +90,8 @@ def build_summaries(result: Result, axes: Sequence[str] | None = None) -> list[T
 def _cell_table(cell: Cell, columns: Sequence[Column], axes: Sequence[str], is_default: bool) -> Table:
     names = short_keys(row.key for row in cell.rows)
     measured = sorted((row for row in cell.rows if row.status == "ok"), key=lambda row: row.median_ns or 0.0)
-    marks = _footnotes(measured)
+    asked = _asked_output(cell)
+    marks = _footnotes(measured, asked)
     headings = [Heading(IMPLEMENTATION, IMPLEMENTATION, True)]
     headings += [Heading(NOTES, "", True)] if marks else []
     headings += [
@@ -95,9 +100,10 @@ def _cell_table(cell: Cell, columns: Sequence[Column], axes: Sequence[str], is_d
     ]
     lines = []
     for row in measured:
-        letters = [",".join(marks[remark] for remark in _remarks(row))] if marks else []
+        letters = [",".join(marks[remark] for remark in _remarks(row, asked))] if marks else []
         lines.append(Line((names[row.key], *letters, *(column.text(row, cell) for column in columns)), row.verdict))
-    footer = [*_ratio_meaning(cell, names), *(f"{letter}: {remark}" for remark, letter in marks.items())]
+    footer = _ratio_meaning(cell, names) if measured else []
+    footer += [f"{letter}: {remark}" for remark, letter in marks.items()]
     footer += [*_next_steps(measured, names), *cell.notes]
     return Table(_title(cell, axes), _facts(cell), tuple(headings), tuple(lines), _missing(cell, names), tuple(footer))
 
@@ -116,7 +122,14 @@ def _facts(cell: Cell) -> tuple[str, ...]:
     flops, bandwidth = cell.peaks.get("flops_per_s"), cell.peaks.get("bytes_per_s")
     peak = f"this machine's peak {rate_text(flops, 'FLOP/s')}, {rate_text(bandwidth, 'B/s')}"
     bound = "memory bandwidth" if cell.bound == "memory" else "arithmetic"
-    return (f"{threads}, {cell.cache} cache; {peak}; limited by {bound}",)
+    output = ", reused output" if _asked_output(cell) == "reused" else ""
+    return (f"{threads}, {cell.cache} cache{output}; {peak}; limited by {bound}",)
+
+
+def _asked_output(cell: Cell) -> str:
+    """What the outputs were asked to be: only a candidate reuses its output without having been asked."""
+    reusing = (row for row in cell.rows if row.output == "reused")
+    return "reused" if any(row.key.split("/")[1] != "candidate" for row in reusing) else "fresh"
 
 
 def _missing(cell: Cell, names: dict[str, str]) -> tuple[Missing, ...]:
@@ -134,16 +147,16 @@ def _reason(row: Row) -> str:
     return f"largest error {error_text(row.max_error)}, accepted {error_text(row.tolerance)}"
 
 
-def _remarks(row: Row) -> list[str]:
-    remarks = ["writes into the same output at each call (the others allocate a fresh one)"]
-    remarks = remarks if row.output == "reused" else []
+def _remarks(row: Row, asked_output: str) -> list[str]:
+    """What a reader must know of this row, as far as it differs from what was asked."""
+    remarks = [_OTHER_OUTPUT[row.output]] if row.output in _OTHER_OUTPUT and row.output != asked_output else []
     remarks += [f"holds its images as {row.layout}"] if row.layout else []
     return remarks + ([row.note] if row.note else [])
 
 
-def _footnotes(rows: Sequence[Row]) -> dict[str, str]:
+def _footnotes(rows: Sequence[Row], asked_output: str) -> dict[str, str]:
     """Each distinct remark with its letter, in the order in which the table shows them."""
-    remarks = dict.fromkeys(remark for row in rows for remark in _remarks(row))
+    remarks = dict.fromkeys(remark for row in rows for remark in _remarks(row, asked_output))
     return dict(zip(remarks, _letters(len(remarks))))
 
 

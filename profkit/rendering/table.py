@@ -96,7 +96,7 @@ def _print_table(console: Console, table: Table) -> None:
     if table.missing:
         console.print()
         _print_missing(console, table.missing, REASON_LINES)
-    if table.lines:
+    if table.footer:
         console.print()
         for text in table.footer:
             _print_wrapped(console, text, "dim", "  ")

@@ -14,6 +14,8 @@ from profkit.measurement.result import Row
 from profkit.ops import SPECS, Conv2d, MatMul
 from profkit.rendering.columns import choose_columns, column_names, find_column
 from profkit.rendering.content import Table, build_tables
+from profkit.rendering.html import render_html
+from profkit.rendering.markdown import render_markdown
 from profkit.rendering.names import fitted_names, short_keys, spec_text
 from profkit.rendering.table import print_list, print_result, render_text
 
@@ -79,17 +81,39 @@ def test_a_preset_is_named_in_the_title() -> None:
 
 def test_remarks_become_footnotes_that_rows_refer_to() -> None:
     rows = [
-        ok_row("conv2d/native/cpu/direct", 1.0, 10.0, "faster", output="reused"),
+        ok_row("conv2d/candidate/cpu/mine", 1.0, 10.0, "faster", output="reused"),
         ok_row("conv2d/torch/cpu/channels_last", 2.0, 5.0, "faster", layout="NHWC", note="pads first"),
         baseline_row(),
-        ok_row("conv2d/native/cpu/reference", 100.0, 0.1, "slower", output="reused"),
+        ok_row("conv2d/candidate/cpu/other", 100.0, 0.1, "slower", output="reused"),
     ]
 
     (table,) = build_tables(result(cell(*rows)))
 
     assert column(table, "notes") == ["a", "b,c", "", "a"]
+    assert "a: writes into the same output in each call (the others allocate a fresh one)" in table.footer
     assert "b: holds its images as NHWC" in table.footer
     assert "c: pads first" in table.footer
+
+
+def test_a_reused_output_stands_above_the_table_and_rows_that_cannot_reuse_are_marked() -> None:
+    native = ok_row("conv2d/native/cpu/direct", 1.0, 10.0, "faster", output="reused")
+
+    (fresh,) = build_tables(result(cell(baseline_row())))
+    (reused,) = build_tables(result(cell(native, baseline_row())))
+
+    assert "output" not in fresh.facts[0]
+    assert reused.facts[0].startswith("2 threads, hot cache, reused output; ")
+    assert column(reused, "notes") == ["", "a"]
+    assert "a: allocates a fresh output in each call (it cannot reuse one)" in reused.footer
+
+
+@pytest.mark.parametrize("rows", [[], [Row("conv2d/jax/cpu", "crashed", "no reason")]])
+def test_notes_are_said_when_nothing_was_measured(rows: list[Row]) -> None:
+    stopped = result(cell(*rows, notes=["not measured before the interruption: jax"]), interrupted=True)
+
+    for text in (render_text(stopped), render_html(stopped), render_markdown(stopped)):
+        assert "not measured before the interruption: jax" in text
+        assert "no ratio" not in text
 
 
 def test_unresolved_rows_share_the_line_with_the_next_step() -> None:
