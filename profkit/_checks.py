@@ -172,7 +172,7 @@ def check_machine() -> list[Check]:
         if limit is None
         else Check("machine", "container", NOTE, f"limited to {limit:g} processors: more threads are throttled"),
     ]
-    return [*checks, _check_cache_folder()]
+    return checks + _check_cache_folder()
 
 
 def _check_load(processors: int) -> Check:
@@ -195,8 +195,12 @@ def _check_governor(path: str = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_go
     )
 
 
-def _check_cache_folder() -> Check:
-    """Where measured peaks are kept."""
+def _check_cache_folder() -> list[Check]:
+    """Where measured peaks are kept; without the compiled core there are none."""
+    try:
+        from profkit.measurement.peaks import cache_folder
+    except ImportError:
+        return []
     folder = cache_folder()
     existing = next((part for part in (folder, *folder.parents) if part.is_dir()), Path("/"))
     try:
@@ -204,17 +208,8 @@ def _check_cache_folder() -> Check:
             pass
     except OSError as error:
         detail = f"{folder}: {error.strerror}; peaks are measured again in each run"
-        return Check("machine", "cache folder", NOTE, detail, "export PROFKIT_CACHE=/a/folder/of/yours")
-    return Check("machine", "cache folder", WORKS, str(folder))
-
-
-def cache_folder() -> Path:
-    """The folder of measured peaks; asked from measurement where the compiled core allows to load it."""
-    try:
-        from profkit.measurement import peaks
-    except ImportError:
-        return Path(os.environ.get("PROFKIT_CACHE") or Path.home() / ".cache" / "profkit")
-    return peaks.cache_folder()
+        return [Check("machine", "cache folder", NOTE, detail, "export PROFKIT_CACHE=/a/folder/of/yours")]
+    return [Check("machine", "cache folder", WORKS, str(folder))]
 
 
 def environment() -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from profkit._arguments import Request, parse_request
+from profkit.cli import INTERRUPTED
 from profkit.errors import ProfkitError, UnavailableError, UsageError
 from profkit.measurement.result import Result
 from profkit.ops import default_preset, presets_for
@@ -25,7 +26,6 @@ from profkit.rendering.quantities import bytes_text
 from profkit.rendering.table import encodable, print_list, print_result
 from profkit.rendering.whole_file import check_target
 
-INTERRUPTED = 130
 POLL_S = 0.5
 BUILD_LINE = "from the repository's folder, type: pip install -e ."
 _BAD_STATUSES = ("wrong", "crashed")
@@ -39,6 +39,7 @@ def compare(op: str, command: str, words: Sequence[str]) -> int:
     if request.lists:
         return list_implementations(request)
     _check_files(request)
+    _load_api()
     _check_memory(request)
     return watch(request) if request.watches else measure_once(request)
 
@@ -139,8 +140,8 @@ def list_presets(request: Request) -> int:
 
 
 def list_implementations(request: Request) -> int:
-    """Print what exists for this spec, and why something does not run; nothing is measured."""
-    from profkit.backends import load_adapter
+    """Print what exists for these specs, and why something does not run; nothing is measured."""
+    from profkit.measurement.cell import standing
     from profkit.measurement.selection import all_implementations, choose
 
     options = request.options
@@ -152,15 +153,20 @@ def list_implementations(request: Request) -> int:
     )
     items = []
     for implementation in found:
-        adapter = load_adapter(implementation.adapter)
-        here = adapter.is_available()
-        status, reason = "unavailable", "; ".join(text for text in (here.reason, here.install) if text)
-        if here.available:
-            reason = adapter.supports(implementation, request.specs[0])
-            status = "unsupported" if reason else "available"
-        items.append(Missing(implementation.key.partition("/")[2], status, reason))
+        standings = [standing(implementation, spec, options["interpreters"]) for spec in request.specs]
+        items.append(Missing(implementation.key.partition("/")[2], *_overall(standings)))
     print_list(items, sys.stdout)
     return 0 if any(item.status == "available" for item in items) else 1
+
+
+def _overall(standings: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """One status and reason for all specs of a sweep."""
+    against = [standing for standing in standings if standing[0]]
+    if not against:
+        return "available", ""
+    if len(against) == len(standings):
+        return against[0]
+    return "available", f"but not for {len(against)} of {len(standings)} specs: {against[0][1]}"
 
 
 def _device_patterns(request: Request) -> list[str]:
@@ -188,9 +194,10 @@ def _check_files(request: Request) -> None:
 
 def _check_memory(request: Request) -> None:
     """Arrays that cannot exist here are refused at once; this process itself must make the inputs."""
-    try:
-        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
+    from profkit.measurement.environment import memory_bytes
+
+    available = memory_bytes()
+    if available is None:
         return
     for spec in request.specs:
         shapes = [*spec.input_shapes().values(), spec.output_shape()]

@@ -17,6 +17,7 @@ import pytest
 from profkit import _compare, cli
 from profkit._arguments import parse_request
 from profkit._sweep import CELL_LIMIT
+from profkit.backends.adapter import Availability, Implementation
 from profkit.errors import UnavailableError
 from profkit.measurement.progress import Progress
 from profkit.measurement.result import Cell, Result, Row
@@ -511,3 +512,47 @@ def test_watch_of_a_file_that_does_not_exist_is_a_usage_error(
 
     assert "none.py" in message
     assert measured.calls == []
+
+
+class Listed:
+    """An adapter of one implementation that is not installed here and refuses a stride of 2."""
+
+    name = "torch"
+
+    def implementations(self, op: str) -> list[Implementation]:
+        return [Implementation(f"{op}/torch/cpu", "torch")]
+
+    def is_available(self) -> Availability:
+        return Availability(False, "torch is not installed", "pip install torch")
+
+    def supports(self, implementation: Implementation, spec: Any) -> str:
+        return "no stride" if spec.stride == (2, 2) else ""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "line"),
+    [
+        ("", 1, "torch/cpu  unavailable  torch is not installed; pip install torch"),
+        ("--python torch={python}", 0, "torch/cpu  available"),
+        ("--python torch={python} --stride 2", 1, "torch/cpu  unsupported  no stride"),
+        ("--python torch={python} --stride 1,2,3", 0, "torch/cpu  available  but not for 1 of 3 specs: no stride"),
+    ],
+)
+def test_the_list_says_for_these_specs_and_interpreters_what_can_run(
+    words: str, code: int, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("profkit.measurement.selection.BACKENDS", ("torch",))
+    for module in ("selection", "cell"):
+        monkeypatch.setattr(f"profkit.measurement.{module}.load_adapter", lambda name: Listed())
+
+    ended = run("conv", "--list", *words.format(python=sys.executable).split())
+
+    assert ended == code
+    assert capsys.readouterr().out.splitlines() == [line]
+
+
+def test_outputs_are_fresh_or_reused_and_fresh_when_nothing_is_said(measured: Measured) -> None:
+    run("conv")
+
+    assert measured.options["output"] == "fresh"
+    assert run("conv", "--output", "either") == 2

@@ -177,6 +177,18 @@ def test_a_busy_machine_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _checks._check_load(64).status == "works"
 
 
+@pytest.mark.parametrize(("variable", "folder"), [("PROFKIT_CACHE", ""), ("XDG_CACHE_HOME", "profkit")])
+def test_the_cache_folder_is_the_one_that_measuring_uses(
+    variable: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PROFKIT_CACHE", raising=False)
+    monkeypatch.setenv(variable, str(tmp_path))
+
+    (check,) = _checks._check_cache_folder()
+
+    assert (check.status, check.detail) == ("works", str(tmp_path / folder))
+
+
 def test_findings_and_environment_are_saved(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     target = tmp_path / "doctor.json"
 

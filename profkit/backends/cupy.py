@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 
 from profkit.backends.adapter import Array, Conditions, Implementation, Prepared
-from profkit.backends.framework import Framework, Job, Operator, channel_shape, reported_layout, to_layout
+from profkit.backends.framework import (
+    Framework,
+    Job,
+    Operator,
+    channel_shape,
+    no_cuda_driver,
+    reported_layout,
+    to_layout,
+)
 from profkit.errors import UnavailableError
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import FORWARD, Conv2d
@@ -145,4 +153,5 @@ ADAPTER = Framework(
         "softmax": Operator(_softmax),
     },
     device="cuda",
+    hindrance=no_cuda_driver,
 )

@@ -8,6 +8,8 @@ whether or not they are installed.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,6 +55,17 @@ class Operator:
     variants: Sequence[str] = ("",)
 
 
+def no_cuda_driver(library: str = "libcuda.so.1") -> str:
+    """Why no CUDA device can be used here: the driver's library is missing. Numba's simulator needs none."""
+    if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") != "0":
+        return ""
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return f"there is no CUDA driver: {library} cannot be loaded"
+    return ""
+
+
 def missing(reason: str, variants: Sequence[str] = ("",)) -> Operator:
     """An operator that the framework does not have: its row stays, with the reason."""
 
@@ -77,11 +90,17 @@ class Framework:
     environment: Mapping[str, str] = field(default_factory=dict)
     variant_environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """What an implementation of the given variant needs besides `environment`."""
+    hindrance: Callable[[], str] = lambda: ""
+    """Why it cannot run here although it is installed (a driver that is missing), found out cheaply, or nothing."""
 
     def is_available(self) -> Availability:
         """Whether the framework is installed; otherwise the first module that is not."""
         looks = [find_module(module, self.extra) for module in self.modules]
-        return next((look for look in looks if not look.available), Availability(True))
+        absent = next((look for look in looks if not look.available), None)
+        if absent is not None:
+            return absent
+        reason = self.hindrance()
+        return Availability(not reason, reason)
 
     def implementations(self, op: str) -> Sequence[Implementation]:
         """One implementation per variant of the operator."""
@@ -106,7 +125,7 @@ class Framework:
         """Open the framework and set it up."""
         availability = self.is_available()
         if not availability.available:
-            raise UnavailableError(f"{availability.reason}; {availability.install}")
+            raise UnavailableError("; ".join(filter(None, (availability.reason, availability.install))))
         return self.begin(implementation, conditions)
 
     def prepare(

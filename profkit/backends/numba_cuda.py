@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 
 from profkit.backends.adapter import Conditions, Implementation, Prepared
-from profkit.backends.framework import Framework, Job, Operator, quiet_warnings, reported_layout, to_layout
+from profkit.backends.framework import (
+    Framework,
+    Job,
+    Operator,
+    no_cuda_driver,
+    quiet_warnings,
+    reported_layout,
+    to_layout,
+)
 from profkit.errors import UnavailableError
 from profkit.ops.conv2d import FORWARD, Conv2d
 from profkit.ops.layout import image_shape
@@ -138,4 +146,5 @@ ADAPTER = Framework(
     begin=_begin,
     operators={"conv2d": Operator(_conv2d, _refuse_conv2d), "matmul": Operator(_matmul)},
     device="cuda",
+    hindrance=no_cuda_driver,
 )

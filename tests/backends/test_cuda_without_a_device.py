@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+from functools import partial
 
 import numpy as np
 import pytest
 from fresh_interpreter import run_python
 
 from profkit.backends import cupy as cupy_adapter
+from profkit.backends.adapter import Conditions, Implementation
+from profkit.backends.framework import Framework, no_cuda_driver
+from profkit.errors import UnavailableError
 from profkit.ops import Spec, odd_specs
 from profkit.ops.conv2d import FORWARD, Conv2d
 from profkit.ops.layout import from_nchw, to_nchw
@@ -100,3 +104,15 @@ def test_a_missing_device_is_reported_in_the_drivers_own_words(name: str) -> Non
     reason = run_python(["-c", question], {"CUDA_VISIBLE_DEVICES": "-1"})
 
     assert any(word in reason for word in ("driver", "device", "not installed"))
+
+
+def test_a_missing_driver_is_seen_without_importing_the_framework(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NUMBA_ENABLE_CUDASIM", raising=False)
+    look = partial(no_cuda_driver, "libno.so")
+    adapter = Framework("fake", ("json",), "fake", lambda *_: {}, {}, "cuda", hindrance=look)
+
+    here = adapter.is_available()
+
+    assert (here.available, here.reason) == (False, "there is no CUDA driver: libno.so cannot be loaded")
+    with pytest.raises(UnavailableError, match=r"cannot be loaded$"):
+        adapter.start(Implementation("conv2d/fake/cuda", "fake"), Conditions())
