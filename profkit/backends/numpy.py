@@ -5,7 +5,9 @@ Works in the spec's own dtype. The number of BLAS threads is set by environment 
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -175,8 +177,8 @@ class NumpyAdapter:
         return ""
 
     def start(self, implementation: Implementation, conditions: Conditions) -> dict[str, str]:
-        """Version and BLAS; threads were fixed when the process started."""
-        return {"numpy": np.__version__, "blas": _blas()}
+        """Version, BLAS and its threads, which were fixed when the process started."""
+        return {"numpy": np.__version__, "blas": _blas(), "blas_threads": _blas_threads()}
 
     def prepare(
         self, implementation: Implementation, spec: Spec, inputs: Mapping[str, Array], conditions: Conditions
@@ -195,6 +197,21 @@ def _blas() -> str:
         return f"{blas['name']} {blas['version']}"
     except (TypeError, KeyError):
         return "unknown"
+
+
+def _blas_threads() -> str:
+    """How many threads OpenBLAS uses, asked of the library that is loaded; unknown for another BLAS."""
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return "unknown"
+    names = ("scipy_openblas_get_num_threads64_", "openblas_get_num_threads64_", "openblas_get_num_threads")
+    for path in {line.split()[-1] for line in lines if "openblas" in line}:
+        library = ctypes.CDLL(path)
+        for name in names:
+            if hasattr(library, name):
+                return str(getattr(library, name)())
+    return "unknown"
 
 
 ADAPTER = NumpyAdapter()
