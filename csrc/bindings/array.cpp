@@ -127,10 +127,7 @@ void Array::read_buffer(py::handle object) {
   lender_ = std::move(lender);
 }
 
-void Array::require_host_device(py::handle object) const {
-  if (!py::hasattr(object, "__dlpack_device__")) return;
-  const py::tuple device = object.attr("__dlpack_device__")();
-  const int type = py::int_(py::reinterpret_borrow<py::object>(device[0]));
+void Array::require_host_device(int type) const {
   if (type == dlpack::kCpu || type == dlpack::kCudaHost || type == dlpack::kRocmHost) return;
   const std::string name = type == dlpack::kCuda || type == dlpack::kCudaManaged ? "CUDA"
                            : type == dlpack::kRocm ? "ROCm"
@@ -141,7 +138,10 @@ void Array::require_host_device(py::handle object) const {
 void Array::read_dlpack(py::handle object) {
   py::object capsule;
   try {
-    require_host_device(object);
+    if (py::hasattr(object, "__dlpack_device__")) {  // asked first: a producer may copy to make a capsule
+      const py::tuple device = object.attr("__dlpack_device__")();
+      require_host_device(py::int_(py::reinterpret_borrow<py::object>(device[0])));
+    }
     const py::object method = object.attr("__dlpack__");
     try {
       capsule = method(py::arg("max_version") = py::make_tuple(dlpack::kMajorVersion, 0));
@@ -160,6 +160,7 @@ void Array::read_dlpack(py::handle object) {
   const uint64_t flags = lender->versioned != nullptr ? lender->versioned->flags : 0;
   const dlpack::Tensor& tensor =
       lender->versioned != nullptr ? lender->versioned->tensor : lender->plain->tensor;
+  require_host_device(tensor.device.type);  // the capsule's word counts, whatever the object said
   if ((flags & dlpack::kReadOnly) != 0) read_only_because_ = "this " + type_name(object) + " is read-only";
   // What is written into a copy would be lost without a word.
   if ((flags & dlpack::kIsCopied) != 0)

@@ -36,7 +36,7 @@ class Array {
   void read_buffer(pybind11::handle object);
   void read_dlpack(pybind11::handle object);
   void require_contiguous() const;
-  void require_host_device(pybind11::handle object) const;
+  void require_host_device(int type) const;
   [[noreturn]] void refuse(const std::string& reason) const;
 
   std::string role_;

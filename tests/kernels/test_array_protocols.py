@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 import weakref
@@ -128,6 +129,32 @@ def test_device_memory_is_refused_without_touching_it() -> None:
 
     with pytest.raises(KernelError, match="input x: lies in CUDA device memory"):
         run(on_cuda, np.zeros((3, 5), np.float32))
+
+
+@pytest.mark.parametrize("versioned", [False, True], ids=["plain", "versioned"])
+def test_a_capsule_of_device_memory_is_refused_when_its_object_does_not_name_the_device(versioned: bool) -> None:
+    x = X.copy()
+    before = sys.getrefcount(x)
+
+    class CapsuleOnly:
+        def __dlpack__(self, *, max_version: tuple[int, int] | None = None) -> Any:
+            return moved_to_cuda(x.__dlpack__(max_version=max_version if versioned else None), versioned)
+
+    with pytest.raises(KernelError, match="input x: lies in CUDA device memory"):
+        run(CapsuleOnly(), np.zeros((3, 5), np.float32))
+
+    assert sys.getrefcount(x) == before
+
+
+def moved_to_cuda(capsule: Any, versioned: bool) -> Any:
+    """The capsule with device CUDA written into its tensor, which starts with its address and then the device."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = pointer(capsule, b"dltensor_versioned" if versioned else b"dltensor") + (32 if versioned else 0)
+    device = ctypes.c_int32.from_address(tensor + ctypes.sizeof(ctypes.c_void_p))
+    assert device.value == 1
+    device.value = 2
+    return capsule
 
 
 def test_an_array_of_only_the_cuda_interface_is_refused_as_device_memory() -> None:
