@@ -29,4 +29,7 @@ struct CpuEntry {
 // As in runtime/threads.h, whose inline code must not be compiled with the flags of an instruction set.
 void run_parallel(int threads, void (*body)(void* context, int thread), void* context);
 
+// A workspace whose size does not fit 64 bits: throws std::bad_alloc, as allocating it would.
+[[noreturn]] void refuse_workspace();
+
 }  // namespace profkit

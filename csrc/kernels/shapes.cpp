@@ -1,9 +1,12 @@
 // Parameters in, checked array shapes out. A kernel may rely on everything that is refused here.
 #include "kernels/shapes.h"
 
+#include <algorithm>
 #include <initializer_list>
+#include <new>
 #include <utility>
 
+#include "kernels/cpu_entry.h"
 #include "runtime/check.h"
 
 namespace profkit {
@@ -38,6 +41,11 @@ struct WindowSide {
 };
 
 void require_window(const WindowSide& side) {
+  if (side.size + side.before + side.after > kLargestNumber) {
+    throw KernelError("params: " + std::string(side.name) + ": " + std::to_string(side.size) +
+                      " elements with a padding of " + std::to_string(side.before) + " and " +
+                      std::to_string(side.after) + " are more than " + std::to_string(kLargestNumber));
+  }
   const int64_t room = side.size + side.before + side.after - side.dilation * (side.kernel - 1) - 1;
   if (room < 0 || room / side.stride + 1 != side.out) {
     throw KernelError("params: " + std::string(side.name) + " is " + std::to_string(side.out) + ", but (" +
@@ -57,8 +65,8 @@ void require_size(const Shape& shape) {
   int64_t elements = 1;
   for (int64_t extent : shape) {
     if (__builtin_mul_overflow(elements, extent, &elements) || elements > kLargestArray) {
-      throw KernelError("params: an array would have more than " + std::to_string(kLargestArray) +
-                        " elements");
+      throw KernelError("params: an array, with its padding, would have more than " +
+                        std::to_string(kLargestArray) + " elements");
     }
   }
 }
@@ -71,6 +79,8 @@ Arrays checked(Arrays arrays) {
 }
 
 }  // namespace
+
+void refuse_workspace() { throw std::bad_alloc(); }
 
 Arrays arrays_of(const profkit_conv2d_params& p) {
   require_counts(
@@ -91,6 +101,9 @@ Arrays arrays_of(const profkit_conv2d_params& p) {
   }
   require_window({"out_h", p.height, p.pad_top, p.pad_bottom, p.kernel_h, p.stride_h, p.dilation_h, p.out_h});
   require_window({"out_w", p.width, p.pad_left, p.pad_right, p.kernel_w, p.stride_w, p.dilation_w, p.out_w});
+  // Kernels lay images out with their padding: x forward, dy, which has the other channels, for the gradient.
+  require_size({p.batch, std::max(p.in_channels, p.out_channels), p.height + p.pad_top + p.pad_bottom,
+                p.width + p.pad_left + p.pad_right});
 
   const Shape x = image_shape(p.layout, p.batch, p.in_channels, p.height, p.width);
   const Shape y = image_shape(p.layout, p.batch, p.out_channels, p.out_h, p.out_w);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -14,7 +15,7 @@ class AlignedMemory {
 
   AlignedMemory() = default;
   explicit AlignedMemory(size_t bytes)
-      : size_((bytes + kAlignment - 1) / kAlignment * kAlignment),
+      : size_(rounded(bytes)),
         data_(static_cast<char*>(size_ > 0 ? std::aligned_alloc(kAlignment, size_) : nullptr)) {
     if (size_ > 0 && data_ == nullptr) throw std::bad_alloc();  // becomes MemoryError, the status `oom`
   }
@@ -23,6 +24,10 @@ class AlignedMemory {
   size_t size() const { return size_; }
 
  private:
+  static size_t rounded(size_t bytes) {
+    if (bytes > SIZE_MAX - kAlignment) throw std::bad_alloc();
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
   struct Free {
     void operator()(char* data) const { std::free(data); }
   };

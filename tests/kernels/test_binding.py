@@ -171,6 +171,29 @@ def test_params_that_contradict_themselves_never_reach_a_kernel() -> None:
             _core.supports(key, params)
 
 
+def test_a_padded_image_that_no_memory_holds_is_refused_before_a_size_overflows() -> None:
+    most = 2**31 - 1
+    wide: dict[str, int | float] = {"dilation_h": most, "dilation_w": most, "pad_top": most, "pad_left": most}
+    one = native_params(Conv2d(1, 1, 1, 1, out_channels=1, kernel_size=2, padding=1))
+    params = {**one, **wide, "pad_bottom": 0, "pad_right": 0, "out_h": 1, "out_w": 1}
+
+    for key in _core.kernels("conv2d"):
+        with pytest.raises(KernelError, match="with its padding, would have more than"):
+            _core.workspace_bytes(key, params, 1)
+        with pytest.raises(KernelError, match=r"2147483647 and 1 are more than"):
+            _core.workspace_bytes(key, {**params, "pad_bottom": 1}, 1)
+
+
+def test_a_workspace_whose_size_does_not_fit_64_bits_is_a_memory_error() -> None:
+    side = 2**20
+    large = native_params(Conv2d(1, 1, 4, 4, out_channels=1, kernel_size=3, padding=1))
+    params = {**large, "height": 2 * side, "width": 2 * side, "kernel_h": side, "kernel_w": side}
+    params = {**params, "out_h": side + 3, "out_w": side + 3}
+
+    with pytest.raises(MemoryError):
+        _core.workspace_bytes("conv2d/native/cpu/im2col", params, 4096)
+
+
 def test_a_pooling_window_of_padding_only_is_refused() -> None:
     params = native_params(Pool2d(1, 1, 4, 4, kernel_size=(2, 2), stride=(2, 2), padding="valid"))
 

@@ -112,7 +112,7 @@ struct ColumnProduct {
     b_elements = round_up(packed_b_elements<T>(blocks), 64);
   }
 
-  int64_t column_elements() const { return g.reduction() * images * g.positions(); }
+  int64_t column_elements() const { return checked_product(g.reduction(), images * g.positions()); }
   // Distance of neighbours in the column matrix, which is [filter][positions] or [positions][filter].
   int64_t pitch() const { return g.nhwc ? g.reduction() : images * g.positions(); }
 

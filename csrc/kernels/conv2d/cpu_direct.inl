@@ -31,7 +31,7 @@ struct DirectPlan {
     block = even_block(larger(1, g.h.grid), larger(1, source_rows / g.h.step), 1);
     slab_elements = round_up(slab.elements(1), 64);
     step_elements = round_up(g.reduction(), 16);
-    slabs = arena.take<T>(slab_elements * threads);
+    slabs = arena.take<T>(slab_elements, threads);
     steps = arena.take<int64_t>(step_elements);
     columns = arena.take<int64_t>(g.w.grid);
   }

@@ -34,9 +34,9 @@ struct PixelPlan {
     block = positions_per_block(g, slab, caches);
     slab_elements = round_up(slab.elements(g.positions() ? images_touched(g, block) : 0), 64);
     table_elements = round_up(2 * block, 16);
-    slabs = arena.take<T>(slab_elements * threads);
-    tables = arena.take<int64_t>(table_elements * threads);
-    runs = arena.take<Run>(kc * threads);
+    slabs = arena.take<T>(slab_elements, threads);
+    tables = arena.take<int64_t>(table_elements, threads);
+    runs = arena.take<Run>(kc, threads);
   }
 
   // As many rows of the grid, or whole images, as half of L2 holds the sources of.

@@ -47,9 +47,9 @@ struct PlanarPlan {
     slab_elements = round_up(slab.elements(g.positions() ? images_touched(g, blocks.nc) : 0), 64);
     panel_elements = round_up(packed_b_elements<T>(blocks), 64);
     table_elements = round_up(2 * blocks.nc + blocks.kc, 16);
-    slabs = arena.take<T>(slab_elements * threads);
-    panels = arena.take<T>(panel_elements * threads);
-    tables = arena.take<int64_t>(table_elements * threads);
+    slabs = arena.take<T>(slab_elements, threads);
+    panels = arena.take<T>(panel_elements, threads);
+    tables = arena.take<int64_t>(table_elements, threads);
   }
 
   static Grid plan_grid(const Gather& g, int threads) {

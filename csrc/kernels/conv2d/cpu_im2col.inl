@@ -24,10 +24,10 @@ struct Im2colPlan {
     const bool weight_gradient = p.direction == PROFKIT_WEIGHT_GRADIENT;
     sum_elements = weight_gradient ? round_up(weights, 64) : 0;
     ordered = arena.take<T>(g.nhwc && !weight_gradient ? weights : 0);
-    columns = arena.take<T>(column_elements * workers);
-    sums = arena.take<T>(sum_elements * workers);
-    buffer_a = arena.take<T>(product.a_elements * workers);
-    buffer_b = arena.take<T>(product.b_elements * workers);
+    columns = arena.take<T>(column_elements, workers);
+    sums = arena.take<T>(sum_elements, workers);
+    buffer_a = arena.take<T>(product.a_elements, workers);
+    buffer_b = arena.take<T>(product.b_elements, workers);
   }
 };
 

@@ -20,8 +20,8 @@ struct BatchedPlan {
     const Gather& g = product.g;
     ordered = arena.take<T>(g.nhwc ? g.out_channels * g.reduction() : 0);
     columns = arena.take<T>(product.column_elements());
-    buffer_a = arena.take<T>(product.a_elements * threads);
-    buffer_b = arena.take<T>(product.b_elements * threads);
+    buffer_a = arena.take<T>(product.a_elements, threads);
+    buffer_b = arena.take<T>(product.b_elements, threads);
     results = arena.take<int64_t>(!g.nhwc && p.direction == PROFKIT_FORWARD ? product.n : 0);
   }
 };

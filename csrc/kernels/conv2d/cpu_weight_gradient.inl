@@ -38,10 +38,10 @@ struct WeightGradientPlan {
     slab_elements = round_up(slab.elements(images_touched(g, kc)), 64);
     row_elements = round_up(g.out_channels, kTileColumns<T>);
     panel_elements = round_up(kc * row_elements + kPackSlack, 64);
-    slabs = arena.take<T>(slab_elements * threads);
-    panels = arena.take<T>(panel_elements * threads);
+    slabs = arena.take<T>(slab_elements, threads);
+    panels = arena.take<T>(panel_elements, threads);
     sums = arena.take<T>(g.reduction() * row_elements);
-    runs = arena.take<Run>(kc * threads);
+    runs = arena.take<Run>(kc, threads);
     elements = arena.take<int64_t>(g.reduction());
     if (elements) find_elements(slab);
   }

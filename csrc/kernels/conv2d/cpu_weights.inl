@@ -19,7 +19,7 @@ struct PackedWeights {
     group_stride = round_up(padded * g.reduction() + kPackSlack, 16);
     kc = block;
     channel_first = by_channel;
-    data = arena.take<T>(group_stride * g.groups);
+    data = arena.take<T>(group_stride, g.groups);
   }
 
   PROFKIT_INLINE const T* block(int64_t group, int64_t k0) const {

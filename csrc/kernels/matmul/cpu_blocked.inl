@@ -29,8 +29,8 @@ struct BlockedPlan {
     a_elements = round_up(packed_a_elements<T>(blocks), 64);
     b_elements = round_up(packed_b_elements<T>(blocks), 64);
     Arena arena(workspace);
-    buffer_a = arena.take<T>(a_elements * threads);
-    buffer_b = arena.take<T>(b_elements * threads);
+    buffer_a = arena.take<T>(a_elements, threads);
+    buffer_b = arena.take<T>(b_elements, threads);
     bytes = arena.used_bytes();
   }
 };

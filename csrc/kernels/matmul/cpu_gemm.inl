@@ -12,6 +12,15 @@
 namespace profkit {
 namespace PROFKIT_ISA {
 
+// Workspaces stay below this, so that rounding a size up never overflows.
+constexpr int64_t kLargestWorkspace = int64_t{1} << 62;
+
+PROFKIT_INLINE int64_t checked_product(int64_t a, int64_t b) {
+  int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product) || product > kLargestWorkspace) refuse_workspace();
+  return product;
+}
+
 // Hands out 64-byte aligned pieces of the workspace; with no base it only counts, so that workspace_bytes and
 // launch follow one plan.
 class Arena {
@@ -19,9 +28,11 @@ class Arena {
   explicit Arena(void* base) : base_(static_cast<char*>(base)) {}
 
   template <class T>
-  T* take(int64_t count) {
+  T* take(int64_t count, int64_t copies = 1) {
     char* piece = base_ ? base_ + used_ : nullptr;
-    used_ += round_up(count * static_cast<int64_t>(sizeof(T)), 64);
+    const int64_t bytes = checked_product(checked_product(count, copies), static_cast<int64_t>(sizeof(T)));
+    if (bytes > kLargestWorkspace - used_) refuse_workspace();
+    used_ = round_up(used_ + bytes, 64);
     return reinterpret_cast<T*>(piece);
   }
   size_t used_bytes() const { return static_cast<size_t>(used_); }
