@@ -24,7 +24,7 @@ struct Kernel {
   std::string key;                         // conv2d/native/cpu/direct
   std::string (*supports)(const Params&);  // empty, or the reason why not
   size_t (*workspace_bytes)(const Params&, int threads);
-  void (*launch)(const Params&, const Buffers&, int threads);  // neither allocates nor synchronises
+  void (*launch)(const Params&, const Buffers&, int threads);  // allocates nothing; done when it returns
 };
 
 // One list per operator, in registry.cpp; a reference kernel is always the last row and always qualifies.

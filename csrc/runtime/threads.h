@@ -12,8 +12,7 @@ namespace profkit {
 struct Range {
   int64_t begin, end;
 };
-// static: each file gets its own copy, so that one compiled with AVX flags never serves the others.
-static inline Range split(int64_t count, int64_t parts, int64_t index) {
+inline Range split(int64_t count, int64_t parts, int64_t index) {
   return {count * index / parts, count * (index + 1) / parts};
 }
 

@@ -94,6 +94,21 @@ def test_a_fixed_thread_count_gives_the_same_bits_every_time(key: str, threads: 
     assert first == second
 
 
+@pytest.mark.parametrize("direction", [FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("key", _core.kernels("conv2d"))
+def test_a_stride_far_larger_than_the_image_costs_no_more_than_the_image(key: str, layout: str, direction: str) -> None:
+    spec = Conv2d(
+        2, 3, 8, 8, out_channels=5, kernel_size=3, stride=100_000, padding=2, layout=layout, direction=direction
+    )
+    if _core.supports(key, native_params(spec)):
+        pytest.skip(f"{key} does not offer this")
+
+    result = run_kernel(key, spec, 2)
+
+    assert max_error(result, reference_of(spec)) <= tolerance(spec.numpy_dtype, spec.reduction_length())
+
+
 def test_more_threads_than_work_is_fine() -> None:
     spec = odd_specs("softmax")[0]
 

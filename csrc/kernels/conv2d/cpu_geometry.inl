@@ -1,12 +1,10 @@
 // Convolution as a gather, the same for all directions: every position of a grid reads `taps` pixels of a
 // source image per axis. Enters: profkit_conv2d_params; leaves: Gather, which the packing and slab code
 // follow.
-//   forward          grid = output, source = x, taps = kernel
-//   input gradient   grid = one residue class ("phase") of input positions modulo the stride, source = dy,
-//   taps =
-//                    the kernel elements that reach this class: no product with a structural zero is ever
-//                    made
-//   weight gradient  grid and taps of forward; the roles of reduction and result change in the caller
+// Forward: the grid is the output, the source is x, the taps are the kernel.
+// Input gradient: the grid is one residue class ("phase") of input positions modulo the stride, the source is
+// dy, the taps are the kernel elements that reach this class; no product with a structural zero is ever made.
+// Weight gradient: grid and taps of forward; the roles of reduction and result change in the caller.
 #pragma once
 
 #include "kernels/matmul/cpu_gemm.inl"
@@ -45,7 +43,8 @@ struct Gather {
 
 PROFKIT_INLINE Axis forward_axis(int64_t size, int64_t out, int64_t kernel, int64_t stride, int64_t pad,
                                  int64_t dilation) {
-  return {size, out, stride, kernel, -pad, dilation, 0, 1, 0, 1};
+  // A single position takes no step; a slab sorted by a stride larger than the image would be mostly holes.
+  return {size, out, out == 1 ? 1 : stride, kernel, -pad, dilation, 0, 1, 0, 1};
 }
 
 // Input positions i with (i + pad) % stride == phase. i = stride * q - pad + phase is reached from output o
@@ -98,13 +97,17 @@ PROFKIT_INLINE Gather gradient_gather(const profkit_conv2d_params& p, int64_t ph
   return g;
 }
 
-// One gather per phase for the input gradient, a single one otherwise.
+// One gather per phase for the input gradient, a single one otherwise. The first min(stride, size) positions
+// of an axis have different residues, and no other residue has a position: phase n is that of position n.
 PROFKIT_INLINE int64_t phase_count(const profkit_conv2d_params& p) {
-  return p.direction == PROFKIT_INPUT_GRADIENT ? p.stride_h * p.stride_w : 1;
+  if (p.direction != PROFKIT_INPUT_GRADIENT) return 1;
+  return smaller(p.stride_h, p.height) * smaller(p.stride_w, p.width);
 }
 PROFKIT_INLINE Gather phase_gather(const profkit_conv2d_params& p, int64_t phase) {
-  return p.direction == PROFKIT_INPUT_GRADIENT ? gradient_gather(p, phase / p.stride_w, phase % p.stride_w)
-                                               : forward_gather(p);
+  if (p.direction != PROFKIT_INPUT_GRADIENT) return forward_gather(p);
+  const int64_t columns = smaller(p.stride_w, p.width);
+  return gradient_gather(p, (phase / columns + p.pad_top) % p.stride_h,
+                         (phase % columns + p.pad_left) % p.stride_w);
 }
 
 // Weights [out][in/groups][kh][kw] as seen by a gather: `result` is a channel of its result, `source` of its

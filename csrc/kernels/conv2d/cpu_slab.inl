@@ -223,11 +223,7 @@ struct Slab {
   }
 
   void copy_pixels(T* to, const T* from, int64_t count, int64_t channels) const {
-    if (!gather->nhwc) {
-      for (int64_t c = 0; c < channels; ++c) {
-        for (int64_t j = 0; j < count; ++j) to[j * column_stride + c] = from[c * source_channel + j];
-      }
-    } else if (source_column == column_stride) {
+    if (source_column == column_stride) {
       copy_row(to, from, count * channels);
     } else {
       for (int64_t j = 0; j < count; ++j) {
