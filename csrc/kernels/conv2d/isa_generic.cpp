@@ -1,8 +1,6 @@
-// Baseline of the target (SSE2 on x86-64): 16 registers, and a multiply needs one for its product.
-#define PROFKIT_ISA generic
-#define PROFKIT_VECTOR_BYTES 16
-#define PROFKIT_TILE_ROWS 4
-#define PROFKIT_TILE_VECTORS 2
+// The conv2d kernels of this instruction set; its tile must be defined before the kernels are read.
+#include "kernels/isa_generic.h"
+
 #include "kernels/conv2d/cpu_direct.inl"
 #include "kernels/conv2d/cpu_im2col.inl"
 #include "kernels/conv2d/cpu_im2col_batched.inl"

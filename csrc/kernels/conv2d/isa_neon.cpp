@@ -1,8 +1,6 @@
-// NEON (aarch64): 32 registers of 16 bytes hold 16 accumulators, 2 columns and the rows.
-#define PROFKIT_ISA neon
-#define PROFKIT_VECTOR_BYTES 16
-#define PROFKIT_TILE_ROWS 8
-#define PROFKIT_TILE_VECTORS 2
+// The conv2d kernels of this instruction set; its tile must be defined before the kernels are read.
+#include "kernels/isa_neon.h"
+
 #include "kernels/conv2d/cpu_direct.inl"
 #include "kernels/conv2d/cpu_im2col.inl"
 #include "kernels/conv2d/cpu_im2col_batched.inl"

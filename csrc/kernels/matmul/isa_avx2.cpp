@@ -1,6 +1,4 @@
-// AVX2 with FMA: 16 registers of 32 bytes hold 12 accumulators, 2 columns and a broadcast.
-#define PROFKIT_ISA avx2
-#define PROFKIT_VECTOR_BYTES 32
-#define PROFKIT_TILE_ROWS 6
-#define PROFKIT_TILE_VECTORS 2
+// The matmul kernels of this instruction set; its tile must be defined before the kernels are read.
+#include "kernels/isa_avx2.h"
+
 #include "kernels/matmul/cpu_blocked.inl"

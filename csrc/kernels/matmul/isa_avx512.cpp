@@ -1,6 +1,4 @@
-// AVX-512: 32 registers of 64 bytes hold 28 accumulators, 2 columns and a broadcast.
-#define PROFKIT_ISA avx512
-#define PROFKIT_VECTOR_BYTES 64
-#define PROFKIT_TILE_ROWS 14
-#define PROFKIT_TILE_VECTORS 2
+// The matmul kernels of this instruction set; its tile must be defined before the kernels are read.
+#include "kernels/isa_avx512.h"
+
 #include "kernels/matmul/cpu_blocked.inl"

@@ -1,6 +1,4 @@
-// NEON (aarch64): 32 registers of 16 bytes hold 16 accumulators, 2 columns and the rows.
-#define PROFKIT_ISA neon
-#define PROFKIT_VECTOR_BYTES 16
-#define PROFKIT_TILE_ROWS 8
-#define PROFKIT_TILE_VECTORS 2
+// The matmul kernels of this instruction set; its tile must be defined before the kernels are read.
+#include "kernels/isa_neon.h"
+
 #include "kernels/matmul/cpu_blocked.inl"

@@ -1,0 +1,7 @@
+// AVX-512: 32 registers of 64 bytes hold 28 accumulators, 2 columns and a broadcast.
+#pragma once
+
+#define PROFKIT_ISA avx512
+#define PROFKIT_VECTOR_BYTES 64
+#define PROFKIT_TILE_ROWS 14
+#define PROFKIT_TILE_VECTORS 2
