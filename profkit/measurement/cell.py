@@ -290,6 +290,7 @@ class CellRun:
             peaks=dict(peaks),
             bound=bound,
             cache=self.options.cache,
+            output=self.options.output,
             rows=[row for key, row in self.rows.items() if key not in unfinished],
             seconds=time.monotonic() - self.begin,
             notes=notes,

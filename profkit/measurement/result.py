@@ -65,6 +65,8 @@ class Cell:
     """`compute` or `memory`: which of the two sets the least possible time."""
     cache: str
     rows: list[Row]
+    output: str = "fresh"
+    """What was asked for; a row that differs says so in its own `output`."""
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
 

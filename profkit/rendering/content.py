@@ -90,8 +90,7 @@ def build_summaries(result: Result, axes: Sequence[str] | None = None) -> list[T
 def _cell_table(cell: Cell, columns: Sequence[Column], axes: Sequence[str], is_default: bool) -> Table:
     names = short_keys(row.key for row in cell.rows)
     measured = sorted((row for row in cell.rows if row.status == "ok"), key=lambda row: row.median_ns or 0.0)
-    asked = _asked_output(cell)
-    marks = _footnotes(measured, asked)
+    marks = _footnotes(measured, cell.output)
     headings = [Heading(IMPLEMENTATION, IMPLEMENTATION, True)]
     headings += [Heading(NOTES, "", True)] if marks else []
     headings += [
@@ -100,7 +99,7 @@ def _cell_table(cell: Cell, columns: Sequence[Column], axes: Sequence[str], is_d
     ]
     lines = []
     for row in measured:
-        letters = [",".join(marks[remark] for remark in _remarks(row, asked))] if marks else []
+        letters = [",".join(marks[remark] for remark in _remarks(row, cell.output))] if marks else []
         lines.append(Line((names[row.key], *letters, *(column.text(row, cell) for column in columns)), row.verdict))
     footer = _ratio_meaning(cell, names) if measured else []
     footer += [f"{letter}: {remark}" for remark, letter in marks.items()]
@@ -122,14 +121,8 @@ def _facts(cell: Cell) -> tuple[str, ...]:
     flops, bandwidth = cell.peaks.get("flops_per_s"), cell.peaks.get("bytes_per_s")
     peak = f"this machine's peak {rate_text(flops, 'FLOP/s')}, {rate_text(bandwidth, 'B/s')}"
     bound = "memory bandwidth" if cell.bound == "memory" else "arithmetic"
-    output = ", reused output" if _asked_output(cell) == "reused" else ""
+    output = ", reused output" if cell.output == "reused" else ""
     return (f"{threads}, {cell.cache} cache{output}; {peak}; limited by {bound}",)
-
-
-def _asked_output(cell: Cell) -> str:
-    """What the outputs were asked to be: only a candidate reuses its output without having been asked."""
-    reusing = (row for row in cell.rows if row.output == "reused")
-    return "reused" if any(row.key.split("/")[1] != "candidate" for row in reusing) else "fresh"
 
 
 def _missing(cell: Cell, names: dict[str, str]) -> tuple[Missing, ...]:

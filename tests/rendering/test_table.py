@@ -99,7 +99,7 @@ def test_a_reused_output_stands_above_the_table_and_rows_that_cannot_reuse_are_m
     native = ok_row("conv2d/native/cpu/direct", 1.0, 10.0, "faster", output="reused")
 
     (fresh,) = build_tables(result(cell(baseline_row())))
-    (reused,) = build_tables(result(cell(native, baseline_row())))
+    (reused,) = build_tables(result(cell(native, baseline_row(), output="reused")))
 
     assert "output" not in fresh.facts[0]
     assert reused.facts[0].startswith("2 threads, hot cache, reused output; ")
