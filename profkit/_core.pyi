@@ -16,10 +16,11 @@ class BuildInfo(TypedDict):
     build_type: str
     flags: str
     simd: str
+    simd_flags: str
     cuda: bool
 
 class BoundCall:
-    """A call whose arguments were checked once; it holds its arrays. Not for two threads at the same time."""
+    """A call whose arguments were checked once; it holds its arrays. Two calls at the same time raise."""
 
     def __call__(self, output: object = ...) -> None:
         """Fill the bound output, or the given one, which alone is checked then."""
@@ -62,7 +63,7 @@ def bind_candidate(
 ) -> BoundCall:
     """`bind` for `int f(const profkit_<op>_params*, const void* const* inputs, void* output, int threads)`.
 
-    A result other than 0, or a C++ exception, is a KernelError.
+    A result other than 0, or a C++ exception, is a KernelError; std::bad_alloc is a MemoryError.
     """
 
 def run_candidate(
@@ -75,9 +76,6 @@ def peak_flops(dtype: str, threads: int) -> float:
 
 def copy_bandwidth(threads: int) -> float:
     """Measured bytes per second, read plus written, of a copy far larger than the caches."""
-
-def flush_cache(size_bytes: int = 0, threads: int = 1) -> int:
-    """Evict what the caches hold; 0 walks twice the last-level cache. Returns the bytes walked."""
 
 def cpu_features() -> CpuFeatures:
     """SIMD levels and caches. KernelError when PROFKIT_SIMD asks for a level this machine cannot run."""

@@ -43,12 +43,6 @@ double copy_bandwidth(int64_t threads) {
   return copy_bytes_per_s(count);
 }
 
-int64_t flush(int64_t bytes, int64_t threads) {
-  const int count = checked_threads(threads);
-  const py::gil_scoped_release release;
-  return flush_cache(bytes, count);
-}
-
 py::dict cpu_features() {
   py::dict result;
   result["simd_compiled"] = names(compiled_simd());
@@ -66,6 +60,7 @@ py::dict build_info() {
   result["build_type"] = PROFKIT_BUILD_TYPE;
   result["flags"] = PROFKIT_BUILD_FLAGS;
   result["simd"] = PROFKIT_BUILD_SIMD;
+  result["simd_flags"] = PROFKIT_BUILD_SIMD_FLAGS;
   result["cuda"] = static_cast<bool>(PROFKIT_BUILD_CUDA);
   return result;
 }
@@ -75,7 +70,6 @@ py::dict build_info() {
 void register_machine(py::module_& module) {
   module.def("peak_flops", &peak_flops, py::arg("dtype"), py::arg("threads"));
   module.def("copy_bandwidth", &copy_bandwidth, py::arg("threads"));
-  module.def("flush_cache", &flush, py::arg("size_bytes") = 0, py::arg("threads") = 1);
   module.def("cpu_features", &cpu_features);
   module.def("build_info", &build_info);
 }

@@ -5,9 +5,13 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #ifdef __APPLE__
 #include <sys/sysctl.h>
+#endif
+#ifdef __linux__
+#include <sched.h>
 #endif
 
 #include "runtime/check.h"
@@ -67,21 +71,61 @@ int64_t parse_size(const std::string& text) {  // "32768K"
   return unit == 'K' ? number << 10 : unit == 'M' ? number << 20 : unit == 'G' ? number << 30 : number;
 }
 
-CacheSizes read_cache_sizes() {
-  CacheSizes sizes{0, 0, 0};
+struct Cache {
+  int64_t level, bytes;
+  std::string sharers;  // "0-7,64-71"; empty when the system does not tell
+};
+
+// Data and unified caches of one processor.
+std::vector<Cache> caches_of(int processor) {
+  std::vector<Cache> caches;
   for (int index = 0; index < 8; ++index) {
-    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
-    std::string level, type, size;
+    const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(processor) + "/cache/index" +
+                               std::to_string(index) + "/";
+    std::string level, type, size, sharers;
     std::ifstream(folder + "level") >> level;
     std::ifstream(folder + "type") >> type;
     std::ifstream(folder + "size") >> size;
-    if (type == "Instruction") continue;
-    if (level == "1") sizes.l1d_bytes = parse_size(size);
-    if (level == "2") sizes.l2_bytes = parse_size(size);
-    if (level == "3") sizes.l3_bytes = parse_size(size);
+    std::ifstream(folder + "shared_cpu_list") >> sharers;
+    if (!level.empty() && type != "Instruction") {
+      caches.push_back({std::atoll(level.c_str()), parse_size(size), sharers});
+    }
+  }
+  return caches;
+}
+
+CacheSizes read_cache_sizes() {
+  CacheSizes sizes{0, 0, 0};
+  for (const Cache& cache : caches_of(0)) {
+    if (cache.level == 1) sizes.l1d_bytes = cache.bytes;
+    if (cache.level == 2) sizes.l2_bytes = cache.bytes;
+    if (cache.level == 3) sizes.l3_bytes = cache.bytes;
   }
   return sizes;
 }
+#endif
+
+#ifdef __linux__
+// The last cache of each usable processor, each one counted once however many processors share it.
+int64_t sum_last_level_caches() {
+  cpu_set_t usable;
+  CPU_ZERO(&usable);
+  if (sched_getaffinity(0, sizeof usable, &usable) != 0) return 0;
+  std::map<std::string, int64_t> bytes_by_sharers;
+  for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
+    if (!CPU_ISSET(processor, &usable)) continue;
+    Cache last{0, 0, {}};
+    for (const Cache& cache : caches_of(processor)) {
+      if (cache.level > last.level) last = cache;
+    }
+    bytes_by_sharers[last.sharers] = last.bytes;
+  }
+  int64_t sum = 0;
+  for (const auto& [sharers, bytes] : bytes_by_sharers) sum += bytes;
+  return sum;
+}
+#else
+int64_t sum_last_level_caches() { return 0; }
 #endif
 
 }  // namespace
@@ -134,9 +178,10 @@ const CacheSizes& cache_sizes() {
   return sizes;
 }
 
-int64_t last_level_cache_bytes() {
+int64_t last_level_caches_bytes() {
   const CacheSizes& sizes = cache_sizes();
-  const int64_t largest = std::max({sizes.l1d_bytes, sizes.l2_bytes, sizes.l3_bytes});
+  const int64_t largest =
+      std::max({sum_last_level_caches(), sizes.l1d_bytes, sizes.l2_bytes, sizes.l3_bytes});
   return largest > 0 ? largest : int64_t{32} << 20;
 }
 

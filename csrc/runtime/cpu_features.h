@@ -25,7 +25,8 @@ Simd active_simd();
 
 const CacheSizes& cache_sizes();
 
-// The largest cache, or a guess that is safe to exceed when the system does not tell.
-int64_t last_level_cache_bytes();
+// What the last-level caches of all usable processors hold together (a processor of several dies has
+// several), or a guess that is safe to exceed when the system does not tell.
+int64_t last_level_caches_bytes();
 
 }  // namespace profkit

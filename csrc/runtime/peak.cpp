@@ -42,6 +42,15 @@ FmaLoop fma_loop_for(Simd level, bool is_double) {
   }
 }
 
+// Each of the two buffers is twice what all last-level caches hold together, four times where that is not too
+// much memory; a thread's share of it must leave its own caches behind as well.
+int64_t copy_buffer_bytes(int threads) {
+  const int64_t caches = last_level_caches_bytes();
+  const int64_t shared = std::max(2 * caches, std::min(4 * caches, int64_t{1} << 30));
+  const int64_t shares = 4 * threads * std::max(cache_sizes().l1d_bytes, cache_sizes().l2_bytes);
+  return std::max({shared, shares, int64_t{64} << 20});
+}
+
 }  // namespace
 
 double peak_flops_per_s(Simd level, bool is_double, int threads) {
@@ -68,8 +77,7 @@ double peak_flops_per_s(Simd level, bool is_double, int threads) {
 }
 
 double copy_bytes_per_s(int threads) {
-  const int64_t bytes =
-      std::clamp<int64_t>(4 * last_level_cache_bytes(), int64_t{64} << 20, int64_t{1} << 30);
+  const int64_t bytes = copy_buffer_bytes(threads);
   AlignedMemory source(static_cast<size_t>(bytes)), target(static_cast<size_t>(bytes));
   const auto part = [&](int thread) { return split(bytes / 64, threads, thread); };
   parallel(threads, [&](int thread) {  // first touch by the thread that will copy
