@@ -3,8 +3,11 @@
 
 #include <pybind11/stl.h>
 
+#include <atomic>
 #include <exception>
 #include <functional>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -61,6 +64,22 @@ struct Request {
   int threads;
 };
 
+// Held while a call runs: two at once would share its workspace.
+class Turn {
+ public:
+  explicit Turn(std::atomic_flag& is_running) : is_running_(is_running) {
+    if (is_running_.test_and_set(std::memory_order_acquire)) {
+      throw KernelError("this bound call is already running; bind one for each thread");
+    }
+  }
+  ~Turn() { is_running_.clear(std::memory_order_release); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  std::atomic_flag& is_running_;
+};
+
 // A checked call: holds the arrays, so that running it again costs no check and no allocation.
 class BoundCall {
  public:
@@ -78,6 +97,7 @@ class BoundCall {
 
   void run() const {
     if (!output_) throw KernelError("output: is a NoneType; it must be bound, or given to the call");
+    const Turn turn(*is_running_);
     const py::gil_scoped_release release;
     launch_(buffers_);
   }
@@ -85,6 +105,7 @@ class BoundCall {
   // Fills another output; only that is checked again.
   void run_into(const py::object& object) const {
     const Array output = checked_output(object);
+    const Turn turn(*is_running_);
     Buffers buffers = buffers_;
     buffers.output = output.data();
     const py::gil_scoped_release release;
@@ -136,6 +157,8 @@ class BoundCall {
   std::optional<Array> output_, workspace_;
   AlignedMemory own_workspace_;
   Buffers buffers_;
+  // By pointer: a flag cannot be moved, a call is.
+  std::unique_ptr<std::atomic_flag> is_running_ = std::make_unique<std::atomic_flag>();
 };
 
 template <class Params>
@@ -168,8 +191,12 @@ void call_candidate(Candidate<Params> candidate, const Params& params, const Buf
   int code = 0;
   try {
     code = candidate(&params, buffers.inputs, buffers.output, threads);
+  } catch (const std::bad_alloc&) {
+    throw;  // becomes MemoryError, as for kernels
   } catch (const std::exception& error) {
     throw KernelError(std::string("the candidate threw: ") + error.what());
+  } catch (...) {
+    throw KernelError("the candidate threw something that is no std::exception");
   }
   if (code != 0) throw KernelError("the candidate returned error code " + std::to_string(code));
 }

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -305,6 +310,57 @@ def test_a_candidates_error_code_is_an_error() -> None:
         _core.run_candidate(
             address_of(failing), "softmax", native_params(spec), [np.zeros((1, 2), "f")], np.zeros((1, 2), "f"), 1
         )
+
+
+THROWING = """
+#include <new>
+#include <stdexcept>
+extern "C" int no_memory(const void*, const void* const*, void*, int) { throw std::bad_alloc(); }
+extern "C" int told(const void*, const void* const*, void*, int) { throw std::runtime_error("no luck"); }
+extern "C" int strange(const void*, const void* const*, void*, int) { throw 7; }
+"""
+
+
+def test_whatever_a_candidate_throws_becomes_an_error(tmp_path: Path) -> None:
+    compiler = shutil.which("c++") or shutil.which("g++")
+    if compiler is None:
+        pytest.skip("needs a C++ compiler")
+    source, library = tmp_path / "throwing.cpp", tmp_path / "throwing.so"
+    source.write_text(THROWING)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    loaded, params = ctypes.CDLL(str(library)), native_params(Softmax(1, 2))
+
+    for name, error, words in (
+        ("no_memory", MemoryError, "bad_alloc"),
+        ("told", KernelError, "the candidate threw: no luck"),
+        ("strange", KernelError, "no std::exception"),
+    ):
+        with pytest.raises(error, match=words):
+            _core.run_candidate(
+                address_of(loaded[name]), "softmax", params, [np.zeros((1, 2), "f")], np.zeros((1, 2), "f"), 1
+            )
+
+
+def test_a_bound_call_that_runs_already_refuses_a_second_thread() -> None:
+    started, may_end = Event(), Event()
+
+    def waiting(params: Any, inputs: Any, output: int, threads: int) -> int:
+        started.set()
+        return 0 if may_end.wait(timeout=60) else 1
+
+    compiled = C_SIGNATURE(waiting)
+    arguments = ([np.zeros((1, 2), "f")], np.zeros((1, 2), "f"), 1)
+    call = _core.bind_candidate(address_of(compiled), "softmax", native_params(Softmax(1, 2)), *arguments)
+    with ThreadPoolExecutor(1) as executor:
+        first = executor.submit(call)
+        assert started.wait(timeout=60)
+
+        with pytest.raises(KernelError, match="this bound call is already running"):
+            call()
+        may_end.set()
+
+    assert first.result() is None
+    call()
 
 
 def test_a_candidate_is_checked_like_a_kernel() -> None:
