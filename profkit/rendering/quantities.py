@@ -57,6 +57,8 @@ def spread_text(median: float | None, low: float | None, high: float | None) -> 
     if median is None or low is None or high is None or median <= 0:
         return ""
     percent = 100.0 * max(high - median, median - low, 0.0) / median
+    if percent >= 99.5:
+        return "±>99%"  # how much more is no knowledge
     return f"±{percent:.1f}%" if percent < 9.95 else f"±{percent:.0f}%"
 
 
@@ -78,7 +80,7 @@ def ratio_interval_text(ratio: float | None, low: float | None, high: float | No
     """A ratio with its interval: 1.05 [1.03, 1.07]; far below 1, where 1 is not in question: 0.0086 ±1.5%."""
     if low is None or high is None:
         return ratio_text(ratio)
-    if ratio is not None and ratio < 0.1 and high < 2 * ratio:
+    if ratio is not None and high < 0.2:
         return f"{ratio_text(ratio)} {spread_text(ratio, low, high)}".rstrip()
     return f"{ratio_text(ratio)} [{ratio_text(low)}, {ratio_text(high)}]"
 
