@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +14,11 @@ from numpy.typing import NDArray
 from profkit.backends import load_adapter
 from profkit.backends.adapter import Availability, Implementation
 from profkit.measurement import protocol
-from profkit.measurement.cores import cores_for, usable_cpus
-from profkit.measurement.crew import Answer, Task, ask_all, ask_one
-from profkit.measurement.options import MeasureOptions
-from profkit.measurement.process import WorkerFailure, WorkerProcess, WorkerSettings
+from profkit.measurement.arrays import array_folder, result_path
+from profkit.measurement.asking import Answer, Task, ask_all, ask_one
+from profkit.measurement.cores import usable_cpus
+from profkit.measurement.crew import Crew, flush_bytes
+from profkit.measurement.process import WorkerFailure, WorkerProcess
 from profkit.measurement.result import Cell, Row
 from profkit.measurement.sampling import Contender, Rules, race
 from profkit.measurement.selection import pick_baseline
@@ -31,54 +27,6 @@ from profkit.ops.spec import Spec, max_error, tolerance
 
 Tell = Callable[[str, float, str], None]
 WARM_UP_CALLS, WARM_UP_NS = 3, 50_000_000
-
-
-class Crew:
-    """The workers of one thread count; they live from cell to cell, so that a framework is imported once."""
-
-    def __init__(self, options: MeasureOptions, threads: int) -> None:
-        self.options = options
-        self.threads = threads
-        self.cores = cores_for(threads)
-        self.workers: dict[str, WorkerProcess] = {}
-        self.versions: dict[str, dict[str, str]] = {}
-
-    def start_cores(self, position: int) -> list[int]:
-        """Cores of one's own while several workers start or prepare at once; as many as in the race."""
-        cpus = usable_cpus()
-        offset = position * self.threads % len(cpus)
-        return [*cpus[offset:], *cpus[:offset]][: self.threads]
-
-    def start(self, implementation: Implementation, position: int) -> WorkerProcess:
-        """Start a worker and ask it to import its framework."""
-        python = self.options.interpreters.get(implementation.framework, sys.executable)
-        limit = self.options.memory_limit_bytes
-        limit = limit + flush_bytes(self.options) if limit else None  # the flush buffer is not the framework's
-        settings = WorkerSettings(self.threads, self.start_cores(position), limit, python)
-        worker = WorkerProcess(implementation, settings)
-        self.workers[implementation.key] = worker
-        request = {
-            "do": "start",
-            "key": implementation.key,
-            "adapter": implementation.adapter,
-            "options": dict(implementation.options),
-            "threads": self.threads,
-            "output": self.options.output,
-        }
-        worker.ask(self.options.timeout_s, request)
-        return worker
-
-    def drop(self, key: str) -> None:
-        """End a worker that failed; a later cell starts it anew."""
-        worker = self.workers.pop(key, None)
-        self.versions.pop(key, None)
-        if worker is not None:
-            worker.kill()
-
-    def close(self) -> None:
-        """End all workers."""
-        for key in list(self.workers):
-            self.drop(key)
 
 
 class CellRun:
@@ -332,40 +280,3 @@ def standing(implementation: Implementation, spec: Spec, interpreters: Mapping[s
         return "unavailable", "; ".join(text for text in (here.reason, here.install) if text)
     reason = adapter.supports(implementation, spec)
     return ("unsupported", reason) if reason else ("", "")
-
-
-def result_path(folder: str, key: str) -> str:
-    """Where a worker leaves its result."""
-    return os.path.join(folder, "result." + key.replace("/", ".") + ".npy")
-
-
-def array_folder(spec: Spec) -> tempfile.TemporaryDirectory[str]:
-    """A folder for inputs and results: in memory when there is room for two results beside the inputs."""
-    shared_memory = Path("/dev/shm")
-    prefix = f"profkit-{os.getpid()}-"
-    if not shared_memory.is_dir() or shutil.disk_usage(shared_memory).free < 4 * spec.min_bytes():
-        return tempfile.TemporaryDirectory(prefix=prefix)
-    remove_leftovers(shared_memory)
-    return tempfile.TemporaryDirectory(prefix=prefix, dir=shared_memory)
-
-
-def remove_leftovers(place: Path) -> None:
-    """Take away what a killed run could not; the hour spares runs whose process is hidden from this container."""
-    for folder in place.glob("profkit-*-*"):
-        pid = folder.name.split("-")[1]
-        with contextlib.suppress(OSError):
-            is_old = time.time() - folder.stat().st_mtime > 3600
-            if is_old and pid.isdigit() and not Path(f"/proc/{pid}").exists():
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def flush_bytes(options: MeasureOptions) -> int:
-    """What a worker writes to empty the caches: twice the largest one, at least 64 MiB; nothing when hot."""
-    if options.cache == "hot":
-        return 0
-    sizes = [64 << 20]
-    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
-        text = path.read_text().strip()
-        units = {"K": 1 << 10, "M": 1 << 20}
-        sizes.append(2 * int(text.rstrip("KM")) * units.get(text[-1:], 1))
-    return max(sizes)

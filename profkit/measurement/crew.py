@@ -1,54 +1,71 @@
-"""Many workers at once: ask several, take the answers as they come, give up on those that are late."""
+"""The workers of one thread count: on which cores, with which limits; they live from cell to cell."""
 
 from __future__ import annotations
 
-import select
-import time
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from pathlib import Path
 
-from profkit.measurement.process import WorkerFailure, WorkerProcess
-from profkit.measurement.protocol import Message
-
-Answer = Message | WorkerFailure
-Task = Callable[[], WorkerProcess | None]
-"""Starts or asks a worker and returns it, or None when that failed."""
+from profkit.backends.adapter import Implementation
+from profkit.measurement.cores import cores_for, usable_cpus
+from profkit.measurement.options import MeasureOptions
+from profkit.measurement.process import WorkerProcess, WorkerSettings
 
 
-def wait_for(workers: Sequence[WorkerProcess]) -> list[tuple[WorkerProcess, Answer]]:
-    """Block until one of the asked workers may have answered, died or run out of time; those that did."""
-    patience = max(0.0, min(worker.deadline for worker in workers) - time.monotonic())
-    select.select([descriptor for worker in workers for descriptor in worker.descriptors], [], [], patience)
-    return [(worker, answer) for worker in workers if (answer := _answer(worker)) is not None]
+class Crew:
+    """The workers of one thread count; they live from cell to cell, so that a framework is imported once."""
+
+    def __init__(self, options: MeasureOptions, threads: int) -> None:
+        self.options = options
+        self.threads = threads
+        self.cores = cores_for(threads)
+        self.workers: dict[str, WorkerProcess] = {}
+        self.versions: dict[str, dict[str, str]] = {}
+
+    def start_cores(self, position: int) -> list[int]:
+        """Cores of one's own while several workers start or prepare at once; as many as in the race."""
+        cpus = usable_cpus()
+        offset = position * self.threads % len(cpus)
+        return [*cpus[offset:], *cpus[:offset]][: self.threads]
+
+    def start(self, implementation: Implementation, position: int) -> WorkerProcess:
+        """Start a worker and ask it to import its framework."""
+        python = self.options.interpreters.get(implementation.framework, sys.executable)
+        limit = self.options.memory_limit_bytes
+        limit = limit + flush_bytes(self.options) if limit else None  # the flush buffer is not the framework's
+        settings = WorkerSettings(self.threads, self.start_cores(position), limit, python)
+        worker = WorkerProcess(implementation, settings)
+        self.workers[implementation.key] = worker
+        request = {
+            "do": "start",
+            "key": implementation.key,
+            "adapter": implementation.adapter,
+            "options": dict(implementation.options),
+            "threads": self.threads,
+            "output": self.options.output,
+        }
+        worker.ask(self.options.timeout_s, request)
+        return worker
+
+    def drop(self, key: str) -> None:
+        """End a worker that failed; a later cell starts it anew."""
+        worker = self.workers.pop(key, None)
+        self.versions.pop(key, None)
+        if worker is not None:
+            worker.kill()
+
+    def close(self) -> None:
+        """End all workers."""
+        for key in list(self.workers):
+            self.drop(key)
 
 
-def ask_one(worker: WorkerProcess, limit_s: float, request: Message) -> Message:
-    """Ask and wait; raises WorkerFailure."""
-    worker.ask(limit_s, request)
-    while True:
-        for _, answer in wait_for([worker]):
-            if isinstance(answer, WorkerFailure):
-                raise answer
-            return answer
-
-
-def ask_all(tasks: Iterable[Task], at_once: int, finished: Callable[[WorkerProcess, Answer], Task | None]) -> None:
-    """Run tasks, at most `at_once` at a time; `finished` may return what to ask the same worker next."""
-    waiting = list(tasks)
-    running: list[WorkerProcess] = []
-    while waiting or running:
-        while waiting and len(running) < at_once:
-            started = waiting.pop(0)()
-            running += [started] if started else []
-        for worker, answer in wait_for(running) if running else []:
-            running.remove(worker)
-            following = finished(worker, answer)
-            asked = following() if following else None
-            running += [asked] if asked else []
-
-
-def _answer(worker: WorkerProcess) -> Answer | None:
-    try:
-        reply = worker.answer()
-    except WorkerFailure as failure:
-        return failure
-    return worker.out_of_time() if reply is None and time.monotonic() >= worker.deadline else reply
+def flush_bytes(options: MeasureOptions) -> int:
+    """What a worker writes to empty the caches: twice the largest one, at least 64 MiB; nothing when hot."""
+    if options.cache == "hot":
+        return 0
+    sizes = [64 << 20]
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = path.read_text().strip()
+        units = {"K": 1 << 10, "M": 1 << 20}
+        sizes.append(2 * int(text.rstrip("KM")) * units.get(text[-1:], 1))
+    return max(sizes)

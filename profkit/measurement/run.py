@@ -8,7 +8,8 @@ import threading
 from collections.abc import Iterator, Sequence
 
 from profkit.errors import UsageError
-from profkit.measurement.cell import CellRun, Crew
+from profkit.measurement.cell import CellRun
+from profkit.measurement.crew import Crew
 from profkit.measurement.environment import fingerprint
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.peaks import machine_peaks

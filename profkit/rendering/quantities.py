@@ -77,10 +77,10 @@ def ratio_text(value: float | None) -> str:
 
 
 def ratio_interval_text(ratio: float | None, low: float | None, high: float | None) -> str:
-    """A ratio with its interval: 1.05 [1.03, 1.07]; far below 1, where 1 is not in question: 0.0086 ±1.5%."""
+    """A ratio with its interval: 1.05 [1.03, 1.07]; far below 1, or when it is all but unknown: 0.0086 ±1.5%."""
     if low is None or high is None:
         return ratio_text(ratio)
-    if ratio is not None and high < 0.2:
+    if ratio is not None and (high < 0.2 or high > 10 * low):
         return f"{ratio_text(ratio)} {spread_text(ratio, low, high)}".rstrip()
     return f"{ratio_text(ratio)} [{ratio_text(low)}, {ratio_text(high)}]"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from profkit.measurement.cell import remove_leftovers
+from profkit.measurement.arrays import remove_leftovers
 
 
 def test_only_old_folders_of_dead_processes_are_removed(tmp_path: Path) -> None:

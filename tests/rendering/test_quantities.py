@@ -62,14 +62,16 @@ def test_a_ratio_without_an_interval_stands_alone() -> None:
     assert quantities.ratio_interval_text(1.05, 1.031, 1.072) == "1.05 [1.03, 1.07]"
 
 
-def test_a_small_ratio_has_its_interval_in_percent_unless_it_is_wide() -> None:
+def test_a_small_or_all_but_unknown_ratio_has_its_interval_in_percent() -> None:
     assert quantities.ratio_interval_text(0.0086, 0.0085, 0.0087) == "0.0086 ±1.2%"
-    assert quantities.ratio_interval_text(0.05, 0.01, 1.2) == "0.050 [0.010, 1.20]"
+    assert quantities.ratio_interval_text(0.5, 0.2, 1.2) == "0.50 [0.20, 1.20]"
+    assert quantities.ratio_interval_text(0.05, 0.01, 1.2) == "0.050 ±>99%"
 
 
 def test_a_spread_is_the_farther_end_of_the_interval() -> None:
     assert quantities.spread_text(100.0, 99.0, 103.0) == "±3.0%"
     assert quantities.spread_text(100.0, 60.0, 103.0) == "±40%"
+    assert quantities.spread_text(100.0, 60.0, 900.0) == "±>99%"
     assert quantities.spread_text(100.0, None, 103.0) == ""
 
 

@@ -1,0 +1,54 @@
+"""Many workers at once: ask several, take the answers as they come, give up on those that are late."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from profkit.measurement.process import WorkerFailure, WorkerProcess
+from profkit.measurement.protocol import Message
+
+Answer = Message | WorkerFailure
+Task = Callable[[], WorkerProcess | None]
+"""Starts or asks a worker and returns it, or None when that failed."""
+
+
+def wait_for(workers: Sequence[WorkerProcess]) -> list[tuple[WorkerProcess, Answer]]:
+    """Block until one of the asked workers may have answered, died or run out of time; those that did."""
+    patience = max(0.0, min(worker.deadline for worker in workers) - time.monotonic())
+    select.select([descriptor for worker in workers for descriptor in worker.descriptors], [], [], patience)
+    return [(worker, answer) for worker in workers if (answer := _answer(worker)) is not None]
+
+
+def ask_one(worker: WorkerProcess, limit_s: float, request: Message) -> Message:
+    """Ask and wait; raises WorkerFailure."""
+    worker.ask(limit_s, request)
+    while True:
+        for _, answer in wait_for([worker]):
+            if isinstance(answer, WorkerFailure):
+                raise answer
+            return answer
+
+
+def ask_all(tasks: Iterable[Task], at_once: int, finished: Callable[[WorkerProcess, Answer], Task | None]) -> None:
+    """Run tasks, at most `at_once` at a time; `finished` may return what to ask the same worker next."""
+    waiting = list(tasks)
+    running: list[WorkerProcess] = []
+    while waiting or running:
+        while waiting and len(running) < at_once:
+            started = waiting.pop(0)()
+            running += [started] if started else []
+        for worker, answer in wait_for(running) if running else []:
+            running.remove(worker)
+            following = finished(worker, answer)
+            asked = following() if following else None
+            running += [asked] if asked else []
+
+
+def _answer(worker: WorkerProcess) -> Answer | None:
+    try:
+        reply = worker.answer()
+    except WorkerFailure as failure:
+        return failure
+    return worker.out_of_time() if reply is None and time.monotonic() >= worker.deadline else reply
