@@ -63,9 +63,14 @@ def measure_all(op: str, kernel: str, specs: dict[str, Spec], budget_s: float) -
         ratios.append(native.ratio)
         print(
             f"| {name} | {torch.gflops:.1f} | {native.gflops:.1f} | {native.percent_of_peak:.0f} "
-            f"| {native.ratio:.2f} | {native.ratio_low:.2f} to {native.ratio_high:.2f} |"
+            f"| {native.ratio:.2f} | {interval(native.ratio_low, native.ratio_high)} |"
         )
     return ratios
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Both ends, or that one round of samples gives none."""
+    return "one round only" if low is None or high is None else f"{low:.2f} to {high:.2f}"
 
 
 if __name__ == "__main__":
