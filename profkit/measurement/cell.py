@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from profkit import _core
 from profkit.backends import load_adapter
 from profkit.backends.adapter import Availability, Implementation
 from profkit.measurement import protocol
@@ -213,10 +214,10 @@ class CellRun:
 
     def finish(self, peaks: Mapping[str, float]) -> Cell:
         """Rows with everything that is known now."""
-        least_s = {
-            "compute": self.spec.flops() / peaks["flops_per_s"],
-            "memory": self.spec.min_bytes() / peaks["bytes_per_s"],
-        }
+        least_s = {"compute": self.spec.flops() / peaks["flops_per_s"]}
+        if self.options.cache == "cold" or self.spec.min_bytes() > _core.cpu_features()["l3_bytes"]:
+            # Hot arrays that fit the last-level cache do not come from memory, and its bandwidth is no bound.
+            least_s["memory"] = self.spec.min_bytes() / peaks["bytes_per_s"]
         bound = max(least_s, key=lambda name: least_s[name])
         sampled = [
             key for key, contender in self.contenders.items() if contender.samples_ns and self.rows[key].status == "ok"

@@ -53,6 +53,8 @@ def _matmul() -> list[Spec]:
         MatMul(1, 1, 1),
         MatMul(1, 7, 5),
         MatMul(7, 1, 5),
+        MatMul(37, 1, 29, transpose_a=True, bias=True),
+        MatMul(37, 1, 29, batch=2, transpose_b=True, bias=True, dtype="float64"),
         MatMul(5, 7, 1),
         MatMul(1, 33, 129, bias=True),
         MatMul(3, 5, 7),

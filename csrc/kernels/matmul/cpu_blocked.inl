@@ -1,6 +1,7 @@
 // matmul/native/cpu/blocked: packed panels and a register tile (cpu_gemm.inl). Threads share the batch when
 // it is long enough, else each owns a rectangle of every C and packs what it needs. Few rows (m below the
-// tile) do not repay packing B and go through cpu_few_rows.inl. Bottleneck: FMA; for few rows, reading B.
+// tile) or a single column do not repay packing B and go through cpu_few_rows.inl. Bottleneck: FMA; for few
+// rows, reading B.
 #pragma once
 
 #include "kernels/matmul/cpu_few_rows.inl"
@@ -61,6 +62,7 @@ void multiply_part(const profkit_matmul_params& p, const BlockedPlan<T>& plan, c
 template <class T>
 void blocked_launch(const profkit_matmul_params& p, const CpuCall& call) {
   if (is_few_rows<T>(p)) return few_rows_launch<T>(p, call);
+  if (p.n == 1) return single_column_launch<T>(p, call);
   const BlockedPlan<T> plan(p, call.threads, call.caches, call.workspace);
   on_threads(call.threads, [&](int thread) {
     if (plan.by_batch) {
@@ -79,6 +81,7 @@ void blocked_launch(const profkit_matmul_params& p, const CpuCall& call) {
 }
 
 inline size_t blocked_workspace_bytes(const profkit_matmul_params& p, int threads, const CpuCaches& caches) {
+  if (p.n == 1) return 0;
   if (p.dtype == PROFKIT_FLOAT32) {
     return is_few_rows<float>(p) ? 0 : BlockedPlan<float>(p, threads, caches, nullptr).bytes;
   }

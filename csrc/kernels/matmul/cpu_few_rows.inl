@@ -1,7 +1,7 @@
-// Matrix product with very few rows (m = 1..4), where each element of B is used m times at most: B is read
-// once, in its own order, and never packed. B [k][n]: rows of C are built up in cache, several rows of B per
-// pass; B [n][k] (transposed): dot products along k. A thread owns a range of columns. Bottleneck: memory
-// bandwidth.
+// Matrix product with very few rows (m = 1..4) or one column, where each element of B is used m times at
+// most: B is read once, in its own order, and never packed. B [k][n]: rows of C are built up in cache,
+// several rows of B per pass; B [n][k] (transposed): dot products along k. A thread owns a range of columns.
+// Bottleneck: memory bandwidth.
 #pragma once
 
 #include "kernels/matmul/cpu_gemm.inl"
@@ -144,6 +144,26 @@ void few_rows_launch(const profkit_matmul_params& p, const CpuCall& call) {
       }
     }
   });
+}
+
+// A single column is a single row of the transposed product: C is contiguous either way, and A, read as B
+// [n][k], needs no packing.
+template <class T>
+void single_column_launch(const profkit_matmul_params& p, const CpuCall& call) {
+  profkit_matmul_params turned = p;
+  turned.m = 1;
+  turned.n = p.m;
+  turned.transpose_a = 0;
+  turned.transpose_b = p.transpose_a == 0;
+  turned.bias = 0;
+  CpuCall swapped = call;
+  swapped.inputs[0] = call.inputs[1];
+  swapped.inputs[1] = call.inputs[0];
+  few_rows_launch<T>(turned, swapped);
+  if (!p.bias) return;
+  const T bias = *static_cast<const T*>(call.inputs[2]);
+  T* c = static_cast<T*>(call.output);
+  for (int64_t i = 0; i < p.batch * p.m; ++i) c[i] += bias;
 }
 
 }  // namespace PROFKIT_ISA
