@@ -21,8 +21,8 @@ TURN_SAMPLES, COLD_TURN_SAMPLES = 10, 2
 COOL_DOWN_NS = 200e6
 """A call this long refills the caches by itself: no warm-up call before its sample."""
 LEAST_ROUNDS = 12
-"""Before this many rounds no row is called finished: noise of neighbouring rounds is alike, so that few rounds can
-agree by chance (with six, bench/injected_delay.py saw 26 of 30 intervals hold the truth)."""
+"""Before this many rounds no row is called finished. Six was tried first: 26 of 30 intervals of
+bench/injected_delay.py held the truth, too few for 95 %; twelve was chosen on that ground."""
 
 
 @dataclass

@@ -31,7 +31,7 @@ class Pool2d(Spec):
     """
 
     op: ClassVar[str] = "pool2d"
-    size_formula: ClassVar[str] = FORMULA.replace("dilation*", "")
+    size_formula: ClassVar[str] = FORMULA
 
     batch: int = axis(axes.COUNT, 128, "images per call")
     channels: int = axis(axes.COUNT, 64, "channels")
