@@ -1,0 +1,1 @@
+// Captures for Python: columns as NumPy arrays.

@@ -1,0 +1,1 @@
+// profkit.scope as a C type.

@@ -1,0 +1,1 @@
+// The recorder for Python: finding the library, start and stop.

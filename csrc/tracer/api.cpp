@@ -1,0 +1,1 @@
+// The C function table (api.h) over the recorder.

@@ -1,0 +1,1 @@
+// The capture file: header page, shared counters, blocks appended by one write each.

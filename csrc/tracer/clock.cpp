@@ -1,0 +1,1 @@
+// Chooses the clock and takes sync points.

@@ -1,0 +1,2 @@
+// The clock of all records.
+#pragma once

@@ -1,0 +1,1 @@
+// The INTEL_LIBITTNOTIFY64 door.

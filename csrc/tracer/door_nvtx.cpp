@@ -1,0 +1,1 @@
+// The NVTX_INJECTION64_PATH door.

@@ -1,0 +1,1 @@
+// Strings, domains, categories and labels, interned once.

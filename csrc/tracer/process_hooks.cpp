@@ -1,0 +1,1 @@
+// What happens at load, fork, exec and exit.

@@ -1,0 +1,48 @@
+"""Usage: the answer of attribution, one row per name, path, thread or category. Rendering shows it as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SCHEMA = "profkit.usage/1"
+
+
+@dataclass(frozen=True)
+class UsageRow:
+    """Time and memory of all ranges under one name. None means not recorded, and is shown as a dash, never as 0."""
+
+    name: str
+    calls: int
+    inclusive_ns: int  # union of the intervals per thread: a range inside one of the same name counts once
+    exclusive_ns: int  # own time of the ranges in the tree; over all rows, with the remainder, it sums to wall_ns
+    span_calls: int = 0  # of `calls`: spans, which have no own time
+    min_ns: int | None = None
+    median_ns: int | None = None
+    max_ns: int | None = None
+    alloc_calls: int | None = None  # allocations made in these ranges themselves or in ranges inside them
+    alloc_bytes: int | None = None
+    own_alloc_bytes: int | None = None  # made in these ranges themselves; over all rows it sums to the attributed bytes
+    live_bytes: int | None = None  # of alloc_bytes: not yet freed when the range ended
+    peak_bytes: int | None = None  # most that was live at once of what one range (with its insides) had allocated
+    freed_elsewhere_bytes: int | None = None  # of alloc_bytes: freed by another thread or outside the range
+    minor_faults: int | None = None
+    major_faults: int | None = None
+    voluntary_switches: int | None = None
+    involuntary_switches: int | None = None
+    overhead_ns: int | None = None  # estimated cost of recording the ranges inside: count times the empty range
+
+
+@dataclass(frozen=True)
+class Usage:
+    """A table of usage. sum(exclusive_ns) + remainder_ns == wall_ns, and likewise for allocated bytes."""
+
+    by: str
+    wall_ns: int  # thread time: the sum over the threads that have ranges (or memory events); one thread: elapsed
+    remainder_ns: int  # of wall_ns: no range was open
+    elapsed_ns: int
+    threads: int  # how many were summed
+    dropped: int
+    total_alloc_bytes: int | None
+    unattributed_alloc_bytes: int | None  # allocated while no range was open
+    total_peak_bytes: int | None  # most recorded bytes live at once in the process(es)
+    rows: tuple[UsageRow, ...]

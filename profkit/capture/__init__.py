@@ -1,0 +1,1 @@
+"""Capture: what really happened. Scopes and sessions record it; readers turn a capture file into columns."""
