@@ -13,14 +13,16 @@ import pytest
 import profkit
 
 PACKAGE = Path(profkit.__file__).parent
-FRAMEWORKS = ("torch", "tensorflow", "keras", "jax", "numba", "onnxruntime", "onnx", "pytensor", "cupy", "pandas")
+FRAMEWORKS = ("torch", "tensorflow", "keras", "jax", "numba", "onnxruntime", "onnx", "pytensor", "cupy", "pandas", "duckdb")
 
 # Each stage may import itself and the stages named here (DESIGN.md, the flow).
 MAY_IMPORT = {
     "ops": {"errors"},
     "backends": {"errors", "ops", "_core"},
     "measurement": {"errors", "ops", "backends", "_core"},
-    "rendering": {"errors", "ops", "measurement"},
+    "capture": {"errors", "_core"},
+    "attribution": {"errors", "capture", "_core"},
+    "rendering": {"errors", "ops", "measurement", "capture", "attribution", "_core"},
 }
 
 
