@@ -29,7 +29,8 @@ struct FileHeader {
 };
 static_assert(sizeof(FileHeader) == 64);
 
-// At kHeaderCountersOffset; added to atomically by every recording process through a shared mapping.
+// At kHeaderCountersOffset; every recording process adds to it with pread and pwrite under flock() (not
+// through a mapping: a store to a page of a truncated file or a full copy-on-write disk would raise SIGBUS).
 struct FileCounters {
   uint64_t dropped_records;    // records lost before they reached the file, all reasons
   uint64_t dropped_disk_full;  // of these: the disk was full or writing failed
@@ -49,7 +50,8 @@ constexpr uint32_t kBlockMagic = 0x314B4250;  // "PBK1" as bytes
 enum class BlockType : uint32_t {
   // JSON text of one process: {"pid", "parent_pid", "command": [...], "host", "clock": "tsc"|"monotonic",
   // "flush_ms", "allocation_threshold", "doors": [...], "profkit": version, "layout": ...}. First block of a
-  // process; with its text a program can find its way through the rest.
+  // process; with its text a program can find its way through the rest. Written again when a door opened
+  // later: the last one of a process counts.
   process = 1,
   definitions = 2,  // DefinitionEntry...: strings, domains, categories, labels; ids ascend from 1 per process
   thread = 3,       // ThreadEntry: a thread appeared, was named, or ended
@@ -57,7 +59,7 @@ enum class BlockType : uint32_t {
   clock = 5,        // ClockEntry[]: pairs of ticks and CLOCK_MONOTONIC
   samples = 6,      // SampleEntry[]: the process's memory over time
   overhead = 7,     // OverheadEntry: what recording costs, measured in this process at start
-  end = 8,          // EndEntry: the process ended in order
+  end = 8,          // EndEntry: the process ended in order (more may follow if it was an exec that failed)
   // Device activity (CUPTI) will take numbers from 16 on. A reader skips types it does not know and says so.
 };
 
@@ -134,8 +136,9 @@ static_assert(sizeof(EndEntry) == 8);
 // stream of one thread, in order: words of 8 bytes. The first word of an event:
 //   bits 0..43 low bits of the clock, 44..59 argument, 60..63 kind
 // Within one thread time never runs back. Two events in a row are less than 2^43 ticks apart, or a `time`
-// event stands between them; the first event of a block is at most 2^43 ticks before the block's
-// `written_ticks`. A thread's ranges form a stack; replaying the stream gives every event its innermost open
+// event stands between them; the first event of a block is less than 2^43 ticks from the block's
+// `written_ticks` (normally before it; clocks of two cores may differ a little). Begins of one thread have
+// different ticks. A thread's ranges form a stack; replaying the stream gives every event its innermost open
 // range, which is therefore not written.
 constexpr int kTickBits = 44;
 constexpr uint64_t kTickMask = (uint64_t{1} << kTickBits) - 1;
@@ -152,8 +155,8 @@ enum class EventKind : uint32_t {
   mark = 4,  // 2 words: an instant; label in word 1
   span_begin = 5,  // 3 words: a start/end range, maybe across threads; id in word 1, label in word 2
   span_end = 6,    // 2 words: id in word 1
-  payload = 7,     // 2 words: belongs to the event just before; argument = PayloadType, value bits in word 1.
-                   //   The clock bits are 0.
+  payload = 7,     // 2 words: belongs to the event just before (a begin's `usage` may stand between);
+                   //   argument = PayloadType, value bits in word 1. The clock bits are 0.
   allocate = 8,    // 3 words: argument = AllocationCall; address in word 1, bytes asked for in word 2
   release = 9,     // 2 words: argument = AllocationCall; address in word 1
   unmap = 10,      // 3 words: address in word 1, bytes in word 2
@@ -163,8 +166,13 @@ enum class EventKind : uint32_t {
   time = 12,  // 2 words: full clock in word 1
   snapshot =
       13,  // 1 + 2 * argument words: the whole stack, outermost first: label, then full begin ticks. Stands
-           //   at the start of every chunk: after lost blocks decoding goes on here.
-  dropped = 14,  // 2 words: so many records of this thread were lost here
+           //   at the start of every chunk: after lost blocks decoding goes on here. As a thread's very
+           //   first event it may open ranges: a fork child inherits those of its parent, from the fork on.
+  dropped = 14,        // 2 words: so many records of this thread were lost here
+  end_elsewhere = 15,  // 3 words: this thread closed a range that another thread opened: the opener's thread
+                       //   index modulo 2^20 in word 1, bits 0..43 of that range's begin ticks in word 2. In
+                       //   the opener's stream the range stays in the stack (or is closed later by `end`;
+                       //   the time here counts): such a range is a span. May match nothing.
 };
 
 enum class PayloadType : uint32_t {
