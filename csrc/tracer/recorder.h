@@ -56,6 +56,10 @@ class ThreadRecorder {
   uint32_t depth() const;
   // Unique in the process; for span ids.
   uint32_t thread_index() const;
+
+  // Memory of the NVTX and ITT doors for this thread (door_thread.h), made by them on first use. It stays with
+  // the object when a later thread takes it over: the recorder neither frees nor changes it.
+  void* door_state = nullptr;
 };
 
 // Not 0 while a capture runs. The one test that an idle door makes.
