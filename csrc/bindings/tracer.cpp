@@ -1,1 +1,184 @@
-// The recorder for Python: finding the library, start and stop.
+// Finds libprofkit_inject.so beside this module, attaches to it, and starts and stops captures for Python.
+#include "bindings/tracer.h"
+
+#include <pybind11/stl.h>
+
+#if !defined(_WIN32)
+#include <dlfcn.h>
+#endif
+
+#include <cstdlib>
+#include <string>
+
+#include "runtime/check.h"
+
+namespace py = pybind11;
+
+namespace profkit {
+
+namespace {
+constexpr uint32_t kNobodyRecords = 0;
+constexpr const char* kLibraryName = "libprofkit_inject.so";
+}  // namespace
+
+std::atomic<const profkit_tracer_api*> tracer_api{nullptr};
+std::atomic<const uint32_t*> recording_flag{&kNobodyRecords};
+bool nvtx_listens = false;
+
+namespace {
+
+#if !defined(_WIN32)
+std::string library_path() {
+  Dl_info found{};
+  if (dladdr(&kNobodyRecords, &found) == 0 || found.dli_fname == nullptr) return "";
+  const std::string module = found.dli_fname;
+  const size_t slash = module.rfind('/');
+  return (slash == std::string::npos ? std::string() : module.substr(0, slash + 1)) + kLibraryName;
+}
+
+// Empty on success, else why not. `mode` RTLD_NOLOAD attaches only to a library that is already there.
+std::string attach(int mode) {
+  if (tracer_api.load() != nullptr) return "";
+  const std::string path = library_path();
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | mode);
+  if (library == nullptr) {
+    const char* reason = dlerror();
+    return reason != nullptr ? reason : path + " is not loaded";
+  }
+  using Entry = const profkit_tracer_api* (*)(uint32_t);
+  const auto entry = reinterpret_cast<Entry>(dlsym(library, "profkit_tracer"));
+  const profkit_tracer_api* api = entry != nullptr ? entry(PROFKIT_TRACER_API_VERSION) : nullptr;
+  if (api == nullptr) return path + " is of another version of profkit; install profkit again";
+  // Never closed: threads may be inside it at any time.
+  tracer_api.store(api);
+  recording_flag.store(api->recording);
+  return "";
+}
+constexpr int kOnlyIfLoaded = RTLD_NOLOAD;
+#else
+std::string library_path() { return ""; }
+std::string attach(int) { return "recording needs Linux"; }
+constexpr int kOnlyIfLoaded = 0;
+#endif
+
+const char* text_or_null(std::string_view text) { return text.data(); }
+
+void raise(const char* type, const std::string& message) {
+  const py::object cls = py::module_::import("profkit.errors").attr(type);
+  PyErr_SetString(cls.ptr(), message.c_str());
+  throw py::error_already_set();
+}
+
+void start(const std::string& path, const std::string& options) {
+  const std::string problem = attach(0);
+  if (!problem.empty()) raise("UnavailableError", "the tracer cannot be loaded: " + problem);
+  std::string reason;
+  {
+    const py::gil_scoped_release release;
+    const char* text = tracer_api.load()->start(path.c_str(), options.c_str());
+    if (text != nullptr) reason = text;
+  }
+  if (!reason.empty()) raise("ProfkitError", reason);
+}
+
+void stop() {
+  const profkit_tracer_api* api = tracer_api.load();
+  if (api == nullptr) return;
+  std::string reason;
+  {
+    const py::gil_scoped_release release;
+    const char* text = api->stop();
+    if (text != nullptr) reason = text;
+  }
+  if (!reason.empty()) raise("ProfkitError", reason);
+}
+
+void flush() {
+  const profkit_tracer_api* api = tracer_api.load();
+  if (api == nullptr) return;
+  const py::gil_scoped_release release;
+  api->flush();
+}
+
+py::dict state() {
+  attach(kOnlyIfLoaded);
+  const profkit_tracer_api* api = tracer_api.load();
+  const char* path = api != nullptr ? api->capture_path() : nullptr;
+  const uint32_t doors = api != nullptr ? api->open_doors() : 0;
+  py::dict result;
+  result["is_loaded"] = api != nullptr;
+  result["is_recording"] = is_recording();
+  result["path"] = path != nullptr ? py::str(py::bytes(path).attr("decode")("utf-8", "surrogateescape")) : py::str();
+  result["nvtx"] = (doors & 1u) != 0;
+  result["itt"] = (doors & 2u) != 0;
+  result["allocations"] = (doors & 4u) != 0;
+  result["dropped"] = api != nullptr ? api->dropped() : 0;
+  result["other_nvtx_tool"] = nvtx_listens;
+  return result;
+}
+
+}  // namespace
+
+void RangeName::define(std::string_view name, std::string_view category) {
+  const profkit_tracer_api* api = tracer_api.load(std::memory_order_relaxed);
+  if (label == 0 && api != nullptr) {
+    label = api->label(name.data(), name.size(), text_or_null(category), category.size());
+  }
+  if (nvtx_name == 0 && nvtx_listens) {
+    nvtx_name = nvtx_register(std::string(name).c_str());
+    if (category.data() != nullptr) nvtx_category = profkit::nvtx_category(std::string(category).c_str());
+  }
+}
+
+OpenTokens begin_range(const RangeName& name, const Payload& payload) {
+  OpenTokens tokens;
+  if (is_recording()) {
+    const profkit_tracer_api* api = tracer_api.load(std::memory_order_relaxed);
+    tokens.recorded = payload.type == 0 ? api->begin(name.label)
+                                        : api->begin_with_payload(name.label, payload.type, payload.bits);
+  }
+  if (nvtx_listens) tokens.nvtx = nvtx_push(name.for_nvtx(payload)) ? 1 : 0;
+  return tokens;
+}
+
+void end_range(const OpenTokens& tokens, bool is_same_thread) {
+  if (tokens.recorded != 0) tracer_api.load(std::memory_order_relaxed)->end(tokens.recorded);
+  if (tokens.nvtx != 0 && is_same_thread) nvtx_pop();
+}
+
+OpenTokens begin_span(const RangeName& name, const Payload& payload) {
+  OpenTokens tokens;
+  if (is_recording()) {
+    const profkit_tracer_api* api = tracer_api.load(std::memory_order_relaxed);
+    tokens.recorded = api->span_begin(name.label, payload.type, payload.bits);
+  }
+  if (nvtx_listens) tokens.nvtx = nvtx_range_start(name.for_nvtx(payload));
+  return tokens;
+}
+
+void end_span(const OpenTokens& tokens) {
+  if (tokens.recorded != 0) tracer_api.load(std::memory_order_relaxed)->span_end(tokens.recorded);
+  if (tokens.nvtx != 0) nvtx_range_end(tokens.nvtx);
+}
+
+void record_mark(const RangeName& name, const Payload& payload) {
+  if (is_recording()) {
+    tracer_api.load(std::memory_order_relaxed)->mark(name.label, payload.type, payload.bits);
+  }
+  if (nvtx_listens) nvtx_mark(name.for_nvtx(payload));
+}
+
+void register_tracer(py::module_& module) {
+  // A traced process has the library already, or (where preloading was refused) wants it.
+  attach(std::getenv("PROFKIT_TRACE_FILE") != nullptr ? 0 : kOnlyIfLoaded);
+  // Asking NVTX loads the tool, so it is asked only where one is announced.
+  nvtx_listens = std::getenv("NVTX_INJECTION64_PATH") != nullptr && nvtx_tool_present();
+
+  module.def("tracer_library_path", &library_path);
+  module.def("tracer_start", &start, py::arg("path"), py::arg("options"));
+  module.def("tracer_stop", &stop);
+  module.def("tracer_flush", &flush);
+  module.def("tracer_state", &state);
+}
+
+}  // namespace profkit
