@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from profkit._core import mark as mark
+    from profkit._core import scope as scope
     from profkit.api import PrintableResult as PrintableResult
     from profkit.api import measure as measure
+    from profkit.capture.session import record as record
     from profkit.ops import BiasRelu as BiasRelu
     from profkit.ops import Conv2d as Conv2d
     from profkit.ops import LocalResponseNorm as LocalResponseNorm
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "measure": "profkit.api",
     "PrintableResult": "profkit.api",
+    "scope": "profkit._core",
+    "mark": "profkit._core",
+    "record": "profkit.capture.session",
     "Conv2d": "profkit.ops",
     "MatMul": "profkit.ops",
     "Pool2d": "profkit.ops",
@@ -35,8 +41,11 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'profkit' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    # From now on a plain attribute: a range must not pay for a search.
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_HOMES]
+    return sorted({*globals(), *_HOMES})

@@ -1,7 +1,12 @@
-"""The compiled module: native kernels, users' compiled candidates, and the machine's measured limits."""
+"""The compiled module: native kernels, users' candidates, the machine's limits, captures and the tracer."""
 
-from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, SupportsFloat, SupportsIndex, TypedDict, TypeVar, overload
+
+from typing_extensions import Self
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 class CpuFeatures(TypedDict):
     simd_compiled: list[str]
@@ -91,3 +96,59 @@ def probe_duplicate_keys() -> None:
 
 def probe_unsupported(reason: str) -> None:
     """For tests: what a kernel that refuses its parameters raises."""
+
+# --- The tracer (profkit.scope, profkit.mark; profkit.capture.session uses the rest) ---
+
+class scope:  # noqa: N801 - read as a word: `with scope("load"):`
+    """A named range of the program: `with scope:`, `async with scope:` or `@scope` on a function."""
+
+    # On a function alone, `@scope`, the function comes back decorated.
+    @overload
+    def __new__(cls, name: _F) -> _F: ...  # type: ignore[misc]
+    @overload
+    def __new__(cls, name: str, payload: SupportsFloat | SupportsIndex | None = ..., category: str | None = ...) -> Self: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def payload(self) -> int | float | None: ...
+    @property
+    def category(self) -> str | None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+    def __call__(self, function: _F, /) -> _F: ...
+
+def mark(name: str, payload: SupportsFloat | SupportsIndex | None = ..., category: str | None = ...) -> None:
+    """Record an instant, when something records."""
+
+class TracerState(TypedDict):
+    is_loaded: bool
+    is_recording: bool
+    path: str
+    """Of the running capture; empty when none runs."""
+    nvtx: bool
+    itt: bool
+    allocations: bool
+    dropped: int
+    """Records this process lost since the capture began."""
+    other_nvtx_tool: bool
+
+def tracer_library_path() -> str:
+    """Where libprofkit_inject.so belongs: beside this module. It may be absent."""
+
+def tracer_start(path: bytes, options: str) -> None:
+    """Record from now on; options as in PROFKIT_TRACE_OPTIONS. ProfkitError with the reason when it cannot be."""
+
+def tracer_stop() -> None:
+    """End the capture: all that was recorded is in the file then."""
+
+def tracer_flush() -> None:
+    """All that was recorded so far is in the file when this returns."""
+
+def tracer_state() -> TracerState:
+    """What the tracer does in this process; attaches to the library if it is there."""

@@ -15,6 +15,7 @@
 
 #include "bindings/arguments.h"
 #include "bindings/array.h"
+#include "bindings/tracer.h"
 #include "kernels/registry.h"
 #include "kernels/shapes.h"
 #include "runtime/aligned_memory.h"
@@ -85,8 +86,13 @@ class BoundCall {
  public:
   using Launch = std::function<void(const Buffers&)>;
 
-  BoundCall(const Arrays& expected, const Request& request, size_t workspace_bytes, Launch launch)
-      : launch_(std::move(launch)), dtype_(expected.dtype), output_shape_(expected.output) {
+  // `title` names the range that each run opens for the tracer.
+  BoundCall(std::string title, const Arrays& expected, const Request& request, size_t workspace_bytes,
+            Launch launch)
+      : title_(std::move(title)),
+        launch_(std::move(launch)),
+        dtype_(expected.dtype),
+        output_shape_(expected.output) {
     take_inputs(expected, request.inputs);
     if (!request.output.is_none()) {
       output_.emplace(checked_output(request.output));
@@ -98,8 +104,7 @@ class BoundCall {
   void run() const {
     if (!output_) throw KernelError("output: is a NoneType; it must be bound, or given to the call");
     const Turn turn(*is_running_);
-    const py::gil_scoped_release release;
-    launch_(buffers_);
+    launch(buffers_);
   }
 
   // Fills another output; only that is checked again.
@@ -108,11 +113,17 @@ class BoundCall {
     const Turn turn(*is_running_);
     Buffers buffers = buffers_;
     buffers.output = output.data();
-    const py::gil_scoped_release release;
-    launch_(buffers);
+    launch(buffers);
   }
 
  private:
+  // The range is inside the release: waiting for the GIL is no time of the kernel.
+  void launch(const Buffers& buffers) const {
+    const py::gil_scoped_release release;
+    const NativeRange range(range_name_, title_);
+    launch_(buffers);
+  }
+
   Array checked_output(const py::object& object) const {
     Array output(object, "output");
     output.require(dtype_, output_shape_);
@@ -150,6 +161,8 @@ class BoundCall {
     buffers_.workspace = workspace_->data();
   }
 
+  std::string title_;
+  mutable RangeName range_name_;  // written by the run that holds the turn
   Launch launch_;
   int64_t dtype_;
   Shape output_shape_;
@@ -168,7 +181,7 @@ BoundCall bind_kernel(const Kernel<Params>& kernel, const py::dict& values, cons
   const std::string reason = kernel.supports(params);
   if (!reason.empty()) throw UnsupportedError(kernel.key + ": " + reason);
   const int threads = request.threads;
-  return BoundCall(expected, request, kernel.workspace_bytes(params, threads),
+  return BoundCall(kernel.key, expected, request, kernel.workspace_bytes(params, threads),
                    [launch = kernel.launch, params, threads](const Buffers& buffers) {
                      launch(params, buffers, threads);
                    });
@@ -202,14 +215,15 @@ void call_candidate(Candidate<Params> candidate, const Params& params, const Buf
 }
 
 template <class Params>
-BoundCall bind_typed_candidate(const std::vector<Kernel<Params>>&, uintptr_t address, const py::dict& values,
-                               const Request& request) {
+BoundCall bind_typed_candidate(const std::vector<Kernel<Params>>&, const std::string& op, uintptr_t address,
+                               const py::dict& values, const Request& request) {
   const Params params = read_params<Params>(values);
   const auto candidate = reinterpret_cast<Candidate<Params>>(address);
   const int threads = request.threads;
-  return BoundCall(arrays_of(params), request, 0, [candidate, params, threads](const Buffers& buffers) {
-    call_candidate(candidate, params, buffers, threads);
-  });
+  return BoundCall(op + "/candidate", arrays_of(params), request, 0,
+                   [candidate, params, threads](const Buffers& buffers) {
+                     call_candidate(candidate, params, buffers, threads);
+                   });
 }
 
 BoundCall bind_candidate(uintptr_t address, const std::string& op, const py::dict& params,
@@ -218,7 +232,7 @@ BoundCall bind_candidate(uintptr_t address, const std::string& op, const py::dic
   const py::none no_workspace;
   const Request request{inputs, output, no_workspace, checked_threads(threads)};
   return with_operator(
-      op, [&](const auto& rows) { return bind_typed_candidate(rows, address, params, request); });
+      op, [&](const auto& rows) { return bind_typed_candidate(rows, op, address, params, request); });
 }
 
 std::vector<std::string> keys(const std::string& op) {

@@ -5,10 +5,14 @@
 #include "bindings/kernels.h"
 #include "bindings/machine.h"
 #include "bindings/probes.h"
+#include "bindings/scope.h"
+#include "bindings/tracer.h"
 
 PYBIND11_MODULE(_core, module) {
   profkit::register_errors();
   profkit::register_kernels(module);
   profkit::register_machine(module);
   profkit::register_probes(module);
+  profkit::register_tracer(module);
+  profkit::register_scope(module);
 }

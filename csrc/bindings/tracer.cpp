@@ -108,7 +108,8 @@ py::dict state() {
   py::dict result;
   result["is_loaded"] = api != nullptr;
   result["is_recording"] = is_recording();
-  result["path"] = path != nullptr ? py::str(py::bytes(path).attr("decode")("utf-8", "surrogateescape")) : py::str();
+  result["path"] =
+      path != nullptr ? py::str(py::bytes(path).attr("decode")("utf-8", "surrogateescape")) : py::str();
   result["nvtx"] = (doors & 1u) != 0;
   result["itt"] = (doors & 2u) != 0;
   result["allocations"] = (doors & 4u) != 0;

@@ -1,5 +1,6 @@
-// The tracer as profkit's own module sees it: whether anyone listens, names of ranges, and ranges of native code.
-// libprofkit_inject.so is looked up at run time and may be absent; other NVTX tools get the same ranges.
+// The tracer as profkit's own module sees it: whether anyone listens, names of ranges, and ranges of native
+// code. libprofkit_inject.so is looked up at run time and may be absent; other NVTX tools get the same
+// ranges.
 #pragma once
 
 #include <pybind11/pybind11.h>
