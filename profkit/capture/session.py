@@ -1,0 +1,178 @@
+"""`profkit.record`: recording from inside a program. A path in, a capture file out, and for each door whether
+it is open and why not."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from profkit import _core
+from profkit.capture.environment import ITT_COLLECTOR, NVTX_TOOL, TRACE_FILE, RecordingOptions, library_path
+from profkit.capture.target import claim_target
+from profkit.errors import ProfkitError, UsageError
+
+_HOW = "it must be set when the process starts: run python -m profkit.trace"
+
+
+@dataclass(frozen=True)
+class Door:
+    """One way for events to come in."""
+
+    name: str
+    is_open: bool
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'open' if self.is_open else 'closed'}, {self.detail}"
+
+
+class Recording:
+    """A capture of this process: `with record(...)`, or start() and stop(). It may run several times in turn."""
+
+    def __init__(self, path: str | os.PathLike[str], options: RecordingOptions, torch: bool) -> None:
+        self.path = os.path.abspath(path)
+        self.options = options
+        self._torch = torch
+        self._is_running = False
+        self._variables: list[str] = []
+        self._torch_ranges: Any = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether this very object records now."""
+        return self._is_running
+
+    @property
+    def doors(self) -> tuple[Door, ...]:
+        """What can reach the capture, and what would be needed for the rest."""
+        state = _core.tracer_state()
+        return (
+            Door("python", state["is_recording"], "profkit.scope, profkit.mark and profkit's own kernels"),
+            _nvtx_door(state["nvtx"]),
+            _itt_door(state["itt"]),
+            Door(
+                "allocations",
+                state["allocations"],
+                "malloc's family and mappings" if state["allocations"] else f"LD_PRELOAD is needed, and {_HOW}",
+            ),
+        )
+
+    def start(self) -> Recording:
+        """Record from now on. Under profkit.trace this changes nothing: the outer capture has everything."""
+        state = _core.tracer_state()
+        if state["is_recording"] and os.environ.get(TRACE_FILE):
+            warnings.warn(
+                f"profkit.trace already records this program into {state['path']}; nothing goes to {self.path}",
+                RuntimeWarning,
+                stacklevel=3 if sys._getframe(1).f_globals.get("__name__") == __name__ else 2,
+            )
+            return self
+        if state["is_recording"]:
+            raise ProfkitError(f"already recording into {state['path']}; stop that capture first")
+        if self._torch:
+            self._check_torch()
+        library = library_path()
+        _core.tracer_start(os.fsencode(claim_target(self.path)), self.options.text)
+        self._is_running = True
+        self._announce(library)
+        if self._torch:
+            self._emit_torch_ranges()
+        return self
+
+    def stop(self) -> None:
+        """End the capture; the file is complete then. Does nothing when this object does not record."""
+        if not self._is_running:
+            return
+        self._is_running = False
+        if self._torch_ranges is not None:
+            self._torch_ranges.__exit__(None, None, None)
+            self._torch_ranges = None
+        for name in self._variables:
+            os.environ.pop(name, None)
+        self._variables = []
+        _core.tracer_stop()
+
+    def flush(self) -> None:
+        """All that was recorded so far is in the file when this returns."""
+        _core.tracer_flush()
+
+    @property
+    def dropped(self) -> int:
+        """Records that were lost so far."""
+        return _core.tracer_state()["dropped"]
+
+    def __enter__(self) -> Recording:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _announce(self, library: str) -> None:
+        """Doors that are looked for later (NVTX at its first call, ITT when torch is imported) still open."""
+        for name in (NVTX_TOOL, ITT_COLLECTOR):
+            if not os.environ.get(name):
+                os.environ[name] = library
+                self._variables.append(name)
+
+    def _check_torch(self) -> None:
+        if "torch" in sys.modules and not _core.tracer_state()["itt"]:
+            raise UsageError(
+                "torch=True: torch was imported before recording began and has looked for its ITT collector already; "
+                "start the recording before `import torch`, or run python -m profkit.trace"
+            )
+
+    def _emit_torch_ranges(self) -> None:
+        from torch.autograd.profiler import emit_itt
+
+        self._torch_ranges = emit_itt()
+        self._torch_ranges.__enter__()
+
+
+def record(
+    path: str | os.PathLike[str],
+    *,
+    allocations_from: int = RecordingOptions.allocations_from,
+    usage: bool = False,
+    children: bool = True,
+    flush_ms: int = RecordingOptions.flush_ms,
+    buffer_mib: int = RecordingOptions.buffer_mib,
+    torch: bool = False,
+) -> Recording:
+    """Record this process into `path`: `with profkit.record("run.profkit"):`.
+
+    Python scopes and profkit's kernels always arrive; `.doors` says what else can, and why not. `torch=True`
+    turns torch's operators on this thread into ranges; torch must not be imported yet. `children` are
+    processes forked from this one.
+    """
+    options = RecordingOptions(
+        allocations_from=allocations_from, usage=usage, children=children, flush_ms=flush_ms, buffer_mib=buffer_mib
+    )
+    return Recording(path, options, torch)
+
+
+def _nvtx_door(is_open: bool) -> Door:
+    if is_open:
+        return Door("nvtx", True, "NVTX ranges of all libraries")
+    tool = os.environ.get(NVTX_TOOL, "")
+    if tool and tool != _core.tracer_library_path():
+        return Door("nvtx", False, f"{NVTX_TOOL} names another tool: {tool}")
+    if "nvtx" in sys.modules:
+        return Door("nvtx", False, f"NVTX was used before recording began, and {_HOW}")
+    return Door("nvtx", False, "it opens when NVTX is first used while this records")
+
+
+def _itt_door(is_open: bool) -> Door:
+    if is_open:
+        return Door("itt", True, "ITT tasks: torch under emit_itt, oneDNN")
+    collector = os.environ.get(ITT_COLLECTOR, "")
+    if collector and collector != _core.tracer_library_path():
+        return Door("itt", False, f"{ITT_COLLECTOR} names another collector: {collector}")
+    if "torch" in sys.modules:
+        return Door("itt", False, f"torch was imported before recording began, and {_HOW}")
+    return Door("itt", False, "it opens when torch is imported while this records")

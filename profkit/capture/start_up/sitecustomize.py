@@ -1,0 +1,100 @@
+"""Runs at the start of every traced Python process: has torch's operators become ranges once torch is imported,
+then hands over to the program's own sitecustomize. It imports nothing big and never stops the program."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+# Importing typing would cost every process milliseconds.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _complain(what: str, error: BaseException) -> None:
+    sys.stderr.write(f"profkit.trace: {what}: {type(error).__name__}: {error}\n")
+
+
+def _hide_from_children() -> None:
+    """With children=0 the processes this one starts must find no trace of us."""
+    os.environ.pop("PROFKIT_TRACE_TORCH", None)
+    parts = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part and part != _HERE]
+    if parts:
+        os.environ["PYTHONPATH"] = os.pathsep.join(parts)
+    else:
+        os.environ.pop("PYTHONPATH", None)
+
+
+class _TorchFinder:
+    """Lets the other finders find torch, and steps in only after its import."""
+
+    def __init__(self, record_shapes: bool) -> None:
+        self._record_shapes = record_shapes
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "torch":
+            return None
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find is not None else None
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _TorchLoader(spec.loader, self._record_shapes)
+                return spec
+        return None
+
+
+class _TorchLoader:
+    def __init__(self, loader: Any, record_shapes: bool) -> None:
+        self._loader = loader
+        self._record_shapes = record_shapes
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: Any) -> Any:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        # Whoever asks the module later must find its true loader.
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        try:
+            sys.path.insert(0, _HERE)
+            try:
+                import profkit_torch_ranges  # type: ignore[import-not-found,unused-ignore]
+            finally:
+                sys.path.remove(_HERE)
+            profkit_torch_ranges.turn_on(self._record_shapes)
+        except Exception as error:
+            _complain("torch's operators are not recorded", error)
+
+
+def _hand_over() -> None:
+    """Import the sitecustomize that this one hides, if there is one; its errors are its own."""
+    sys.path[:] = [part for part in sys.path if part != _HERE]
+    ours = sys.modules.pop("sitecustomize")
+    try:
+        import sitecustomize  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
+    finally:
+        sys.modules.setdefault("sitecustomize", ours)
+
+
+try:
+    _torch = os.environ.get("PROFKIT_TRACE_TORCH", "off")
+    if "children=0" in os.environ.get("PROFKIT_TRACE_OPTIONS", ""):
+        _hide_from_children()
+    if _torch in ("on", "shapes"):
+        sys.meta_path.insert(0, _TorchFinder(_torch == "shapes"))
+except Exception as error:
+    _complain("start-up failed", error)
+
+_hand_over()
