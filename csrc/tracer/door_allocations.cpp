@@ -104,12 +104,12 @@ __attribute__((noinline)) void* reallocate_recorded(void* old_address, size_t by
 
 // --- Is it our malloc that the program calls?
 // A probe decides. Addresses do not: in an executable at a fixed address, &malloc is its own jump to malloc.
-constexpr size_t kProbeBytes = SIZE_MAX - 4711;  // no allocator grants it
 void* (*probed_malloc)(size_t) = nullptr;
+thread_local bool is_probing = false;
 bool is_interposed = false;
 
 void* answer_probe(size_t bytes) {
-  if (bytes == kProbeBytes) is_interposed = true;
+  if (is_probing) is_interposed = true;
   return probed_malloc(bytes);
 }
 
@@ -198,13 +198,14 @@ namespace {
 // First of the library's constructors, before the recorder's, which asks for the answer.
 __attribute__((constructor(101))) void probe_malloc() {
   void* (*const volatile program_malloc)(size_t) = &malloc;
+  void (*const volatile program_free)(void*) = &free;
   probed_malloc = next_function(next_allocator.malloc);
   if (probed_malloc == nullptr) return;
-  const int saved_errno = errno;
+  is_probing = true;
   next_allocator.malloc.store(&answer_probe, std::memory_order_release);
-  program_malloc(kProbeBytes);
+  program_free(program_malloc(1));
   next_allocator.malloc.store(probed_malloc, std::memory_order_release);
-  errno = saved_errno;
+  is_probing = false;
 }
 
 }  // namespace
