@@ -1,6 +1,7 @@
 // profkit._core: a table of contents. What each function takes and gives is written in profkit/_core.pyi.
 #include <pybind11/pybind11.h>
 
+#include "bindings/attribution.h"
 #include "bindings/errors.h"
 #include "bindings/kernels.h"
 #include "bindings/machine.h"
@@ -10,6 +11,7 @@
 
 PYBIND11_MODULE(_core, module) {
   profkit::register_errors();
+  profkit::register_attribution(module);
   profkit::register_kernels(module);
   profkit::register_machine(module);
   profkit::register_probes(module);

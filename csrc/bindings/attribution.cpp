@@ -1,0 +1,182 @@
+// profkit._core.RangeTable: the ranges of a capture, checked once, and the passes over them. NumPy columns
+// in, NumPy columns out; the GIL is released while a pass runs.
+#include "bindings/attribution.h"
+
+#include <pybind11/numpy.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "captures/memory.h"
+#include "captures/usage.h"
+
+namespace py = pybind11;
+
+namespace profkit {
+namespace {
+
+template <typename T>
+using Column = py::array_t<T, py::array::c_style | py::array::forcecast>;
+
+// Hands a vector to NumPy without copying it.
+template <typename T>
+py::array_t<T> to_array(std::vector<T>&& values) {
+  auto* owned = new std::vector<T>(std::move(values));
+  const py::capsule owner(owned, [](void* pointer) { delete static_cast<std::vector<T>*>(pointer); });
+  return py::array_t<T>({static_cast<py::ssize_t>(owned->size())}, owned->data(), owner);
+}
+
+template <typename T>
+const T* data_of(const Column<T>& column, size_t rows, const char* name) {
+  if (column.ndim() != 1 || static_cast<size_t>(column.size()) != rows) {
+    throw std::invalid_argument(std::string(name) + " must have one entry for each of " +
+                                std::to_string(rows) + " rows");
+  }
+  return column.data();
+}
+
+void refuse(const char* problem) {
+  if (problem) throw std::invalid_argument(problem);
+}
+
+template <typename Pass>
+auto without_gil(const Pass& pass) {
+  const py::gil_scoped_release release;
+  return pass();
+}
+
+class RangeTable {
+ public:
+  RangeTable(Column<uint8_t> kind, Column<uint8_t> is_open, Column<int32_t> thread, Column<int32_t> parent,
+             Column<int64_t> start_ns, Column<int64_t> end_ns, int32_t threads)
+      : kind_(std::move(kind)),
+        is_open_(std::move(is_open)),
+        thread_(std::move(thread)),
+        parent_(std::move(parent)),
+        start_ns_(std::move(start_ns)),
+        end_ns_(std::move(end_ns)) {
+    const auto rows = static_cast<size_t>(kind_.size());
+    view_ = {data_of(kind_, rows, "kind"),
+             data_of(is_open_, rows, "is_open"),
+             data_of(thread_, rows, "thread"),
+             data_of(parent_, rows, "parent"),
+             data_of(start_ns_, rows, "start_ns"),
+             data_of(end_ns_, rows, "end_ns"),
+             rows,
+             threads};
+    refuse(view_.check());
+  }
+
+  py::array_t<int64_t> own_times() const {
+    return to_array(without_gil([this] { return captures::own_times(view_); }));
+  }
+
+  py::tuple counts_inside() const {
+    auto counts = without_gil([this] { return captures::counts_inside(view_); });
+    return py::make_tuple(to_array(std::move(counts.direct)), to_array(std::move(counts.at_any_depth)));
+  }
+
+  py::tuple paths(const Column<int32_t>& title) const {
+    const int32_t* titles = data_of(title, view_.count, "title");
+    auto paths = without_gil([&] { return captures::find_paths(view_, titles); });
+    return py::make_tuple(to_array(std::move(paths.of_row)), to_array(std::move(paths.parent)),
+                          to_array(std::move(paths.title)));
+  }
+
+  py::array_t<uint8_t> outermost(const Column<int32_t>& group, size_t groups) const {
+    const int32_t* checked = groups_of(group, groups);
+    return to_array(without_gil([&] { return captures::outermost_of_group(view_, checked, groups); }));
+  }
+
+  py::dict group_times(const Column<int64_t>& own_ns, const Column<int32_t>& group, size_t groups) const {
+    const int64_t* own = data_of(own_ns, view_.count, "own_ns");
+    const int32_t* checked = groups_of(group, groups);
+    auto times = without_gil([&] { return captures::group_times(view_, own, checked, groups); });
+    py::dict result;
+    result["calls"] = to_array(std::move(times.calls));
+    result["span_calls"] = to_array(std::move(times.span_calls));
+    result["open_calls"] = to_array(std::move(times.open_calls));
+    result["inclusive_ns"] = to_array(std::move(times.inclusive_ns));
+    result["exclusive_ns"] = to_array(std::move(times.exclusive_ns));
+    result["min_ns"] = to_array(std::move(times.min_ns));
+    result["median_ns"] = to_array(std::move(times.median_ns));
+    result["max_ns"] = to_array(std::move(times.max_ns));
+    return result;
+  }
+
+  py::array_t<int64_t> sum_by_group(const Column<int64_t>& values, const Column<uint8_t>& is_chosen,
+                                    const Column<int32_t>& group, size_t groups) const {
+    return to_array(captures::sum_by_group(data_of(values, view_.count, "values"),
+                                           data_of(is_chosen, view_.count, "is_chosen"),
+                                           groups_of(group, groups), view_.count, groups));
+  }
+
+  py::array_t<int64_t> max_by_group(const Column<int64_t>& values, const Column<int32_t>& group,
+                                    size_t groups) const {
+    return to_array(captures::max_by_group(data_of(values, view_.count, "values"), groups_of(group, groups),
+                                           view_.count, groups));
+  }
+
+  py::dict memory(const Column<int32_t>& range, const Column<int64_t>& time_ns, const Column<uint64_t>& bytes,
+                  const Column<int64_t>& free_time_ns, const Column<int32_t>& free_range) const {
+    const auto rows = static_cast<size_t>(range.size());
+    const captures::AllocationView view{
+        data_of(range, rows, "range"),           data_of(time_ns, rows, "time_ns"),
+        data_of(bytes, rows, "bytes"),           data_of(free_time_ns, rows, "free_time_ns"),
+        data_of(free_range, rows, "free_range"), rows};
+    refuse(view.check(view_.count));
+    auto memory = without_gil([&] { return captures::attribute_memory(view_, view); });
+    py::dict result;
+    result["own_calls"] = to_array(std::move(memory.own_calls));
+    result["own_bytes"] = to_array(std::move(memory.own_bytes));
+    result["calls"] = to_array(std::move(memory.calls));
+    result["bytes"] = to_array(std::move(memory.bytes));
+    result["live_bytes"] = to_array(std::move(memory.live_bytes));
+    result["peak_bytes"] = to_array(std::move(memory.peak_bytes));
+    result["freed_elsewhere_bytes"] = to_array(std::move(memory.freed_elsewhere_bytes));
+    result["total_peak_bytes"] = memory.total_peak_bytes;
+    return result;
+  }
+
+ private:
+  const int32_t* groups_of(const Column<int32_t>& group, size_t groups) const {
+    const int32_t* values = data_of(group, view_.count, "group");
+    for (size_t row = 0; row < view_.count; ++row) {
+      if (values[row] < -1 || values[row] >= static_cast<int64_t>(groups)) {
+        throw std::invalid_argument("a range has group " + std::to_string(values[row]) + " of " +
+                                    std::to_string(groups));
+      }
+    }
+    return values;
+  }
+
+  // The view borrows from these.
+  Column<uint8_t> kind_, is_open_;
+  Column<int32_t> thread_, parent_;
+  Column<int64_t> start_ns_, end_ns_;
+  captures::RangeView view_{};
+};
+
+}  // namespace
+
+void register_attribution(py::module_& module) {
+  py::class_<RangeTable>(module, "RangeTable")
+      .def(py::init<Column<uint8_t>, Column<uint8_t>, Column<int32_t>, Column<int32_t>, Column<int64_t>,
+                    Column<int64_t>, int32_t>(),
+           py::arg("kind"), py::arg("is_open"), py::arg("thread"), py::arg("parent"), py::arg("start_ns"),
+           py::arg("end_ns"), py::arg("threads"))
+      .def("own_times", &RangeTable::own_times)
+      .def("counts_inside", &RangeTable::counts_inside)
+      .def("paths", &RangeTable::paths, py::arg("title"))
+      .def("outermost", &RangeTable::outermost, py::arg("group"), py::arg("groups"))
+      .def("group_times", &RangeTable::group_times, py::arg("own_ns"), py::arg("group"), py::arg("groups"))
+      .def("sum_by_group", &RangeTable::sum_by_group, py::arg("values"), py::arg("is_chosen"),
+           py::arg("group"), py::arg("groups"))
+      .def("max_by_group", &RangeTable::max_by_group, py::arg("values"), py::arg("group"), py::arg("groups"))
+      .def("memory", &RangeTable::memory, py::arg("range"), py::arg("time_ns"), py::arg("bytes"),
+           py::arg("free_time_ns"), py::arg("free_range"));
+}
+
+}  // namespace profkit
