@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, SupportsFloat, SupportsIndex, TypedDict, TypeVar, overload
 
+from numpy.typing import NDArray
 from typing_extensions import Self
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -154,3 +155,55 @@ def tracer_flush() -> None:
 
 def tracer_state() -> TracerState:
     """What the tracer does in this process; attaches to the library if it is there."""
+
+# --- Attribution (profkit/attribution): passes over the ranges of a capture ---------------------------------------
+
+class RangeTable:
+    """Ranges as the reader leaves them (grouped by thread, in order of begin), checked; wrong columns: ValueError.
+
+    Groups are int32 numbers from 0 to `groups` - 1 per row, -1 for rows that are left out.
+    """
+
+    def __init__(
+        self,
+        kind: NDArray[Any],
+        is_open: NDArray[Any],
+        thread: NDArray[Any],
+        parent: NDArray[Any],
+        start_ns: NDArray[Any],
+        end_ns: NDArray[Any],
+        threads: int,
+    ) -> None: ...
+    def own_times(self) -> NDArray[Any]:
+        """Duration without the direct children of kind range; 0 for spans and marks."""
+
+    def counts_inside(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Ranges and spans recorded directly inside each row, and at any depth."""
+
+    def paths(self, title: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Path per row; and for each path the path above it and its last title."""
+
+    def outermost(self, group: NDArray[Any], groups: int) -> NDArray[Any]:
+        """1 where no range around this one is of the same group."""
+
+    def group_times(self, own_ns: NDArray[Any], group: NDArray[Any], groups: int) -> dict[str, NDArray[Any]]:
+        """calls, span_calls, open_calls, inclusive_ns (union per thread), exclusive_ns, min_ns, median_ns, max_ns."""
+
+    def sum_by_group(
+        self, values: NDArray[Any], is_chosen: NDArray[Any], group: NDArray[Any], groups: int
+    ) -> NDArray[Any]:
+        """Sums over the chosen rows of each group."""
+
+    def max_by_group(self, values: NDArray[Any], group: NDArray[Any], groups: int) -> NDArray[Any]:
+        """The largest value of each group, at least 0."""
+
+    def memory(
+        self,
+        range: NDArray[Any],
+        time_ns: NDArray[Any],
+        bytes: NDArray[Any],
+        free_time_ns: NDArray[Any],
+        free_range: NDArray[Any],
+    ) -> dict[str, Any]:
+        """Per range: own_calls, own_bytes, calls, bytes, live_bytes, peak_bytes, freed_elsewhere_bytes; and
+        total_peak_bytes."""

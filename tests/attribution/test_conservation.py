@@ -1,0 +1,135 @@
+"""Random trees: every number equals the slow reference's, and nothing gets lost between rows and totals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from random_captures import captures
+from slow_reference import SlowRow, SlowTree, slow_rows
+
+from profkit.attribution.attribute import usage_by
+from profkit.attribution.tree import tree_of
+from profkit.attribution.usage import UsageRow
+from profkit.capture.tables import Capture, RangeKind
+
+FIELDS = list(SlowRow.__dataclass_fields__)
+MEMORY = [name for name in FIELDS if "alloc" in name or name.endswith("bytes")]
+KEYS: dict[str, tuple[Callable[[SlowTree, int], Any], Callable[[UsageRow], Any]]] = {
+    "name": (lambda tree, row: tree.capture.range_title(row), lambda row: row.name),
+    "path": (lambda tree, row: tree.path(row), lambda row: row.path),
+    "thread": (
+        lambda tree, row: tree.capture.strings[tree.capture.threads.name[tree.thread[row]]],
+        lambda row: row.name.partition(" of process ")[0],
+    ),
+    "category": (
+        lambda tree, row: _category(tree.capture, row),
+        lambda row: row.name,
+    ),
+    "domain": (
+        lambda tree, row: "d" if tree.capture.ranges.domain[row] >= 0 else "(no domain)",
+        lambda row: row.name,
+    ),
+}
+
+
+def _category(capture: Capture, row: int) -> str:
+    domain, category = capture.ranges.domain[row], capture.ranges.category[row]
+    if category < 0:
+        return "(no category)"
+    return capture.strings[category] if domain < 0 else f"{capture.strings[domain]}:{capture.strings[category]}"
+
+
+@pytest.mark.parametrize("by", sorted(KEYS))
+@settings(max_examples=60, deadline=None)
+@given(capture=captures())
+def test_every_number_is_that_of_the_slow_reference(by: str, capture: Capture) -> None:
+    slow_key, key = KEYS[by]
+    expected = slow_rows(capture, slow_key)
+
+    usage = usage_by(capture, by)
+
+    assert {key(row) for row in usage.rows} == set(expected)
+    for row in usage.rows:
+        slow = expected[key(row)]
+        for field in FIELDS:
+            if field in MEMORY and not (len(capture.allocations) and row.has_own_time):
+                assert getattr(row, field) is None
+            else:
+                assert getattr(row, field) == getattr(slow, field), (by, row.name, field)
+
+
+@pytest.mark.parametrize("by", sorted(KEYS))
+@settings(max_examples=60, deadline=None)
+@given(capture=captures())
+def test_rows_and_remainder_add_up_to_the_totals_exactly(by: str, capture: Capture) -> None:
+    usage = usage_by(capture, by)
+
+    assert sum(row.exclusive_ns for row in usage.rows) + usage.remainder_ns == usage.wall_ns
+    assert usage.remainder_ns >= 0
+    if len(capture.allocations):
+        assert usage.unattributed_alloc_bytes is not None
+        own = sum(row.own_alloc_bytes or 0 for row in usage.rows)
+        assert own + usage.unattributed_alloc_bytes == usage.total_alloc_bytes == capture.allocations.bytes.sum()
+
+
+@settings(max_examples=60, deadline=None)
+@given(capture=captures())
+def test_children_and_own_time_make_up_each_range(capture: Capture) -> None:
+    ranges = capture.ranges
+    in_tree = ranges.kind == RangeKind.RANGE
+
+    own = tree_of(capture).own_ns
+
+    for row in np.flatnonzero(in_tree):
+        children = in_tree & (ranges.parent == row)
+        children_ns = (ranges.end_ns - ranges.start_ns)[children].sum()
+        assert own[row] >= 0
+        assert own[row] + children_ns == ranges.end_ns[row] - ranges.start_ns[row]
+
+
+@settings(max_examples=60, deadline=None)
+@given(capture=captures())
+def test_each_path_is_its_own_time_and_the_paths_below_it(capture: Capture) -> None:
+    usage = usage_by(capture, "path")
+
+    for row in usage.rows:
+        if row.span_calls:
+            continue  # a span of the same path may reach beyond the ranges
+        below = [other for other in usage.rows if other.path[:-1] == row.path and not other.span_calls]
+        spans = [other for other in usage.rows if other.path[:-1] == row.path and 0 < other.span_calls < other.calls]
+        if not spans:
+            assert row.exclusive_ns + sum(other.inclusive_ns for other in below) == row.inclusive_ns
+        assert (row.alloc_bytes is None) or row.own_alloc_bytes is not None
+
+
+@settings(max_examples=60, deadline=None)
+@given(capture=captures())
+def test_time_adds_up_on_every_single_thread(capture: Capture) -> None:
+    tree = SlowTree(capture)
+    for index in range(len(capture.threads)):
+        name = capture.strings[capture.threads.name[index]]
+
+        usage = usage_by(capture, "name", thread=name)
+
+        expected = sum(tree.own_ns(row) for row in tree.rows if tree.thread[row] == index)
+        assert sum(row.exclusive_ns for row in usage.rows) == expected
+        assert usage.remainder_ns == usage.wall_ns - expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(capture=captures())
+def test_the_total_peak_is_the_most_that_was_live_at_once(capture: Capture) -> None:
+    made, freed = capture.allocations.time_ns.tolist(), capture.allocations.free_time_ns.tolist()
+    sizes = capture.allocations.bytes.tolist()
+    highest = 0
+    for last, now in enumerate(made):
+        live = [sizes[i] for i in range(last) if freed[i] == -1 or freed[i] > now]
+        highest = max(highest, sum(live) + sizes[last])
+
+    usage = usage_by(capture)
+
+    assert usage.total_peak_bytes == (highest if made else None)
