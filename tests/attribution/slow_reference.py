@@ -34,11 +34,11 @@ class SlowTree:
     def __init__(self, capture: Capture) -> None:
         ranges = capture.ranges
         self.capture = capture
-        self.kind = ranges.kind.tolist()
-        self.parent = ranges.parent.tolist()
-        self.thread = ranges.thread.tolist()
-        self.start = ranges.start_ns.tolist()
-        self.end = ranges.end_ns.tolist()
+        self.kind: list[int] = ranges.kind.tolist()
+        self.parent: list[int] = ranges.parent.tolist()
+        self.thread: list[int] = ranges.thread.tolist()
+        self.start: list[int] = ranges.start_ns.tolist()
+        self.end: list[int] = ranges.end_ns.tolist()
         self.rows = [row for row, kind in enumerate(self.kind) if kind != RangeKind.MARK]
         allocations = capture.allocations
         self.allocations = list(
