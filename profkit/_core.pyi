@@ -207,3 +207,36 @@ class RangeTable:
     ) -> dict[str, Any]:
         """Per range: own_calls, own_bytes, calls, bytes, live_bytes, peak_bytes, freed_elsewhere_bytes; and
         total_peak_bytes."""
+
+# --- Captures ------------------------------------------------------------------------------------------------------
+
+class CaptureProcess(TypedDict):
+    description: str  # JSON
+    id: int
+    start_ns: int
+    end_ns: int
+    has_ended: bool
+    empty_range_ns: float
+    clock_read_ns: float
+    cross_core_skew_ns: float
+    clock_rate: float
+    clock_drift_ppm: float
+    clock_error_ns: float
+    frees_of_unknown: int
+
+class CaptureContent(TypedDict):
+    capture_id: int
+    created_unix_ns: int
+    origin_monotonic_ns: int  # all times count from here
+    counters: dict[str, int]
+    warnings: list[str]
+    strings: list[str]
+    processes: list[CaptureProcess]
+    # Columns by the names of profkit/capture/tables.py.
+    threads: dict[str, NDArray[Any]]
+    ranges: dict[str, NDArray[Any]]
+    allocations: dict[str, NDArray[Any]]
+    samples: dict[str, NDArray[Any]]
+
+def read_capture(path: str) -> CaptureContent:
+    """Decode a capture file. CaptureError when it is none; damage inside it is skipped and named in `warnings`."""

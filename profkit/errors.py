@@ -33,3 +33,7 @@ class WrongResultError(ProfkitError):
 
 class KernelError(ProfkitError):
     """A native kernel refused its arguments (dtype, layout, overlap, read-only output, ...)."""
+
+
+class CaptureError(ProfkitError):
+    """A file is no capture, or cannot be read at all: missing, foreign, newer, its header damaged."""

@@ -1,1 +1,154 @@
-// Captures for Python: columns as NumPy arrays.
+// Captures for Python: columns as NumPy arrays that own the reader's memory; nothing is copied.
+#include "bindings/captures.h"
+
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "captures/reader.h"
+
+namespace py = pybind11;
+
+namespace profkit {
+namespace {
+
+using captures::Capture;
+
+template <typename T>
+py::array as_array(std::vector<T>&& column, const py::dtype& dtype) {
+  auto owner = std::make_unique<std::vector<T>>(std::move(column));
+  const std::vector<T>& kept = *owner;
+  const py::capsule keeper(owner.get(), [](void* pointer) { delete static_cast<std::vector<T>*>(pointer); });
+  static_cast<void>(owner.release());  // the capsule has it now
+  return py::array(dtype, {static_cast<py::ssize_t>(kept.size())}, {static_cast<py::ssize_t>(sizeof(T))},
+                   kept.data(), keeper);
+}
+
+template <typename T>
+py::array as_array(std::vector<T>&& column) {
+  return as_array(std::move(column), py::dtype::of<T>());
+}
+
+py::dict ranges_dict(captures::RangeColumns&& ranges) {
+  py::dict result;
+  result["kind"] = as_array(std::move(ranges.kind));
+  result["source"] = as_array(std::move(ranges.source));
+  result["thread"] = as_array(std::move(ranges.thread));
+  result["end_thread"] = as_array(std::move(ranges.end_thread));
+  result["start_ns"] = as_array(std::move(ranges.start_ns));
+  result["end_ns"] = as_array(std::move(ranges.end_ns));
+  result["name"] = as_array(std::move(ranges.name));
+  result["domain"] = as_array(std::move(ranges.domain));
+  result["category"] = as_array(std::move(ranges.category));
+  result["colour"] = as_array(std::move(ranges.colour));
+  result["payload_type"] = as_array(std::move(ranges.payload_type));
+  result["payload"] = as_array(std::move(ranges.payload));
+  result["parent"] = as_array(std::move(ranges.parent));
+  result["depth"] = as_array(std::move(ranges.depth));
+  result["is_open"] = as_array(std::move(ranges.is_open), py::dtype("bool"));
+  result["minor_faults"] = as_array(std::move(ranges.minor_faults));
+  result["major_faults"] = as_array(std::move(ranges.major_faults));
+  result["voluntary_switches"] = as_array(std::move(ranges.voluntary_switches));
+  result["involuntary_switches"] = as_array(std::move(ranges.involuntary_switches));
+  return result;
+}
+
+py::dict allocations_dict(captures::AllocationColumns&& allocations) {
+  py::dict result;
+  result["thread"] = as_array(std::move(allocations.thread));
+  result["range"] = as_array(std::move(allocations.range));
+  result["time_ns"] = as_array(std::move(allocations.time_ns));
+  result["call"] = as_array(std::move(allocations.call));
+  result["address"] = as_array(std::move(allocations.address));
+  result["bytes"] = as_array(std::move(allocations.bytes));
+  result["free_time_ns"] = as_array(std::move(allocations.free_time_ns));
+  result["free_thread"] = as_array(std::move(allocations.free_thread));
+  result["free_range"] = as_array(std::move(allocations.free_range));
+  return result;
+}
+
+py::dict threads_dict(captures::ThreadColumns&& threads) {
+  py::dict result;
+  result["process"] = as_array(std::move(threads.process));
+  result["index"] = as_array(std::move(threads.index));
+  result["os_thread_id"] = as_array(std::move(threads.os_thread_id));
+  result["name"] = as_array(std::move(threads.name));
+  result["start_ns"] = as_array(std::move(threads.start_ns));
+  result["end_ns"] = as_array(std::move(threads.end_ns));
+  result["small_allocations"] = as_array(std::move(threads.small_allocations));
+  result["small_allocated_bytes"] = as_array(std::move(threads.small_allocated_bytes));
+  result["unbalanced_pops"] = as_array(std::move(threads.unbalanced_pops));
+  result["dropped"] = as_array(std::move(threads.dropped));
+  return result;
+}
+
+py::dict samples_dict(captures::SampleColumns&& samples) {
+  py::dict result;
+  result["process"] = as_array(std::move(samples.process));
+  result["time_ns"] = as_array(std::move(samples.time_ns));
+  result["resident_bytes"] = as_array(std::move(samples.resident_bytes));
+  return result;
+}
+
+py::dict process_dict(const captures::Process& process) {
+  py::dict result;
+  result["description"] = process.description;
+  result["id"] = process.id;
+  result["start_ns"] = process.start_ns;
+  result["end_ns"] = process.end_ns;
+  result["has_ended"] = process.has_ended;
+  result["empty_range_ns"] = process.empty_range_ns;
+  result["clock_read_ns"] = process.clock_read_ns;
+  result["cross_core_skew_ns"] = process.cross_core_skew_ns;
+  result["clock_rate"] = process.clock_rate;
+  result["clock_drift_ppm"] = process.clock_drift_ppm;
+  result["clock_error_ns"] = process.clock_error_ns;
+  result["frees_of_unknown"] = process.frees_of_unknown;
+  return result;
+}
+
+py::dict counters_dict(const tracer::FileCounters& counters) {
+  py::dict result;
+  result["dropped_records"] = counters.dropped_records;
+  result["dropped_disk_full"] = counters.dropped_disk_full;
+  result["dropped_too_slow"] = counters.dropped_too_slow;
+  result["dropped_too_deep"] = counters.dropped_too_deep;
+  result["stalled_ns"] = counters.stalled_ns;
+  result["processes_started"] = counters.processes_started;
+  result["processes_ended"] = counters.processes_ended;
+  return result;
+}
+
+Capture read_without_gil(const std::string& path) {
+  const py::gil_scoped_release release;
+  return captures::read_capture(path);
+}
+
+py::dict read_capture(const std::string& path) {
+  Capture capture = read_without_gil(path);
+  py::list processes;
+  for (const captures::Process& process : capture.processes) processes.append(process_dict(process));
+  py::dict result;
+  result["capture_id"] = capture.capture_id;
+  result["created_unix_ns"] = capture.created_unix_ns;
+  result["origin_monotonic_ns"] = capture.origin_monotonic_ns;
+  result["counters"] = counters_dict(capture.counters);
+  result["warnings"] = capture.warnings;
+  result["strings"] = capture.strings;
+  result["processes"] = processes;
+  result["threads"] = threads_dict(std::move(capture.threads));
+  result["ranges"] = ranges_dict(std::move(capture.ranges));
+  result["allocations"] = allocations_dict(std::move(capture.allocations));
+  result["samples"] = samples_dict(std::move(capture.samples));
+  return result;
+}
+
+}  // namespace
+
+void register_captures(py::module_& module) { module.def("read_capture", &read_capture, py::arg("path")); }
+
+}  // namespace profkit

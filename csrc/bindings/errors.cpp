@@ -1,8 +1,10 @@
-// Translates KernelError and UnsupportedError into the Python classes, which stay defined in Python alone.
+// Translates KernelError, UnsupportedError and CaptureError into the Python classes, which stay defined in
+// Python alone.
 #include "bindings/errors.h"
 
 #include <pybind11/pybind11.h>
 
+#include "captures/reader.h"
 #include "runtime/check.h"
 
 namespace py = pybind11;
@@ -26,6 +28,8 @@ void register_errors() {
       raise("KernelError", error.what());
     } catch (const UnsupportedError& error) {
       raise("UnsupportedError", error.what());
+    } catch (const captures::CaptureError& error) {
+      raise("CaptureError", error.message.c_str());
     }
   });
 }

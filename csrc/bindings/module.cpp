@@ -2,6 +2,7 @@
 #include <pybind11/pybind11.h>
 
 #include "bindings/attribution.h"
+#include "bindings/captures.h"
 #include "bindings/errors.h"
 #include "bindings/kernels.h"
 #include "bindings/machine.h"
@@ -12,6 +13,7 @@
 PYBIND11_MODULE(_core, module) {
   profkit::register_errors();
   profkit::register_attribution(module);
+  profkit::register_captures(module);
   profkit::register_kernels(module);
   profkit::register_machine(module);
   profkit::register_probes(module);

@@ -25,8 +25,8 @@ struct RangeColumns {
   std::vector<uint32_t> colour;
   std::vector<uint8_t> payload_type;  // tracer::PayloadType; 0 none
   std::vector<uint64_t> payload;      // bits
-  std::vector<int32_t> parent;  // row of the innermost range that was open and encloses it; -1 none. For
-                                // spans and marks: the range in which they began.
+  std::vector<int32_t> parent;   // row of the innermost range that was open and encloses it; -1 none. For
+                                 // spans and marks: the range in which they began.
   std::vector<int32_t> depth;    // number of ancestors
   std::vector<uint8_t> is_open;  // no end was recorded: end_ns is the last time known of its thread's process
   // -1 when not recorded

@@ -6,10 +6,12 @@ import json
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from capture_tables import payload_bits
+
 from profkit.capture.tables import AllocationCall, PayloadType, Source
 
 CAPTURE_ID = 0x1122334455667788
@@ -33,15 +35,17 @@ EVENT = {
     "time": 12,
     "snapshot": 13,
     "dropped": 14,
+    "end_elsewhere": 15,
 }
 
 
 def _crc_table() -> list[int]:
     table = []
     for byte in range(256):
+        value = byte
         for _ in range(8):
-            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
-        table.append(byte)
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
     return table
 
 
@@ -242,6 +246,10 @@ class CaptureBuilder:
         """So many records were lost here."""
         return self._event("dropped", 0, self.ticks(t), count)
 
+    def end_elsewhere(self, t: int, opener: int, begin_t: int) -> CaptureBuilder:
+        """This thread closes the range that the thread with index `opener` began at `begin_t`."""
+        return self._event("end_elsewhere", 0, self.ticks(t), opener, self.ticks(begin_t) & TICK_MASK)
+
     def words(self, *raw: int) -> CaptureBuilder:
         """Raw words."""
         self._thread.words += raw
@@ -368,7 +376,7 @@ def _thread_entry(thread: _Thread) -> bytes:
 def _event_blocks(thread: _Thread, written_ticks: int, process_id: int) -> list[bytes]:
     made = []
     bounds = sorted({0, *thread.cuts, len(thread.words)})
-    for start, stop in zip(bounds, bounds[1:]):
+    for start, stop in pairwise(bounds):
         # A payload holds at most 1 MiB; parts of a long run are blocks of one chunk.
         for first in _whole_events(thread.words, start, stop):
             made.append(
@@ -379,7 +387,7 @@ def _event_blocks(thread: _Thread, written_ticks: int, process_id: int) -> list[
 
 def _whole_events(words: list[int], start: int, stop: int, limit: int = 100_000) -> list[tuple[int, int]]:
     """Pieces of at most about `limit` words that end between events."""
-    sizes = {2: 2, 4: 2, 5: 3, 6: 2, 7: 2, 8: 3, 9: 2, 10: 3, 11: 3, 12: 2, 14: 2}
+    sizes = {2: 2, 4: 2, 5: 3, 6: 2, 7: 2, 8: 3, 9: 2, 10: 3, 11: 3, 12: 2, 14: 2, 15: 3}
     pieces = []
     at = first = start
     while at < stop:

@@ -1,0 +1,400 @@
+// The thread's stack, rebuilt event by event. All times of a thread ascend, so a range lies within its parent
+// and siblings follow each other, whatever the file says.
+#include "captures/reader_replay.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "captures/reader_blocks.h"
+
+namespace profkit::captures {
+namespace {
+
+using tracer::EventKind;
+using tracer::kTickBits;
+using tracer::kTickMask;
+
+constexpr size_t kMaxRows = std::numeric_limits<int32_t>::max() - 1;
+
+// Words of each kind, the first included; a snapshot adds two for each range. 0: no such kind.
+constexpr uint8_t kWordCounts[16] = {0, 1, 2, 1, 2, 3, 2, 2, 3, 2, 3, 3, 2, 1, 2, 3};
+
+struct Event {
+  EventKind kind;
+  uint32_t argument;
+  uint64_t low_ticks;
+  const uint8_t* more;  // words after the first
+  uint64_t word(size_t i) const { return load<uint64_t>(more + 8 * (i - 1)); }
+};
+
+// The words of the event at `at`; 0 when it does not fit into the block or is of no known kind.
+uint32_t read_event(const EventBlock& block, uint32_t at, Event& event) {
+  const auto first = load<uint64_t>(block.words + 8 * size_t{at});
+  event.kind = static_cast<EventKind>(first >> 60);
+  event.argument = static_cast<uint32_t>(first >> kTickBits) & tracer::kMaxArgument;
+  event.low_ticks = first & kTickMask;
+  event.more = block.words + 8 * (size_t{at} + 1);
+  uint32_t count = kWordCounts[first >> 60];
+  if (event.kind == EventKind::snapshot) count += 2 * event.argument;
+  return count <= block.count - at ? count : 0;
+}
+
+uint64_t near_ticks(uint64_t written, uint64_t low) {
+  // The low bits, taken as a signed distance from a full reading.
+  const uint64_t ahead = (low - written) & kTickMask;
+  if (ahead < (uint64_t{1} << (kTickBits - 1))) {
+    return written + ahead < written ? written : written + ahead;
+  }
+  const uint64_t behind = (kTickMask + 1) - ahead;
+  return written >= behind ? written - behind : 0;
+}
+
+struct OpenRange {
+  int32_t row;
+  uint64_t label, begin_ticks;
+  bool has_usage;
+  uint32_t usage[4];
+};
+
+class Replay {
+ public:
+  Replay(const ReplayContext& context, int32_t thread_row)
+      : context_(context), ranges_(context.ranges), story_(context.story), thread_row_(thread_row) {}
+
+  void run(const std::vector<EventBlock>& blocks, ThreadStory& thread);
+  void finish(bool is_ended);
+
+ private:
+  void replay_block(const EventBlock& block);
+  void apply(const Event& event);
+  void advance(const EventBlock& block, const Event& event);
+  void lose(uint64_t words);
+  int64_t time_of(uint64_t ticks);
+  void note_time();
+
+  int32_t add_row(RangeKind kind, uint64_t label, uint64_t ticks);
+  void begin(uint64_t label);
+  void end(uint32_t index);
+  void snapshot(const Event& event);
+  void close_from(size_t depth, uint64_t ticks);
+  void close_row(const OpenRange& range, int64_t end_ns);
+  void usage(const Event& event);
+  void payload(const Event& event);
+  void memory(MemoryEvent::Kind kind, const Event& event, uint64_t bytes);
+  int32_t innermost() const { return knows_stack_ && !stack_.empty() ? stack_.back().row : -1; }
+
+  const ReplayContext& context_;
+  RangeColumns& ranges_;
+  ProcessStory& story_;
+  ThreadStory* thread_ = nullptr;
+  int32_t thread_row_;
+  std::vector<OpenRange> stack_;
+  bool knows_stack_ = true;  // false between a loss and the next snapshot
+  bool has_ticks_ = false;   // false before the first event and after a loss
+  uint64_t ticks_ = 0;       // of the last event
+  uint64_t last_ticks_ = 0;  // of the last event that tells what the program did
+  uint64_t loss_ticks_ = 0;  // last_ticks_ when the loss came
+  int32_t value_row_ = -1;   // the row that a payload or usage belongs to
+  bool has_end_usage_ = false;
+  uint32_t end_usage_[4] = {};
+  size_t cursor_ = 0;
+};
+
+void Replay::run(const std::vector<EventBlock>& blocks, ThreadStory& thread) {
+  thread_ = &thread;
+  uint64_t expected = 0;
+  for (const EventBlock& block : blocks) {
+    if (block.first_word < expected) {
+      ++story_.odd.broken_blocks;
+      continue;
+    }
+    if (block.first_word > expected) lose(block.first_word - expected);
+    replay_block(block);
+    const uint64_t next = block.first_word + block.count;
+    expected = std::max(next, block.first_word);
+  }
+}
+
+void Replay::lose(uint64_t words) {
+  ++story_.odd.gaps;
+  story_.odd.lost_words += std::min(words, uint64_t{1} << 40);
+  if (knows_stack_) loss_ticks_ = last_ticks_;
+  knows_stack_ = false;
+  has_ticks_ = false;
+  value_row_ = -1;
+  has_end_usage_ = false;
+}
+
+void Replay::replay_block(const EventBlock& block) {
+  uint32_t at = 0;
+  while (at < block.count) {
+    Event event;
+    const uint32_t count = read_event(block, at, event);
+    if (count == 0) {
+      ++story_.odd.broken_blocks;
+      lose(block.count - at);
+      return;
+    }
+    advance(block, event);
+    apply(event);
+    at += count;
+  }
+}
+
+void Replay::advance(const EventBlock& block, const Event& event) {
+  if (event.kind == EventKind::payload || event.kind == EventKind::usage) return;
+  uint64_t ticks;
+  if (event.kind == EventKind::time) {
+    ticks = event.word(1);
+  } else if (has_ticks_) {
+    const uint64_t step = (event.low_ticks - ticks_) & kTickMask;
+    ticks = step < (uint64_t{1} << (kTickBits - 1)) ? ticks_ + step : ticks_;
+  } else {
+    ticks = near_ticks(block.written_ticks, event.low_ticks);
+  }
+  ticks_ = std::max(ticks_, ticks);
+  has_ticks_ = true;
+}
+
+void Replay::apply(const Event& event) {
+  switch (event.kind) {
+    case EventKind::payload:
+      return payload(event);
+    case EventKind::usage:
+      return usage(event);
+    case EventKind::time:
+      return;
+    case EventKind::dropped:
+      thread_->dropped += std::min(event.word(1), uint64_t{1} << 40);
+      return;
+    case EventKind::snapshot:
+      snapshot(event);
+      value_row_ = -1;
+      return;
+    case EventKind::begin:
+      begin(event.argument);
+      break;
+    case EventKind::begin_wide:
+      begin(event.word(1));
+      break;
+    case EventKind::end:
+      end(event.argument);
+      break;
+    case EventKind::mark:
+      value_row_ = add_row(RangeKind::mark, event.word(1), ticks_);
+      break;
+    case EventKind::span_begin:
+      value_row_ = add_row(RangeKind::span, event.word(2), ticks_);
+      if (value_row_ >= 0)
+        story_.span_begins.push_back({event.word(1), time_of(ticks_), value_row_, thread_row_});
+      break;
+    case EventKind::span_end:
+      value_row_ = -1;
+      story_.span_ends.push_back({event.word(1), time_of(ticks_), -1, thread_row_});
+      break;
+    case EventKind::allocate:
+      memory(MemoryEvent::Kind::allocate, event, event.word(2));
+      break;
+    case EventKind::release:
+      memory(MemoryEvent::Kind::release, event, 0);
+      break;
+    case EventKind::unmap:
+      memory(MemoryEvent::Kind::unmap, event, event.word(2));
+      break;
+    case EventKind::end_elsewhere:
+      value_row_ = -1;
+      story_.foreign_ends.push_back(
+          {ticks_, static_cast<uint32_t>(event.word(1) & 0xFFFFF), event.word(2) & kTickMask, thread_row_});
+      break;
+  }
+  note_time();
+}
+
+int64_t Replay::time_of(uint64_t ticks) {
+  return std::max<int64_t>(context_.clock.monotonic_ns(ticks, cursor_) - context_.origin_ns, 0);
+}
+
+void Replay::note_time() {
+  if (!thread_->has_times) {
+    thread_->start_ns = time_of(ticks_);
+    thread_->has_times = true;
+  }
+  last_ticks_ = ticks_;
+}
+
+int32_t Replay::add_row(RangeKind kind, uint64_t label_id, uint64_t ticks) {
+  if (ranges_.kind.size() >= kMaxRows) {
+    ++story_.odd.too_many_rows;
+    return -1;
+  }
+  const Label& label = context_.names.label(label_id);
+  const int64_t ns = time_of(ticks);
+  ranges_.kind.push_back(static_cast<uint8_t>(kind));
+  ranges_.source.push_back(label.source);
+  ranges_.thread.push_back(thread_row_);
+  ranges_.end_thread.push_back(thread_row_);
+  ranges_.start_ns.push_back(ns);
+  ranges_.end_ns.push_back(ns);
+  ranges_.name.push_back(label.name);
+  ranges_.domain.push_back(label.domain);
+  ranges_.category.push_back(label.category);
+  ranges_.colour.push_back(label.colour);
+  ranges_.payload_type.push_back(0);
+  ranges_.payload.push_back(0);
+  ranges_.parent.push_back(innermost());
+  ranges_.depth.push_back(knows_stack_ ? static_cast<int32_t>(stack_.size()) : 0);
+  ranges_.is_open.push_back(0);
+  ranges_.minor_faults.push_back(-1);
+  ranges_.major_faults.push_back(-1);
+  ranges_.voluntary_switches.push_back(-1);
+  ranges_.involuntary_switches.push_back(-1);
+  story_.begin_ticks_low.push_back(static_cast<uint32_t>(ticks));
+  return static_cast<int32_t>(ranges_.kind.size() - 1);
+}
+
+void Replay::begin(uint64_t label) {
+  value_row_ = -1;
+  if (!knows_stack_ || stack_.size() >= tracer::kMaxDepth) {
+    ++story_.odd.skipped_events;
+    return;
+  }
+  value_row_ = add_row(RangeKind::range, label, ticks_);
+  if (value_row_ >= 0) stack_.push_back({value_row_, label, ticks_, false, {}});
+}
+
+void Replay::end(uint32_t index) {
+  value_row_ = -1;
+  if (!knows_stack_) {
+    ++story_.odd.skipped_events;
+  } else if (index >= stack_.size()) {
+    ++story_.odd.unmatched_ends;
+  } else {
+    const OpenRange& range = stack_[index];
+    value_row_ = range.row;
+    close_row(range, time_of(ticks_));
+    if (index + 1 < stack_.size()) {
+      ranges_.kind[static_cast<size_t>(range.row)] = static_cast<uint8_t>(RangeKind::span);
+      story_.has_moved_spans = true;
+    }
+    stack_.erase(stack_.begin() + index);
+  }
+  has_end_usage_ = false;
+}
+
+void Replay::close_row(const OpenRange& range, int64_t end_ns) {
+  const auto row = static_cast<size_t>(range.row);
+  ranges_.end_ns[row] = end_ns;
+  if (!range.has_usage || !has_end_usage_) return;
+  // Counts are kept modulo 2^32, and so is their difference.
+  ranges_.minor_faults[row] = end_usage_[0] - range.usage[0];
+  ranges_.major_faults[row] = end_usage_[1] - range.usage[1];
+  ranges_.voluntary_switches[row] = end_usage_[2] - range.usage[2];
+  ranges_.involuntary_switches[row] = end_usage_[3] - range.usage[3];
+}
+
+void Replay::close_from(size_t depth, uint64_t ticks) {
+  const int64_t end_ns = time_of(ticks);
+  while (stack_.size() > depth) {
+    close_row(stack_.back(), end_ns);
+    ranges_.is_open[static_cast<size_t>(stack_.back().row)] = 1;
+    stack_.pop_back();
+  }
+}
+
+void Replay::snapshot(const Event& event) {
+  const size_t depth = std::min<size_t>(event.argument, tracer::kMaxDepth);
+  has_end_usage_ = false;
+  size_t same = 0;
+  while (same < std::min(depth, stack_.size()) && stack_[same].label == event.word(1 + 2 * same) &&
+         stack_[same].begin_ticks == event.word(2 + 2 * same)) {
+    ++same;
+  }
+  // What is no longer there ended unseen: the last time it was known to be open is where the loss began.
+  close_from(same, knows_stack_ ? last_ticks_ : loss_ticks_);
+  knows_stack_ = true;
+  for (size_t i = same; i < depth; ++i) {
+    const uint64_t label = event.word(1 + 2 * i), begin_ticks = event.word(2 + 2 * i);
+    // Its begin was lost: not before what was seen last, nor after now.
+    const uint64_t start_ticks = std::min(std::max(begin_ticks, last_ticks_), ticks_);
+    const int32_t row = add_row(RangeKind::range, label, start_ticks);
+    if (row < 0) return;
+    stack_.push_back({row, label, begin_ticks, false, {}});
+    if (!thread_->has_times) thread_->start_ns = time_of(start_ticks);
+    thread_->has_times = true;
+    last_ticks_ = start_ticks;
+  }
+}
+
+void Replay::usage(const Event& event) {
+  const uint64_t faults = event.word(1), switches = event.word(2);
+  const uint32_t counts[4] = {static_cast<uint32_t>(faults), static_cast<uint32_t>(faults >> 32),
+                              static_cast<uint32_t>(switches), static_cast<uint32_t>(switches >> 32)};
+  if (event.argument == 1) {
+    std::copy(counts, counts + 4, end_usage_);
+    has_end_usage_ = true;
+  } else if (knows_stack_ && !stack_.empty() && stack_.back().row == value_row_) {
+    std::copy(counts, counts + 4, stack_.back().usage);
+    stack_.back().has_usage = true;
+  }
+}
+
+void Replay::payload(const Event& event) {
+  if (value_row_ < 0) return;
+  const auto row = static_cast<size_t>(value_row_);
+  const bool is_known =
+      event.argument >= 1 && event.argument <= static_cast<uint32_t>(tracer::PayloadType::opaque);
+  ranges_.payload_type[row] = is_known ? static_cast<uint8_t>(event.argument) : 0;
+  ranges_.payload[row] = is_known ? event.word(1) : 0;
+}
+
+void Replay::memory(MemoryEvent::Kind kind, const Event& event, uint64_t bytes) {
+  value_row_ = -1;
+  thread_->memory.push_back(
+      {time_of(ticks_), event.word(1), bytes, innermost(), static_cast<uint8_t>(event.argument), kind});
+}
+
+void Replay::finish(bool is_ended) {
+  if (!knows_stack_) close_from(0, loss_ticks_);
+  thread_->end_ns = thread_->has_times ? time_of(last_ticks_) : 0;
+  if (is_ended) {
+    close_from(0, last_ticks_);
+    return;
+  }
+  thread_->is_left_open = !stack_.empty();
+  for (const OpenRange& range : stack_) story_.open_rows.push_back(range.row);
+}
+
+}  // namespace
+
+void reserve_rows(RangeColumns& ranges, size_t rows) {
+  const auto reserve = [rows](auto&... columns) { (columns.reserve(rows), ...); };
+  reserve(ranges.kind, ranges.source, ranges.thread, ranges.end_thread, ranges.start_ns, ranges.end_ns,
+          ranges.name, ranges.domain, ranges.category, ranges.colour, ranges.payload_type, ranges.payload,
+          ranges.parent, ranges.depth, ranges.is_open, ranges.minor_faults, ranges.major_faults,
+          ranges.voluntary_switches, ranges.involuntary_switches);
+}
+
+bool first_ticks(const EventBlock& block, uint64_t& ticks) {
+  if (block.count == 0) return false;
+  Event event;
+  if (read_event(block, 0, event) == 0) return false;
+  if (event.kind == EventKind::payload || event.kind == EventKind::usage) return false;
+  ticks = event.kind == EventKind::time ? event.word(1) : near_ticks(block.written_ticks, event.low_ticks);
+  return true;
+}
+
+void replay_thread(const ReplayContext& context, int32_t thread_row, uint32_t thread_index, bool is_ended,
+                   std::vector<EventBlock>& blocks) {
+  std::stable_sort(blocks.begin(), blocks.end(),
+                   [](const EventBlock& a, const EventBlock& b) { return a.first_word < b.first_word; });
+  ThreadStory thread;
+  thread.index = thread_index;
+  thread.first_row = static_cast<int32_t>(context.ranges.kind.size());
+  Replay replay(context, thread_row);
+  replay.run(blocks, thread);
+  replay.finish(is_ended);
+  thread.last_row = static_cast<int32_t>(context.ranges.kind.size());
+  context.story.threads.push_back(std::move(thread));
+}
+
+}  // namespace profkit::captures

@@ -1,0 +1,20 @@
+// What was damaged, lost or odd in a capture, as sentences for people.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "captures/reader_blocks.h"
+#include "captures/reader_replay.h"
+
+namespace profkit::captures {
+
+struct WarningFacts {
+  uint64_t unknown_blocks = 0, malformed_blocks = 0, processes_without_clock = 0, lost_labels = 0;
+  std::vector<Oddities> odd;  // per process
+};
+
+std::vector<std::string> warnings_of(const BlockList& found, const WarningFacts& facts);
+
+}  // namespace profkit::captures
