@@ -1,0 +1,481 @@
+"""The NVTX door, call by call: what a C program says arrives, and the answers are those of the standard."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from door_programs import Row, Run, compile_c, environment, nvtx_headers, rows, trace
+
+from profkit.capture.tables import PayloadType, RangeKind, Source
+
+PRELUDE = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtPayload.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static nvtxEventAttributes_t event(const char* text) {
+  nvtxEventAttributes_t result;
+  memset(&result, 0, sizeof(result));
+  result.version = NVTX_VERSION;
+  result.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  if (text != NULL) {
+    result.messageType = NVTX_MESSAGE_TYPE_ASCII;
+    result.message.ascii = text;
+  }
+  return result;
+}
+"""
+
+
+def compile_nvtx(folder: Path, body: str, declarations: str = "", name: str = "program", *flags: str) -> Path:
+    text = f"{PRELUDE}\n{declarations}\nint main(void) {{\n{body}\nreturn 0;\n}}\n"
+    return compile_c(folder, text, "-isystem", str(nvtx_headers()), *flags, name=name)
+
+
+def trace_nvtx(folder: Path, body: str, declarations: str = "") -> Run:
+    """Compile `body` as main against the real NVTX headers and run it with our library as the tool."""
+    return trace(folder, [compile_nvtx(folder, body, declarations)])
+
+
+def nvtx_rows(run: Run) -> list[Row]:
+    return rows(run.capture, Source.NVTX)
+
+
+def ranges(*titles: str) -> list[Row]:
+    return [Row(RangeKind.RANGE, title) for title in titles]
+
+
+def test_ranges_nest_and_marks_lie_inside_in_narrow_and_wide_text(tmp_path: Path) -> None:
+    body = """
+      nvtxRangePushA("outer");
+      nvtxRangePushW(L"\\u00E4u\\u00DFere \\u2192 \\U0001F600");
+      nvtxMarkA("mark");
+      nvtxMarkW(L"wide mark");
+      nvtxRangePop();
+      nvtxRangePop();
+      nvtxRangeId_t a = nvtxRangeStartA("started");
+      nvtxRangeId_t w = nvtxRangeStartW(L"wide started");
+      nvtxRangeEnd(a);
+      nvtxRangeEnd(w);
+    """
+
+    run = trace_nvtx(tmp_path, body)
+
+    inner = "äußere → 😀"
+    assert nvtx_rows(run) == [
+        Row(RangeKind.RANGE, "outer"),
+        Row(RangeKind.RANGE, inner, "outer"),
+        Row(RangeKind.MARK, "mark", inner),
+        Row(RangeKind.MARK, "wide mark", inner),
+        Row(RangeKind.SPAN, "started"),
+        Row(RangeKind.SPAN, "wide started"),
+    ]
+    assert not run.capture.ranges.is_open.any()
+
+
+def test_wide_characters_that_are_none_become_replacement_characters(tmp_path: Path) -> None:
+    body = """
+      const wchar_t broken[] = {L'a', (wchar_t)0xD800, (wchar_t)0x110000, L'b', 0};
+      nvtxMarkW(broken);
+    """
+
+    run = trace_nvtx(tmp_path, body)
+
+    assert nvtx_rows(run) == [Row(RangeKind.MARK, "a\ufffd\ufffdb")]
+
+
+def test_attributes_arrive_colour_category_and_payload_of_every_type(tmp_path: Path) -> None:
+    body = """
+      nvtxNameCategoryA(7, "copies");
+      nvtxNameCategoryW(8, L"wide category");
+      nvtxEventAttributes_t e = event("event");
+      e.colorType = NVTX_COLOR_ARGB;
+      e.color = 0xFF102030;
+      e.category = 7;
+      e.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64; e.payload.ullValue = 0xFFFFFFFFFFFFFFFFull; nvtxMarkEx(&e);
+      e.category = 8;
+      e.payloadType = NVTX_PAYLOAD_TYPE_INT64; e.payload.llValue = -5; nvtxMarkEx(&e);
+      e.category = 9;
+      e.payloadType = NVTX_PAYLOAD_TYPE_DOUBLE; e.payload.dValue = 0.125; nvtxMarkEx(&e);
+      e.category = 0;
+      e.colorType = NVTX_COLOR_UNKNOWN;
+      memset(&e.payload, 0xFF, sizeof(e.payload));
+      e.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT32; e.payload.uiValue = 4000000000u; nvtxMarkEx(&e);
+      e.payloadType = NVTX_PAYLOAD_TYPE_INT32; e.payload.iValue = -6; nvtxMarkEx(&e);
+      e.payloadType = NVTX_PAYLOAD_TYPE_FLOAT; e.payload.fValue = 0.5f; nvtxMarkEx(&e);
+      nvtxPayloadData_t parts[2] = {{1, 24, "x"}, {2, 100, "y"}};
+      NVTX_PAYLOAD_EVTATTR_SET_MULTIPLE(e, parts);
+      nvtxMarkEx(&e);
+    """
+
+    run = trace_nvtx(tmp_path, body)
+
+    mark, colour = RangeKind.MARK, 0xFF102030
+    assert nvtx_rows(run) == [
+        Row(mark, "event", None, "copies", colour, PayloadType.UINT64, 2**64 - 1),
+        Row(mark, "event", None, "wide category", colour, PayloadType.INT64, -5),
+        Row(mark, "event", None, "9", colour, PayloadType.FLOAT64, 0.125),
+        Row(mark, "event", None, None, 0, PayloadType.UINT32, 4000000000),
+        Row(mark, "event", None, None, 0, PayloadType.INT32, -6),
+        Row(mark, "event", None, None, 0, PayloadType.FLOAT32, 0.5),
+        Row(mark, "event", None, None, 0, PayloadType.OPAQUE, None),
+    ]
+    assert run.capture.ranges.payload[-1] == 124
+
+
+def test_ranges_and_spans_carry_payloads_too(tmp_path: Path) -> None:
+    body = """
+      nvtxEventAttributes_t e = event("event");
+      e.payloadType = NVTX_PAYLOAD_TYPE_INT64;
+      e.payload.llValue = 1; nvtxRangePushEx(&e);
+      e.payload.llValue = 2; nvtxRangePushEx(&e);
+      e.payload.llValue = 3; nvtxRangeId_t id = nvtxRangeStartEx(&e);
+      nvtxRangeEnd(id);
+      nvtxRangePop();
+      nvtxRangePop();
+    """
+
+    run = trace_nvtx(tmp_path, body)
+
+    assert nvtx_rows(run) == [
+        Row(RangeKind.RANGE, "event", None, payload_type=PayloadType.INT64, payload=1),
+        Row(RangeKind.RANGE, "event", "event", payload_type=PayloadType.INT64, payload=2),
+        Row(RangeKind.SPAN, "event", "event", payload_type=PayloadType.INT64, payload=3),
+    ]
+
+
+def test_a_category_that_gets_its_name_late_has_it_from_then_on(tmp_path: Path) -> None:
+    body = """
+      nvtxEventAttributes_t e = event("event");
+      e.category = 3;
+      nvtxMarkEx(&e);
+      nvtxNameCategoryA(3, "first name");
+      nvtxMarkEx(&e);
+      nvtxNameCategoryA(3, "second name");
+      nvtxMarkEx(&e);
+    """
+
+    run = trace_nvtx(tmp_path, body)
+
+    assert [row.category for row in nvtx_rows(run)] == ["3", "first name", "second name"]
+
+
+def test_domains_registered_strings_and_categories_of_a_domain(tmp_path: Path) -> None:
+    body = """
+      nvtxInitialize(NULL);
+      nvtxDomainHandle_t first = nvtxDomainCreateA("first");
+      nvtxDomainHandle_t wide = nvtxDomainCreateW(L"wide \\u2192");
+      nvtxDomainNameCategoryA(first, 1, "of first");
+      nvtxDomainNameCategoryW(wide, 1, L"of wide");
+      nvtxEventAttributes_t e = event(NULL);
+      e.category = 1;
+      e.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+      e.message.registered = nvtxDomainRegisterStringA(first, "registered");
+      nvtxDomainRangePushEx(first, &e);
+      nvtxDomainMarkEx(first, &e);
+      e.message.registered = nvtxDomainRegisterStringW(wide, L"wide registered");
+      nvtxRangeId_t id = nvtxDomainRangeStartEx(wide, &e);
+      nvtxDomainRangeEnd(wide, id);
+      nvtxDomainRangePop(first);
+      e.category = 0;
+      nvtxDomainMarkEx(NULL, &e);
+      nvtxDomainDestroy(first);
+      nvtxDomainDestroy(wide);
+    """
+
+    run = trace_nvtx(tmp_path, body)
+
+    outer = "first:registered"
+    assert nvtx_rows(run) == [
+        Row(RangeKind.RANGE, outer, None, "of first"),
+        Row(RangeKind.MARK, outer, outer, "of first"),
+        Row(RangeKind.SPAN, "wide →:wide registered", outer, "of wide"),
+        Row(RangeKind.MARK, "wide registered"),
+    ]
+
+
+def test_a_domain_created_twice_is_one_domain_and_unknown_handles_do_no_harm(tmp_path: Path) -> None:
+    body = """
+      nvtxDomainHandle_t a = nvtxDomainCreateA("same");
+      nvtxDomainHandle_t b = nvtxDomainCreateA("same");
+      nvtxEventAttributes_t e = event("range");
+      printf("%d %d %d", a != NULL, nvtxDomainRangePushEx(a, &e), nvtxDomainRangePop(b));
+      nvtxResourceAttributes_t resource = {0};
+      nvtxDomainResourceDestroy(nvtxDomainResourceCreate(a, &resource));
+      nvtxDomainMarkEx((nvtxDomainHandle_t)0x1234, &e);
+      e.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+      e.message.registered = (nvtxStringHandle_t)0x5678;
+      nvtxDomainMarkEx(a, &e);
+      nvtxMarkA(NULL);
+      nvtxMarkEx(NULL);
+    """
+
+    run = trace_nvtx(tmp_path, body)
+
+    assert run.output == "1 0 0"
+    assert [row.title for row in nvtx_rows(run)] == [
+        "same:range",
+        "range",
+        "same:(unnamed)",
+        "(unnamed)",
+        "(unnamed)",
+    ]
+
+
+def test_push_and_pop_answer_the_level_of_their_own_domain(tmp_path: Path) -> None:
+    body = """
+      nvtxDomainHandle_t d = nvtxDomainCreateA("d");
+      nvtxEventAttributes_t e = event("x");
+      printf("%d ", nvtxRangePushA("a"));
+      printf("%d ", nvtxDomainRangePushEx(d, &e));
+      printf("%d ", nvtxRangePushA("b"));
+      printf("%d ", nvtxDomainRangePushEx(d, &e));
+      printf("%d ", nvtxRangePop());
+      printf("%d ", nvtxDomainRangePop(d));
+      printf("%d ", nvtxDomainRangePop(d));
+      printf("%d ", nvtxRangePop());
+      printf("%d ", nvtxRangePop() < 0);
+      printf("%d ", nvtxDomainRangePop(d) < 0);
+      printf("%d", nvtxRangePushA("c"));
+      nvtxRangePop();
+    """
+
+    run = trace_nvtx(tmp_path, body)
+
+    assert run.output == "0 0 1 1 1 1 0 0 1 1 0"
+    assert run.capture.threads.unbalanced_pops.sum() == 2
+    # b ended while d:x, opened after it, was still open: it is no part of the tree.
+    kinds = {row.title: row.kind for row in nvtx_rows(run) if row.title in ("a", "b", "c")}
+    assert kinds == {"a": RangeKind.RANGE, "b": RangeKind.SPAN, "c": RangeKind.RANGE}
+
+
+def test_levels_stay_right_with_more_domains_than_the_fast_path_keeps(tmp_path: Path) -> None:
+    body = """
+      nvtxEventAttributes_t e = event("x");
+      char name[16];
+      nvtxDomainHandle_t domains[100];
+      for (int i = 0; i < 100; ++i) {
+        snprintf(name, sizeof(name), "d%d", i);
+        domains[i] = nvtxDomainCreateA(name);
+      }
+      int wrong = 0;
+      for (int i = 0; i < 100; ++i) {
+        wrong += nvtxDomainRangePushEx(domains[i], &e) != 0;
+        wrong += nvtxDomainRangePushEx(domains[i], &e) != 1;
+        wrong += nvtxDomainRangePop(domains[i]) != 1;
+        wrong += nvtxDomainRangePop(domains[i]) != 0;
+      }
+      int odd = 0;
+      for (int i = 0; i < 100; ++i) {
+        int level = nvtxDomainRangePushEx(domains[i], &e);
+        odd += level != 0 && level != -2;
+      }
+      for (int i = 99; i >= 0; --i) {
+        int level = nvtxDomainRangePop(domains[i]);
+        odd += level != 0 && level != -2;
+      }
+      printf("%d %d %d", wrong, odd, nvtxDomainRangePop(domains[0]) < 0);
+    """
+
+    run = trace_nvtx(tmp_path, body)
+
+    assert run.output == "0 0 1"
+    assert len(nvtx_rows(run)) == 300
+    assert not run.capture.ranges.is_open.any()
+
+
+def test_ranges_too_deep_are_counted_and_their_pops_close_nothing_else(tmp_path: Path) -> None:
+    body = """
+      nvtxRangePushA("outermost");
+      for (int i = 0; i < 1500; ++i) nvtxRangePushA("deep");
+      for (int i = 0; i < 1500; ++i) nvtxRangePop();
+      nvtxMarkA("after");
+      printf("%d", nvtxRangePop());
+    """
+
+    run = trace_nvtx(tmp_path, body)
+
+    assert run.output == "0"
+    assert nvtx_rows(run)[-1] == Row(RangeKind.MARK, "after", "outermost")
+    assert len(nvtx_rows(run)) + run.capture.losses.too_deep == 1502
+    assert run.capture.losses.too_deep > 0
+    assert run.capture.threads.unbalanced_pops.sum() == 0
+
+
+def test_a_buffer_used_again_for_another_name_is_read_again(tmp_path: Path) -> None:
+    body = """
+      char name[300];
+      for (int i = 0; i < 300; ++i) {
+        snprintf(name, sizeof(name), "step %d", i % 3);
+        nvtxMarkA(name);
+      }
+      memset(name, 'l', sizeof(name));
+      name[299] = 0;
+      nvtxMarkA(name);
+      name[298] = 'x';
+      nvtxMarkA(name);
+    """
+
+    run = trace_nvtx(tmp_path, body)
+
+    titles = [row.title for row in nvtx_rows(run)]
+    assert titles == [f"step {i % 3}" for i in range(300)] + ["l" * 299, "l" * 298 + "x"]
+
+
+def test_a_range_started_on_one_thread_and_ended_on_another_is_one_span(tmp_path: Path) -> None:
+    declarations = """
+      static void* finish(void* id) {
+        nvtxRangePushA("finishing");
+        nvtxRangeEnd(*(nvtxRangeId_t*)id);
+        nvtxRangePop();
+        return NULL;
+      }
+    """
+    body = """
+      nvtxRangeId_t id = nvtxRangeStartA("across");
+      pthread_t thread;
+      pthread_create(&thread, NULL, finish, &id);
+      pthread_join(thread, NULL);
+    """
+
+    run = trace_nvtx(tmp_path, body, declarations)
+
+    table = run.capture.ranges
+    row = [run.capture.range_title(i) for i in range(len(table))].index("across")
+    assert table.kind[row] == RangeKind.SPAN
+    assert table.thread[row] != table.end_thread[row]
+    assert table.end_ns[row] > table.start_ns[row]
+    assert not table.is_open[row]
+
+
+def test_every_event_of_five_threads_in_three_domains_arrives_exactly_once(tmp_path: Path) -> None:
+    declarations = """
+      static nvtxDomainHandle_t domains[3];
+      static nvtxStringHandle_t names[3];
+      static void* work(void* argument) {
+        const long long thread = (long long)argument;
+        nvtxEventAttributes_t e = event(NULL);
+        e.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+        e.payloadType = NVTX_PAYLOAD_TYPE_INT64;
+        for (int i = 0; i < 2000; ++i) {
+          const int d = i % 3;
+          e.message.registered = names[d];
+          e.payload.llValue = thread * 1000000 + i;
+          nvtxDomainRangePushEx(domains[d], &e);
+          nvtxMarkA("plain");
+          nvtxDomainRangePop(domains[d]);
+        }
+        return NULL;
+      }
+    """
+    body = """
+      domains[1] = nvtxDomainCreateA("one");
+      domains[2] = nvtxDomainCreateA("two");
+      for (int d = 0; d < 3; ++d) names[d] = nvtxDomainRegisterStringA(domains[d], d == 0 ? "zero" : "work");
+      pthread_t threads[5];
+      for (long i = 0; i < 5; ++i) pthread_create(&threads[i], NULL, work, (void*)i);
+      for (int i = 0; i < 5; ++i) pthread_join(threads[i], NULL);
+    """
+
+    run = trace_nvtx(tmp_path, body, declarations)
+
+    found = nvtx_rows(run)
+    payloads = sorted(int(row.payload) for row in found if row.payload is not None)
+    titles = ["zero", "one:work", "two:work"]
+    assert payloads == [thread * 1000000 + i for thread in range(5) for i in range(2000)]
+    assert all(row.title == titles[int(row.payload) % 1000000 % 3] for row in found if row.payload is not None)
+    assert sum(row.title == "plain" and row.parent in titles for row in found) == 10000
+    assert len(found) == 20000
+    assert run.capture.losses.records == 0
+
+
+def test_every_shared_object_with_its_own_copy_of_nvtx_is_heard(tmp_path: Path) -> None:
+    module = (
+        PRELUDE
+        + """
+      void run(nvtxDomainHandle_t domain) {
+        nvtxEventAttributes_t e = event(NAME);
+        nvtxDomainRangePushEx(domain, &e);
+        nvtxRangePushA(NAME);
+        nvtxRangePop();
+        nvtxDomainRangePop(domain);
+      }
+    """
+    )
+    shared = ("-shared", "-fPIC", "-isystem", str(nvtx_headers()))
+    libraries = [
+        compile_c(tmp_path, module, *shared, f'-DNAME="{name}"', name=f"lib{name}.so") for name in ("left", "right")
+    ]
+    calls = "".join(
+        f"""{{ void* library = dlopen("{path}", RTLD_NOW | RTLD_LOCAL);
+               ((void (*)(nvtxDomainHandle_t))dlsym(library, "run"))(domain); }}"""
+        for path in libraries
+    )
+
+    run = trace_nvtx(tmp_path, f'nvtxDomainHandle_t domain = nvtxDomainCreateA("main"); {calls}')
+
+    assert nvtx_rows(run) == [
+        Row(RangeKind.RANGE, "main:left"),
+        Row(RangeKind.RANGE, "left", "main:left"),
+        Row(RangeKind.RANGE, "main:right"),
+        Row(RangeKind.RANGE, "right", "main:right"),
+    ]
+
+
+def test_a_named_thread_has_its_name_in_the_capture(tmp_path: Path) -> None:
+    declarations = """
+      static void* work(void* name) {
+        nvtxNameOsThreadA((uint32_t)gettid(), name);
+        nvtxMarkA("there");
+        return NULL;
+      }
+    """
+    body = """
+      nvtxNameOsThreadW((uint32_t)gettid(), L"main \\u2192");
+      nvtxMarkA("here");
+      pthread_t thread;
+      pthread_create(&thread, NULL, work, "a name that is longer than thirty-one bytes");
+      pthread_join(thread, NULL);
+    """
+
+    capture = trace_nvtx(tmp_path, body, declarations).capture
+
+    names = [capture.strings[name] for name in capture.threads.name]
+    assert sorted(names) == ["a name that is longer than thir", "main →"]
+
+
+def test_domains_say_that_they_are_enabled(tmp_path: Path) -> None:
+    body = """
+      nvtxDomainHandle_t domain = nvtxDomainCreateA("d");
+      printf("%d %d", nvtxDomainIsEnabled(domain), nvtxDomainIsEnabled(NULL));
+    """
+
+    run = trace_nvtx(tmp_path, body)
+
+    assert run.output == "1 1"
+
+
+def test_without_a_capture_the_calls_do_nothing_and_answer_so(tmp_path: Path) -> None:
+    body = """
+      nvtxDomainHandle_t domain = nvtxDomainCreateA("d");
+      nvtxEventAttributes_t e = event("x");
+      printf("%d %d ", nvtxRangePushA("a"), nvtxDomainRangePushEx(domain, &e));
+      nvtxMarkA("m");
+      nvtxRangeEnd(nvtxRangeStartA("s"));
+      printf("%d %d", nvtxDomainRangePop(domain), nvtxRangePop());
+    """
+    program = compile_nvtx(tmp_path, body)
+    variables = environment(tmp_path / "never.profkit")
+    del variables["PROFKIT_TRACE_FILE"]
+
+    done = subprocess.run([str(program)], env=variables, capture_output=True, text=True, timeout=60, check=True)
+
+    assert done.stdout == "-2 -2 -2 -2"
+    assert not (tmp_path / "never.profkit").exists()
