@@ -187,7 +187,8 @@ class RangeTable:
         """1 where no range around this one is of the same group."""
 
     def group_times(self, own_ns: NDArray[Any], group: NDArray[Any], groups: int) -> dict[str, NDArray[Any]]:
-        """calls, span_calls, open_calls, inclusive_ns (union per thread), exclusive_ns, min_ns, median_ns, max_ns."""
+        """calls, span_calls, open_calls, inclusive_ns (union per thread), exclusive_ns, and of the durations
+        min_ns, mean_ns, median_ns, max_ns."""
 
     def sum_by_group(
         self, values: NDArray[Any], is_chosen: NDArray[Any], group: NDArray[Any], groups: int

@@ -101,6 +101,7 @@ class RangeTable {
     result["inclusive_ns"] = to_array(std::move(times.inclusive_ns));
     result["exclusive_ns"] = to_array(std::move(times.exclusive_ns));
     result["min_ns"] = to_array(std::move(times.min_ns));
+    result["mean_ns"] = to_array(std::move(times.mean_ns));
     result["median_ns"] = to_array(std::move(times.median_ns));
     result["max_ns"] = to_array(std::move(times.max_ns));
     return result;

@@ -114,6 +114,7 @@ GroupTimes::GroupTimes(size_t groups)
       inclusive_ns(groups, 0),
       exclusive_ns(groups, 0),
       min_ns(groups, std::numeric_limits<int64_t>::max()),
+      mean_ns(groups, 0),
       median_ns(groups, 0),
       max_ns(groups, 0) {}
 
@@ -137,9 +138,11 @@ GroupTimes group_times(const RangeView& ranges, const int64_t* own_ns, const int
     result.span_calls[g] += ranges.kind[row] == kSpan;
     result.open_calls[g] += ranges.is_open[row] != 0;
     result.exclusive_ns[g] += own_ns[row];
+    result.mean_ns[g] += end - start;
     result.min_ns[g] = std::min(result.min_ns[g], end - start);
     result.max_ns[g] = std::max(result.max_ns[g], end - start);
   }
+  for (size_t g = 0; g < groups; ++g) result.mean_ns[g] /= std::max<int64_t>(1, result.calls[g]);
   fill_medians(ranges, group, result);
   return result;
 }

@@ -49,7 +49,8 @@ std::vector<uint8_t> outermost_of_group(const RangeView& ranges, const int32_t* 
 // Sums over the rows of each group; rows of group -1 are left out.
 struct GroupTimes {
   explicit GroupTimes(size_t groups);
-  std::vector<int64_t> calls, span_calls, open_calls, inclusive_ns, exclusive_ns, min_ns, median_ns, max_ns;
+  std::vector<int64_t> calls, span_calls, open_calls, inclusive_ns, exclusive_ns, min_ns, mean_ns, median_ns,
+      max_ns;
 };
 GroupTimes group_times(const RangeView& ranges, const int64_t* own_ns, const int32_t* group, size_t groups);
 

@@ -22,6 +22,7 @@ class UsageRow:
     span_calls: int = 0  # of `calls`: spans, which have no own time
     open_calls: int = 0  # of `calls`: no end was recorded; they count up to the last known moment
     min_ns: int | None = None
+    mean_ns: int | None = None  # of the durations, recursion and all, rounded down
     median_ns: int | None = None
     max_ns: int | None = None
     wall_ns: int | None = None  # by thread only: from the thread's first to its last known moment

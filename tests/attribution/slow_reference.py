@@ -18,6 +18,7 @@ class SlowRow:
     inclusive_ns: int = 0
     exclusive_ns: int = 0
     min_ns: int = 0
+    mean_ns: int = 0
     median_ns: int = 0
     max_ns: int = 0
     alloc_calls: int = 0
@@ -102,6 +103,7 @@ def _row(tree: SlowTree, rows: list[int]) -> SlowRow:
         calls=len(rows),
         exclusive_ns=sum(tree.own_ns(row) for row in rows),
         min_ns=durations[0],
+        mean_ns=sum(durations) // len(durations),
         median_ns=durations[(len(durations) - 1) // 2],
         max_ns=durations[-1],
     )

@@ -1,0 +1,148 @@
+"""Columns of a table of usage: every field of a UsageRow has one, plus shares and means. A row in, a number out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from profkit.attribution.usage import Usage, UsageRow
+from profkit.errors import UsageError
+from profkit.rendering.quantities import ABSENT, bytes_text, percent_text, time_text
+
+Value = int | float | None
+NAME = "name"
+
+
+def count_text(value: Value) -> str:
+    """A count with separators: 1,234,567."""
+    return ABSENT if value is None else f"{value:,}"
+
+
+@dataclass(frozen=True)
+class UsageColumn:
+    """One column: how it is asked for, what stands on top, a row's number in it and how it is written."""
+
+    name: str
+    heading: str
+    help: str
+    value: Callable[[UsageRow, Usage], Value]
+    text: Callable[[Value], str]
+
+
+def _share(value: Value, usage: Usage) -> Value:
+    return None if value is None or not usage.wall_ns else 100.0 * value / usage.wall_ns
+
+
+def _own(row: UsageRow, _: Usage) -> Value:
+    return row.exclusive_ns if row.has_own_time else None
+
+
+def _time(name: str, heading: str, meaning: str) -> UsageColumn:
+    return UsageColumn(name, heading, meaning, lambda row, _: getattr(row, f"{name}_ns"), time_text)
+
+
+def _bytes(name: str, heading: str, meaning: str) -> UsageColumn:
+    return UsageColumn(name, heading, meaning, lambda row, _: getattr(row, name), bytes_text)
+
+
+def _count(name: str, heading: str, meaning: str) -> UsageColumn:
+    return UsageColumn(name, heading, meaning, lambda row, _: getattr(row, name), count_text)
+
+
+COLUMNS = (
+    _count("calls", "calls", "ranges and spans of this name"),
+    _count("span_calls", "spans", "of these: spans, which have no own time"),
+    _count("open_calls", "open", "of these: no end was recorded"),
+    _time("inclusive", "inclusive", "time with the ranges inside; recursion counts once"),
+    UsageColumn(
+        "inclusive_share",
+        "incl %",
+        "inclusive time as a share of the thread time",
+        lambda row, usage: _share(row.inclusive_ns, usage),
+        percent_text,
+    ),
+    UsageColumn("exclusive", "own", "time without the ranges inside", _own, time_text),
+    UsageColumn(
+        "share",
+        "own %",
+        "own time as a share of the thread time",
+        lambda row, usage: _share(_own(row, usage), usage),
+        percent_text,
+    ),
+    _time("mean", "mean", "mean duration of a call"),
+    _time("min", "min", "shortest call"),
+    _time("median", "median", "the call in the middle"),
+    _time("max", "max", "longest call"),
+    _time("wall", "thread", "by thread: from its first to its last known moment"),
+    _count("alloc_calls", "allocs", "allocations in these ranges and inside them"),
+    _bytes("alloc_bytes", "alloc", "bytes asked for in these ranges and inside them"),
+    _bytes("own_alloc_bytes", "own alloc", "bytes asked for in these ranges themselves"),
+    _bytes("live_bytes", "live", "of alloc: not yet freed when the range ended"),
+    _bytes("peak_bytes", "peak", "most live at once in one call"),
+    _bytes("freed_elsewhere_bytes", "elsewhere", "of alloc: freed by another thread or outside"),
+    _count("minor_faults", "faults", "minor page faults"),
+    _count("major_faults", "major", "major page faults"),
+    _count("voluntary_switches", "waits", "voluntary context switches"),
+    _count("involuntary_switches", "preempted", "involuntary context switches"),
+    _time("overhead", "overhead", "estimated cost of recording what is inside"),
+)
+_ALIASES = {
+    "self": "exclusive",
+    "own": "exclusive",
+    "time": "inclusive",
+    "total": "inclusive",
+    "memory": "alloc_bytes",
+    "alloc": "alloc_bytes",
+    "own_alloc": "own_alloc_bytes",
+    "peak": "peak_bytes",
+    "live": "live_bytes",
+    "freed_elsewhere": "freed_elsewhere_bytes",
+    "faults": "minor_faults",
+    "spans": "span_calls",
+    "open": "open_calls",
+    "average": "mean",
+}
+# What goes first when a default table is wider than the terminal.
+DISPENSABLE = ("median", "minor_faults", "peak_bytes", "inclusive_share", "alloc_bytes", "share")
+
+
+def column_names() -> list[str]:
+    """Names that `--columns` and `--sort` take, in table order."""
+    return [column.name for column in COLUMNS]
+
+
+def find_usage_column(name: str) -> UsageColumn:
+    """The column with this name; a UsageRow's field name, with or without `_ns`, always is one."""
+    wanted = name.strip().lower().replace("-", "_").removesuffix("_ns")
+    wanted = _ALIASES.get(wanted, wanted)
+    for column in COLUMNS:
+        if column.name == wanted:
+            return column
+    nearest = get_close_matches(wanted, [*column_names(), *_ALIASES], n=1)
+    hint = f"did you mean {nearest[0]}? " if nearest else ""
+    raise UsageError(f"unknown column {name!r}; {hint}columns: {', '.join(column_names())}")
+
+
+def choose_usage_columns(names: Sequence[str] | None, usage: Usage) -> list[UsageColumn]:
+    """Columns by name; none is the default set, `all` is every one, a first `+` adds to the default."""
+    if not names:
+        return [find_usage_column(name) for name in default_columns(usage)]
+    if list(names) == ["all"]:
+        return list(COLUMNS)
+    adds = names[0].startswith("+")
+    wanted = [*(default_columns(usage) if adds else ()), *(name.lstrip("+") for name in names)]
+    # The name always stands first, so asking for it changes nothing.
+    return list(dict.fromkeys(find_usage_column(name) for name in wanted if name.strip() != NAME))
+
+
+def default_columns(usage: Usage) -> list[str]:
+    """What fits what was recorded: columns of dashes help nobody."""
+    names = ["calls", "inclusive", "exclusive", "share", "median"]
+    if usage.by == "thread":
+        names.append("wall")
+    if usage.total_alloc_bytes is not None:
+        names += ["alloc_bytes", "peak_bytes"]
+    if any(row.minor_faults is not None for row in usage.rows):
+        names.append("minor_faults")
+    return names

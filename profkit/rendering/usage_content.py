@@ -1,0 +1,252 @@
+"""What a report says, before it is drawn: a Usage and a choice of columns and rows in, texts out as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from profkit.attribution.usage import Usage, UsageRow
+from profkit.capture.tables import Capture
+from profkit.rendering.quantities import bytes_text, number_text, percent_text, time_text
+from profkit.rendering.usage_columns import (
+    DISPENSABLE,
+    NAME,
+    UsageColumn,
+    Value,
+    choose_usage_columns,
+    count_text,
+    find_usage_column,
+)
+
+DEFAULT_TOP = 30
+MARKS_NAMED = 5
+REMAINDER = "(no range open)"
+TOTAL = "total"
+UNNAMED = "(unnamed)"
+
+
+@dataclass(frozen=True)
+class View:
+    """What of a table is shown, and how it is ordered."""
+
+    columns: Sequence[str] | None = None
+    sort: str | None = None
+    top: int | None = DEFAULT_TOP
+    """None shows all rows."""
+
+
+@dataclass(frozen=True)
+class ShownLine:
+    """One line: the name, its level in a tree, one text per column. `tone` is row, more, remainder or total."""
+
+    name: str
+    texts: tuple[str, ...]
+    level: int = 0
+    tone: str = "row"
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """A table: headings of the numbers, lines, and how gladly each column may be left out (0 never)."""
+
+    by: str
+    headings: tuple[str, ...]
+    dispensable: tuple[int, ...]
+    lines: tuple[ShownLine, ...]
+
+
+def build_table(usage: Usage, view: View) -> ShownTable:
+    """Chosen rows in order, then what is not shown, what no range explains, and the total."""
+    columns = choose_usage_columns(view.columns, usage)
+    rows = sorted_rows(usage, view.sort)
+    shown = _top_rows(usage, rows, view.top)
+    lines = [
+        ShownLine(
+            visible(row.path[-1] if row.path else row.name) or UNNAMED,
+            tuple(column.text(column.value(row, usage)) for column in columns),
+            max(0, len(row.path) - 1),
+        )
+        for row in shown
+    ]
+    if len(shown) < len(rows):
+        kept = set(map(id, shown))
+        hidden = [row for row in rows if id(row) not in kept]
+        name = f"… {len(hidden):,} more rows (--top {len(rows)})"
+        lines.append(_special(name, _hidden_values(hidden, usage), columns, "more"))
+    lines.append(_special(REMAINDER, _remainder_values(usage), columns, "remainder"))
+    lines.append(_special(TOTAL, _total_values(usage), columns, "total"))
+    dispensable = tuple(
+        DISPENSABLE.index(column.name) + 1 if not view.columns and column.name in DISPENSABLE else 0
+        for column in columns
+    )
+    return ShownTable(usage.by, tuple(column.heading for column in columns), dispensable, tuple(lines))
+
+
+def sorted_rows(usage: Usage, sort: str | None) -> list[UsageRow]:
+    """Rows by a column, the largest first (names from a to z); what was not recorded comes last."""
+    if sort is None:
+        return list(usage.rows)
+    if sort == NAME:
+        return sorted(usage.rows, key=lambda row: row.path or (row.name,))
+    column = find_usage_column(sort)
+
+    def rank(row: UsageRow) -> tuple[bool, float, str]:
+        value = column.value(row, usage)
+        return (value is None, -(value or 0), row.name)
+
+    if usage.by != "path":
+        return sorted(usage.rows, key=rank)
+    # In a tree siblings are ordered, each below its parent.
+    keys: dict[tuple[str, ...], tuple[tuple[bool, float, str], ...]] = {}
+    for row in sorted(usage.rows, key=lambda row: len(row.path)):
+        keys[row.path] = (*keys.get(row.path[:-1], ()), rank(row))
+    return sorted(usage.rows, key=lambda row: keys[row.path])
+
+
+def loss_lines(capture: Capture) -> list[str]:
+    """What was lost, first of all; nothing when nothing was."""
+    losses = capture.losses
+    lines = []
+    if losses.records:
+        reasons = [
+            (losses.disk_full, "the disk was full or could not be written"),
+            (losses.too_slow, "the disk did not keep up"),
+            (losses.too_deep, "ranges were nested too deep"),
+        ]
+        known = [f"{count:,} because {reason}" for count, reason in reasons if count]
+        verb = "record was" if losses.records == 1 else "records were"
+        lines.append(f"{losses.records:,} {verb} dropped{': ' if known else ''}{', '.join(known)}")
+    if losses.stalled_ns:
+        lines.append(f"threads waited {time_text(losses.stalled_ns)} in total for the capture to be written")
+    return lines
+
+
+def headlines(capture: Capture, usage: Usage) -> list[str]:
+    """What was recorded, on which clock, and what recording costs."""
+    command = visible(" ".join(capture.processes[0].command)) if capture.processes else ""
+    processes, threads = len(capture.processes), len(capture.threads)
+    counted = "" if usage.threads == threads else f", {usage.threads} of them in this table"
+    first = (
+        f"{command or capture.path}: {_plural(processes, 'process', 'processes')}, "
+        f"{_plural(threads, 'thread')}{counted}, {time_text(usage.elapsed_ns)} elapsed"
+    )
+    clocks = sorted({process.clock for process in capture.processes if process.clock})
+    second = [f"clock {', '.join(clocks)}"] if clocks else []
+    costs = [process.empty_range_ns for process in capture.processes if process.empty_range_ns > 0]
+    if costs:
+        low, high = number_text(min(costs)), number_text(max(costs))
+        second.append(f"recording a range costs {low if low == high else f'{low} to {high}'} ns")
+    return [first, *(["; ".join(second)] if second else [])]
+
+
+def footnotes(usage: Usage) -> list[str]:
+    """What a reader of the table must know besides its numbers."""
+    notes = []
+    if usage.threads > 1:
+        notes.append(f"total is the time of {usage.threads} threads together")
+    spans, opened = (sum(getattr(row, name) for row in usage.rows) for name in ("span_calls", "open_calls"))
+    if spans:
+        notes.append(f"{_plural(spans, 'span')} (started and ended by id): no own time")
+    if opened:
+        notes.append(f"{_plural(opened, 'range')} had no end: counted up to the last known moment")
+    if usage.marks:
+        named = ", ".join(f"{visible(mark.name)} {mark.count:,}" for mark in usage.marks[:MARKS_NAMED])
+        more = f" and {len(usage.marks) - MARKS_NAMED:,} more names" if len(usage.marks) > MARKS_NAMED else ""
+        notes.append(f"{_plural(sum(mark.count for mark in usage.marks), 'mark')}: {named}{more}")
+    if usage.small_alloc_calls:
+        notes.append(
+            f"{_plural(usage.small_alloc_calls, 'smaller allocation')} were only counted "
+            f"({bytes_text(usage.small_alloc_bytes)}), in no row"
+        )
+    return notes + _overhead_notes(usage)
+
+
+def visible(text: str) -> str:
+    """Text without anything that could move the cursor or hide; what is not printable is escaped."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
+def _overhead_notes(usage: Usage) -> list[str]:
+    if usage.overhead_ns is None:
+        return []
+    if usage.is_overhead_subtracted:
+        return [f"{time_text(usage.overhead_ns)}, the estimated cost of recording, is already subtracted"]
+    share = 100.0 * usage.overhead_ns / usage.wall_ns if usage.wall_ns else 0.0
+    if share < 1.0:
+        return []
+    taken = f"{time_text(usage.overhead_ns)} of this ({percent_text(share)})"
+    return [f"recording itself took about {taken}; --subtract-overhead takes it out"]
+
+
+def _top_rows(usage: Usage, rows: list[UsageRow], top: int | None) -> list[UsageRow]:
+    if top is None or len(rows) <= top:
+        return rows
+    if usage.by != "path":
+        return rows[:top]
+    # A row of a tree is shown with all rows above it, or not at all.
+    by_path = {row.path: row for row in rows}
+    kept: set[tuple[str, ...]] = set()
+    for row in sorted(rows, key=lambda row: -row.inclusive_ns):
+        way = [row.path[:length] for length in range(1, len(row.path) + 1)]
+        new = [path for path in way if path in by_path and path not in kept]
+        if len(kept) + len(new) <= top:
+            kept.update(new)
+        if len(kept) == top:
+            break
+    return [row for row in rows if row.path in kept]
+
+
+def _special(name: str, values: dict[str, Value], columns: Sequence[UsageColumn], tone: str) -> ShownLine:
+    texts = tuple(column.text(values[column.name]) if column.name in values else "" for column in columns)
+    return ShownLine(name, texts, tone=tone)
+
+
+def _hidden_values(hidden: Sequence[UsageRow], usage: Usage) -> dict[str, Value]:
+    own = sum(row.exclusive_ns for row in hidden)
+    values: dict[str, Value] = {"calls": sum(row.calls for row in hidden), "exclusive": own, "share": _part(own, usage)}
+    if usage.total_alloc_bytes is not None:
+        values["own_alloc_bytes"] = sum(row.own_alloc_bytes or 0 for row in hidden)
+    return values
+
+
+def _remainder_values(usage: Usage) -> dict[str, Value]:
+    values: dict[str, Value] = {
+        "inclusive": usage.remainder_ns,
+        "inclusive_share": _part(usage.remainder_ns, usage),
+        "exclusive": usage.remainder_ns,
+        "share": _part(usage.remainder_ns, usage),
+    }
+    if usage.total_alloc_bytes is not None:
+        values |= dict.fromkeys(("alloc_bytes", "own_alloc_bytes"), usage.unattributed_alloc_bytes)
+    return values
+
+
+def _total_values(usage: Usage) -> dict[str, Value]:
+    values: dict[str, Value] = {
+        "calls": sum(row.calls for row in usage.rows),
+        "span_calls": sum(row.span_calls for row in usage.rows),
+        "open_calls": sum(row.open_calls for row in usage.rows),
+        "inclusive": usage.wall_ns,
+        "inclusive_share": _part(usage.wall_ns, usage),
+        "exclusive": usage.wall_ns,
+        "share": _part(usage.wall_ns, usage),
+        "overhead": usage.overhead_ns,
+    }
+    if usage.total_alloc_bytes is not None:
+        values |= {
+            "alloc_calls": usage.total_alloc_calls,
+            "alloc_bytes": usage.total_alloc_bytes,
+            "own_alloc_bytes": usage.total_alloc_bytes,
+            "peak_bytes": usage.total_peak_bytes,
+        }
+    return values
+
+
+def _part(value: int, usage: Usage) -> Value:
+    return 100.0 * value / usage.wall_ns if usage.wall_ns else None
+
+
+def _plural(count: int, one: str, many: str = "") -> str:
+    return f"{count_text(count)} {one if count == 1 else many or one + 's'}"

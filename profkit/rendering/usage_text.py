@@ -1,0 +1,154 @@
+"""A report for the terminal: a Usage and its capture in, lines of text out, never wider than asked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from rich.cells import cell_len, chop_cells
+
+from profkit.attribution.usage import Usage
+from profkit.capture.tables import Capture
+from profkit.rendering.usage_content import (
+    ShownLine,
+    ShownTable,
+    View,
+    build_table,
+    footnotes,
+    headlines,
+    loss_lines,
+    visible,
+)
+
+PLAIN_WIDTH = 100
+LEAST_NAME_WIDTH = 16
+ROOMY = 80
+"""From this width on, names keep GOOD_NAME_WIDTH, and columns that do not fit beside it continue below."""
+GOOD_NAME_WIDTH = 28
+GAP = 2
+ELLIPSIS = "…"
+# Text and a tone; tones become colours on a terminal.
+ToneLine = tuple[str, str]
+_COLOURS = {"loss": "\x1b[1;31m", "warning": "\x1b[33m", "title": "\x1b[1m", "note": "\x1b[2m", "more": "\x1b[2m"}
+_RESET = "\x1b[0m"
+
+
+def render_usage(capture: Capture, usage: Usage, view: View, width: int = PLAIN_WIDTH) -> str:
+    """The report as plain text: losses, warnings, what was recorded, the table, notes."""
+    return "\n".join(line for line, _ in _lines(capture, usage, view, width)) + "\n"
+
+
+def print_usage(capture: Capture, usage: Usage, view: View, stream: TextIO) -> None:
+    """The report to a stream: coloured and as wide as the terminal, or plain and 100 wide."""
+    from profkit.rendering.table import encodable
+
+    if not stream.isatty():
+        stream.write(encodable(render_usage(capture, usage, view), stream))
+        return
+    width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns
+    has_colour = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    for line, tone in _lines(capture, usage, view, width):
+        colour = _COLOURS.get(tone, "") if has_colour and line else ""
+        stream.write(encodable(f"{colour}{line}{_RESET if colour else ''}\n", stream))
+
+
+def cut_middle(text: str, width: int) -> str:
+    """The text in at most so many cells; what is too long loses its middle."""
+    if cell_len(text) <= width:
+        return text
+    if width <= 1:
+        return ELLIPSIS[:width]
+    tail = (width - 1) // 2
+    head = chop_cells(text, width - 1 - tail)[0] if width - 1 - tail else ""
+    # Cells are counted from the left, so the tail is cut from the reversed text.
+    end = chop_cells(text[::-1], tail)[0][::-1] if tail else ""
+    return f"{head}{ELLIPSIS}{end}"
+
+
+def _lines(capture: Capture, usage: Usage, view: View, width: int) -> Iterator[ToneLine]:
+    for line in loss_lines(capture):
+        yield from _wrapped(line, width, "loss")
+    for warning in capture.warnings:
+        yield from _wrapped(f"warning: {visible(warning)}", width, "warning")
+    first, *others = headlines(capture, usage)
+    yield from _wrapped(first, width, "title")
+    for line in others:
+        yield from _wrapped(line, width, "note")
+    yield "", ""
+    yield from _table_lines(build_table(usage, view), width)
+    notes = footnotes(usage)
+    if notes:
+        yield "", ""
+    for note in notes:
+        yield from _wrapped(note, width, "note")
+
+
+def _wrapped(text: str, width: int, tone: str) -> Iterator[ToneLine]:
+    for line in textwrap.wrap(text, width, subsequent_indent="    ", break_on_hyphens=False) or [""]:
+        # Words without spaces and wide signs may still be too long for the terminal.
+        for part in chop_cells(line, width) if cell_len(line) > width else [line]:
+            yield part, tone
+
+
+def _table_lines(table: ShownTable, width: int) -> Iterator[ToneLine]:
+    widths = [
+        max(cell_len(heading), *(cell_len(line.texts[index]) for line in table.lines))
+        for index, heading in enumerate(table.headings)
+    ]
+    longest = max([len(table.by), *(cell_len(line.name) + 2 * line.level for line in table.lines)])
+    kept, hidden = _fitting(table, widths, width - min(longest, GOOD_NAME_WIDTH))
+    least = min(longest, GOOD_NAME_WIDTH) if width >= ROOMY else LEAST_NAME_WIDTH
+    for number, block in enumerate(_blocks(kept, widths, width - least)):
+        if number:
+            yield "", ""
+        room = max(LEAST_NAME_WIDTH, width - _total(widths, block))
+        name_width = min(longest, room)
+        yield _line(table.by, [table.headings[i] for i in block], [widths[i] for i in block], name_width), "title"
+        rule = name_width + _total(widths, block)
+        yield "─" * rule, "note"
+        for line in table.lines:
+            if line.tone == "remainder":
+                yield "─" * rule, "note"
+            name = _indented(line, name_width)
+            yield _line(name, [line.texts[i] for i in block], [widths[i] for i in block], name_width), line.tone
+    if hidden:
+        yield from _wrapped(f"too narrow for {', '.join(hidden)}: use a wider terminal or --columns", width, "note")
+
+
+def _fitting(table: ShownTable, widths: Sequence[int], room: int) -> tuple[list[int], list[str]]:
+    """Columns to show, and headings left out: a default table does without some rather than cut names short."""
+    kept = list(range(len(widths)))
+    for _, index in sorted((rank, index) for index, rank in enumerate(table.dispensable) if rank):
+        if _total(widths, kept) <= room:
+            break
+        kept.remove(index)
+    return kept, [heading for index, heading in enumerate(table.headings) if index not in kept]
+
+
+def _blocks(kept: Sequence[int], widths: Sequence[int], room: int) -> list[list[int]]:
+    """Columns side by side as far as they fit; the rest continues below, names repeated."""
+    blocks: list[list[int]] = [[]]
+    for index in kept:
+        if blocks[-1] and _total(widths, [*blocks[-1], index]) > room:
+            blocks.append([])
+        blocks[-1].append(index)
+    return blocks
+
+
+def _total(widths: Sequence[int], indices: Sequence[int]) -> int:
+    return sum(widths[index] + GAP for index in indices)
+
+
+def _indented(line: ShownLine, width: int) -> str:
+    # However deep the tree, at least half of the width stays for the name.
+    indent = min(2 * line.level, width // 2)
+    return " " * indent + cut_middle(line.name, width - indent)
+
+
+def _line(name: str, texts: Sequence[str], widths: Sequence[int], name_width: int) -> str:
+    cells = [name + " " * (name_width - cell_len(name))]
+    cells += [" " * (width - cell_len(text)) + text for text, width in zip(texts, widths)]
+    return (" " * GAP).join(cells).rstrip()

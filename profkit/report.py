@@ -1,0 +1,159 @@
+"""`python -m profkit.report run.profkit`: a capture file in, the table of its ranges on the terminal and files out.
+
+profkit.trace offers the same flags: it calls add_report_arguments, check_report_arguments and print_report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from profkit._arguments import Parser
+from profkit._sweep import split_list
+from profkit.attribution.attribute import usage_by
+from profkit.attribution.grouping import GROUPINGS
+from profkit.attribution.usage import Usage
+from profkit.capture.tables import Capture
+from profkit.cli import guarded
+from profkit.errors import ProfkitError, UsageError
+from profkit.rendering.table import encodable
+from profkit.rendering.usage_columns import COLUMNS, NAME, find_usage_column
+from profkit.rendering.usage_content import DEFAULT_TOP, View, loss_lines, visible
+from profkit.rendering.usage_files import write_usage_csv, write_usage_json, write_usage_markdown
+from profkit.rendering.usage_text import print_usage
+from profkit.rendering.usage_tfprof import render_tfprof
+from profkit.rendering.whole_file import check_target
+
+FORMATS = ("table", "tfprof")
+_FILES = ("json", "csv", "markdown")
+_EXAMPLES = """examples:
+  profkit report run.profkit                         where the time went, by name
+  profkit report run.profkit --by path               the same as a tree of ranges in ranges
+  profkit report run.profkit --columns +live,allocs  more columns than usual
+  profkit report run.profkit --sort peak --top 10    the ten ranges that held most memory
+  profkit report run.profkit --json usage.json       every row, exact numbers
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Read a capture, print its table, write the files that were asked for."""
+    return guarded("report", _run, argv)
+
+
+def add_report_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags that say what the table shows; profkit.trace has them too."""
+    group = parser.add_argument_group("table")
+    group.add_argument("--by", choices=list(GROUPINGS), default="name", help="what one row is (default: name)")
+    group.add_argument("--columns", action="append", metavar="LIST", help="columns to show; +LIST adds; all")
+    group.add_argument("--sort", metavar="COLUMN", help="order of the rows (default: own time; by path: inclusive)")
+    group.add_argument("--top", metavar="N", default=str(DEFAULT_TOP), help=f"rows printed, or all ({DEFAULT_TOP})")
+    group.add_argument("--process", metavar="PID", help="only this process")
+    group.add_argument("--thread", metavar="NAME", help="only threads of this name or id")
+    group.add_argument("--subtract-overhead", action="store_true", help="take out the estimated cost of recording")
+    group.add_argument("--format", choices=FORMATS, default="table", help="tfprof: the classic TensorFlow op profile")
+    files = parser.add_argument_group("files of the table (all rows; Markdown: those printed)")
+    files.add_argument("--json", metavar="FILE", help="schema profkit.usage/1")
+    files.add_argument("--csv", metavar="FILE", help="one line per row")
+    files.add_argument("--markdown", metavar="FILE", help="the table for an issue or a README")
+
+
+def check_report_arguments(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for whatever can be wrong without looking at a capture: before a long run, not after it."""
+    view = _view(arguments)
+    for name in view.columns or ():
+        if name.lstrip("+") not in (NAME, "all"):
+            find_usage_column(name.lstrip("+"))
+    if view.sort not in (None, NAME):
+        find_usage_column(str(view.sort))
+    _process_id(arguments)
+    for path in _targets(arguments).values():
+        check_target(path)
+
+
+def print_report(capture: Capture, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:
+    """Print the table, then write the files; what cannot be written is told after all others were."""
+    out = sys.stdout if stream is None else stream
+    view = _view(arguments)
+    usage = usage_by(
+        capture,
+        arguments.by,
+        process=_process_id(arguments),
+        thread=arguments.thread,
+        subtract_overhead=arguments.subtract_overhead,
+    )
+    if arguments.format == "tfprof":
+        lines = [*loss_lines(capture), *(f"warning: {visible(warning)}" for warning in capture.warnings)]
+        out.write(encodable("".join(f"{line}\n" for line in lines) + render_tfprof(usage, view), out))
+    else:
+        print_usage(capture, usage, view, out)
+    out.flush()
+    _write_files(capture, usage, view, arguments)
+
+
+def _run(words: Sequence[str]) -> int:
+    arguments = build_parser().parse(words)
+    check_report_arguments(arguments)
+    from profkit.capture.reading import read
+
+    print_report(read(arguments.capture), arguments)
+    return 0
+
+
+def build_parser() -> Parser:
+    """The parser of this command."""
+    width = max(len(column.name) for column in COLUMNS)
+    columns = "".join(f"  {column.name:{width}}  {column.help}\n" for column in COLUMNS)
+    parser = Parser(
+        "profkit report", "Show where the time and the memory of a capture went.", f"columns:\n{columns}\n{_EXAMPLES}"
+    )
+    parser.usage = "profkit report CAPTURE [flags]"
+    parser.add_argument("capture", metavar="CAPTURE", help="file that profkit.trace or profkit.record left")
+    add_report_arguments(parser)
+    return parser
+
+
+def _view(arguments: argparse.Namespace) -> View:
+    columns = [name for name in split_list(arguments.columns or []) if name]
+    return View(columns or None, arguments.sort, _top(arguments.top))
+
+
+def _top(text: str) -> int | None:
+    if text == "all":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"--top takes a number of rows from 1 on, or all; got {text!r}")
+    return int(text)
+
+
+def _process_id(arguments: argparse.Namespace) -> int | None:
+    if arguments.process is None:
+        return None
+    if not str(arguments.process).isdecimal():
+        raise UsageError(f"--process takes a process id, got {arguments.process!r}")
+    return int(arguments.process)
+
+
+def _targets(arguments: argparse.Namespace) -> dict[str, str]:
+    return {kind: getattr(arguments, kind) for kind in _FILES if getattr(arguments, kind)}
+
+
+def _write_files(capture: Capture, usage: Usage, view: View, arguments: argparse.Namespace) -> None:
+    writers: dict[str, Callable[[str], None]] = {
+        "json": lambda path: write_usage_json(usage, path),
+        "csv": lambda path: write_usage_csv(usage, path),
+        "markdown": lambda path: write_usage_markdown(capture, usage, view, path),
+    }
+    problems = []
+    for kind, path in _targets(arguments).items():
+        try:
+            writers[kind](path)
+        except ProfkitError as error:
+            problems.append(str(error))
+    if problems:
+        raise ProfkitError("\n".join(problems))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
