@@ -18,7 +18,7 @@ def check_target(path: str | Path) -> None:
     folder = target.parent
     if target.is_dir():
         raise UsageError(f"cannot write {target}: it is a folder")
-    if _is_stream(target):
+    if is_stream(target):
         if not os.access(target, os.W_OK):
             raise UsageError(f"cannot write {target}: {os.strerror(errno.EACCES)}")
         return
@@ -35,7 +35,7 @@ def check_target(path: str | Path) -> None:
 
 def write_whole(path: str | Path, text: str) -> None:
     """Write a temporary file beside the target, sync it, and rename it over the target; a stream is written into."""
-    if _is_stream(path):
+    if is_stream(path):
         _write_into(path, text)
         return
     # A link is followed, so that the file it names is replaced and not the link.
@@ -58,7 +58,7 @@ def write_whole(path: str | Path, text: str) -> None:
         raise
 
 
-def _is_stream(path: str | Path) -> bool:
+def is_stream(path: str | Path) -> bool:
     """Whether the path is a pipe, a terminal, a device, or where this program prints: nothing to be replaced."""
     try:
         found = os.stat(path)

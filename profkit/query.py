@@ -1,0 +1,170 @@
+"""`python -m profkit.query run.profkit "select ..."`: SQL on a capture, its answer as a table or a file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from profkit.cli import guarded
+from profkit.errors import UsageError
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from profkit.capture.tables import Capture
+
+FORMATS = {"csv": "format csv, header", "json": "format json, array true", "parquet": "format parquet"}
+DEFAULT_ROWS = 100
+EXAMPLES = """examples:
+  profkit query run.profkit "select title, count(*), sum(duration_ns) from ranges group by 1 order by 3 desc"
+  profkit query run.profkit "select thread_name, max(depth) from ranges group by 1" --csv depth.csv
+  profkit query run.profkit --tables
+  profkit query run.profkit --parquet-folder run_tables
+
+exit codes: 0 answered, 1 the capture or a file cannot be used, 2 wrong usage or wrong SQL"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    return guarded("query", run_query, argv)
+
+
+def write_parquet(capture: Capture, folder: str) -> list[str]:
+    """Every table of the capture as a Parquet file in the folder; gives their paths."""
+    from profkit.rendering import sql_tables
+
+    return sql_tables.write_parquet(capture, folder)
+
+
+def run_query(words: Sequence[str]) -> int:
+    """Answer one query, or show or save the tables."""
+    from profkit.capture.reading import read
+    from profkit.rendering.whole_file import check_target
+
+    arguments = _parse(words)
+    targets = {name: getattr(arguments, name) for name in FORMATS if getattr(arguments, name)}
+    for target in targets.values():
+        check_target(target)
+    capture = read(arguments.capture)
+    for sentence in _troubles(capture):
+        print(sentence, file=sys.stderr)
+    if arguments.tables:
+        _print_tables(capture)
+    if arguments.parquet_folder:
+        for path in write_parquet(capture, arguments.parquet_folder):
+            print(f"wrote {path} ({os.path.getsize(path):,} bytes)")
+    if arguments.sql:
+        _answer(capture, arguments, targets)
+    return 0
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    from profkit._arguments import Parser
+
+    parser = Parser("profkit query", "SQL (DuckDB) on the tables of a capture.", EXAMPLES)
+    parser.usage = 'profkit query CAPTURE "SELECT ..." [flags]'
+    parser.add_argument("capture", metavar="CAPTURE", help="capture file")
+    parser.add_argument("sql", metavar="SQL", nargs="?", default="", help="one query; see --tables for what is there")
+    parser.add_argument("--tables", action="store_true", help="show the tables and their columns")
+    parser.add_argument("--rows", metavar="N", type=int, default=DEFAULT_ROWS, help="print at most N rows (100)")
+    for name in FORMATS:
+        parser.add_argument(f"--{name}", metavar="FILE", help=f"save the answer as {name.upper()} instead of printing")
+    parser.add_argument("--parquet-folder", metavar="DIR", help="save every table as DIR/<table>.parquet")
+    arguments = parser.parse(words)
+    if not (arguments.sql.strip() or arguments.tables or arguments.parquet_folder):
+        raise UsageError('nothing asked: give a query, as "select * from ranges limit 5", or --tables')
+    if not arguments.sql.strip() and any(getattr(arguments, name) for name in FORMATS):
+        raise UsageError("--csv, --json and --parquet save the answer of a query: give one, or use --parquet-folder")
+    if arguments.rows < 1:
+        raise UsageError(f"--rows {arguments.rows}: must be at least 1")
+    return arguments
+
+
+def _troubles(capture: Capture) -> list[str]:
+    """What the reader of an answer must know: losses first."""
+    losses = capture.losses
+    lost = [f"{losses.records:,} records were dropped while recording"] if losses.records else []
+    return [*lost, *(f"warning: {sentence}" for sentence in capture.warnings)]
+
+
+def _answer(capture: Capture, arguments: argparse.Namespace, targets: dict[str, str]) -> None:
+    from profkit.rendering.sql_tables import open_database
+
+    sql = _single_statement(arguments.sql)
+    if not targets:
+        _print_answer(open_database(capture), sql, arguments.rows)
+    for name, target in targets.items():
+        _save(capture, sql, name, target)
+
+
+def _single_statement(sql: str) -> str:
+    import duckdb
+
+    try:
+        statements = duckdb.extract_statements(sql)
+    except duckdb.Error as error:
+        raise UsageError(str(error)) from None
+    if len(statements) != 1:
+        raise UsageError(f"one query at a time, got {len(statements)}")
+    return str(statements[0].query).strip().rstrip(";")
+
+
+def _print_answer(database: duckdb.DuckDBPyConnection, sql: str, limit: int) -> None:
+    import duckdb
+
+    from profkit.rendering.sql_text import fitted_table
+    from profkit.rendering.table import PLAIN_WIDTH, encodable
+
+    try:
+        cursor = database.execute(sql)
+        names = [str(column[0]) for column in cursor.description or ()]
+        rows: list[tuple[Any, ...]] = cursor.fetchmany(limit + 1)
+        beyond = len(rows) > limit
+        more = len(rows) - limit + _count_rest(cursor) if beyond else 0
+    except duckdb.Error as error:
+        raise UsageError(str(error)) from None
+    width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns if sys.stdout.isatty() else PLAIN_WIDTH
+    print(encodable(fitted_table(names, rows[:limit], width), sys.stdout))
+    if more:
+        print(f"{more:,} more rows (--rows {limit + more}, or --csv FILE)")
+
+
+def _count_rest(cursor: duckdb.DuckDBPyConnection) -> int:
+    count = 0
+    while chunk := cursor.fetchmany(100_000):
+        count += len(chunk)
+    return count
+
+
+def _save(capture: Capture, sql: str, name: str, target: str) -> None:
+    import duckdb
+
+    from profkit.rendering.sql_tables import copy_to, folder_for, open_database, put_in_place, scratch_folder
+
+    with scratch_folder(folder_for(target)) as scratch:
+        unfinished = Path(scratch) / f"answer.{name}"
+        try:
+            copy_to(open_database(capture, scratch), sql, unfinished, FORMATS[name])
+        except duckdb.Error as error:
+            raise UsageError(str(error)) from None
+        put_in_place(unfinished, target)
+
+
+def _print_tables(capture: Capture) -> None:
+    from profkit.rendering.sql_tables import TABLES, open_database, schema_of
+
+    database = open_database(capture)
+    for table in TABLES:
+        count = database.execute(f"select count(*) from {table}").fetchone()
+        print(f"{table} ({count[0] if count else 0:,} rows)")
+        for column, kind in schema_of(database, table):
+            print(f"  {column:22} {kind}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

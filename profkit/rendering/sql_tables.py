@@ -1,0 +1,253 @@
+"""A capture as SQL tables: a Capture in, a DuckDB connection with views out; nothing is copied but the names."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from profkit.capture.tables import AllocationCall, Capture, PayloadType, RangeKind, Ranges, Source
+from profkit.errors import ProfkitError, UnavailableError, UsageError
+from profkit.rendering.whole_file import is_stream
+
+if TYPE_CHECKING:
+    import duckdb
+
+TABLES = ("ranges", "allocations", "threads", "processes", "samples", "capture")
+
+_RANGES = f"""
+create view ranges as select
+  r.row, n.text as name, d.text as domain, c.text as category,
+  case when d.text is null then n.text else d.text || ':' || n.text end as title,
+  {{kind}} as kind, {{source}} as source,
+  r.start_ns, r.end_ns, r.end_ns - r.start_ns as duration_ns,
+  nullif(r.parent, -1) as parent, r.depth, r.is_open,
+  r.thread, t.thread_name, t.process, t.pid, r.end_thread,
+  case when r.payload_type in ({PayloadType.INT64:d}, {PayloadType.INT32:d}, {PayloadType.UINT32:d}) or
+    (r.payload_type = {PayloadType.UINT64:d} and r.payload_integer >= 0) then r.payload_integer end as payload_integer,
+  case when r.payload_type not in ({PayloadType.NONE:d}, {PayloadType.OPAQUE:d}) then r.payload_number end as payload,
+  {{payload_type}} as payload_type,
+  case when r.colour <> 0 then printf('#%08x', r.colour) end as colour,
+  nullif(r.minor_faults, -1) as minor_faults, nullif(r.major_faults, -1) as major_faults,
+  nullif(r.voluntary_switches, -1) as voluntary_switches,
+  nullif(r.involuntary_switches, -1) as involuntary_switches
+from range_columns r
+  left join strings n on n.id = r.name left join strings d on d.id = r.domain left join strings c on c.id = r.category
+  left join thread_names t on t.thread = r.thread
+"""
+
+_ALLOCATIONS = """
+create view allocations as select
+  a.row, a.time_ns, a.bytes, a.address, {call} as call,
+  a.thread, t.thread_name, t.process, t.pid,
+  nullif(a.range, -1) as range, n.text as range_name,
+  nullif(a.free_time_ns, -1) as free_time_ns, nullif(a.free_thread, -1) as free_thread,
+  nullif(a.free_range, -1) as free_range,
+  case when a.free_time_ns <> -1 then a.free_time_ns - a.time_ns end as lifetime_ns
+from allocation_columns a
+  left join range_columns r on r.row = a.range left join strings n on n.id = r.name
+  left join thread_names t on t.thread = a.thread
+"""
+
+_THREADS = """
+create table thread_names as select
+  c.row as thread, s.text as thread_name, c.process, p.pid
+from thread_columns c left join strings s on s.id = c.name left join processes p on p.process = c.process;
+create view threads as select
+  n.thread, n.thread_name, n.process, n.pid, c.index, c.os_thread_id, c.start_ns, c.end_ns,
+  c.end_ns - c.start_ns as duration_ns, c.small_allocations, c.small_allocated_bytes, c.unbalanced_pops, c.dropped
+from thread_columns c join thread_names n on n.thread = c.row
+"""
+
+_SAMPLES = """
+create view samples as select s.process, p.pid, s.time_ns, s.resident_bytes
+from sample_columns s left join processes p on p.process = s.process
+"""
+
+_PROCESS_COLUMNS = {
+    "pid": "bigint",
+    "parent_pid": "bigint",
+    "command": "varchar[]",
+    "clock": "varchar",
+    "start_ns": "bigint",
+    "end_ns": "bigint",
+    "has_ended": "boolean",
+    "empty_range_ns": "double",
+    "clock_read_ns": "double",
+    "cross_core_skew_ns": "double",
+    "clock_drift_ppm": "double",
+    "clock_error_ns": "double",
+    "frees_of_unknown": "bigint",
+}
+
+
+def open_database(capture: Capture, writable_folder: str = "") -> duckdb.DuckDBPyConnection:
+    """An in-memory database with the views of `TABLES`.
+
+    It can read and write no file outside `writable_folder`, load no extension and reach no network.
+    """
+    database = _connect()
+    strings = np.empty(len(capture.strings), dtype=object)
+    strings[:] = capture.strings
+    database.register("string_columns", {"id": np.arange(len(strings), dtype=np.int32), "text": strings})
+    database.execute("create table strings as select id, cast(text as varchar) as text from string_columns")
+    _add_processes(database, capture)
+    _add_capture(database, capture)
+    database.register("thread_columns", _columns(capture.threads))
+    database.register("range_columns", {**_columns(capture.ranges), **_payloads(capture.ranges)})
+    database.register("allocation_columns", _columns(capture.allocations))
+    database.register("sample_columns", _columns(capture.samples))
+    database.execute(_THREADS)
+    kinds = {"kind": _words("r.kind", RangeKind), "source": _words("r.source", Source)}
+    database.execute(_RANGES.format(**kinds, payload_type=_words("nullif(r.payload_type, 0)", PayloadType)))
+    database.execute(_ALLOCATIONS.format(call=_words("a.call", AllocationCall)))
+    database.execute(_SAMPLES)
+    _lock(database, writable_folder)
+    return database
+
+
+def schema_of(database: duckdb.DuckDBPyConnection, table: str) -> list[tuple[str, str]]:
+    """Names and types of a table's columns."""
+    described = database.execute(f"describe {table}").fetchall()
+    return [(str(row[0]), str(row[1]).lower()) for row in described]
+
+
+def write_parquet(capture: Capture, folder: str | os.PathLike[str]) -> list[str]:
+    """Every table as `<folder>/<table>.parquet`, made whole before it replaces one that is there; gives the paths."""
+    target = Path(folder)
+    try:
+        target.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write into {target}: {error.strerror or error}") from None
+    with scratch_folder(target) as scratch:
+        database = open_database(capture, scratch)
+        for table in TABLES:
+            copy_to(database, f"select * from {table}", Path(scratch) / f"{table}.parquet", "format parquet")
+        for table in TABLES:
+            os.replace(Path(scratch) / f"{table}.parquet", target / f"{table}.parquet")
+    return [str(target / f"{table}.parquet") for table in TABLES]
+
+
+def copy_to(database: duckdb.DuckDBPyConnection, query: str, path: Path, options: str) -> None:
+    """The answer of a query as a file."""
+    import duckdb
+
+    quoted = str(path).replace("'", "''")
+    try:
+        database.execute(f"copy ({query}\n) to '{quoted}' ({options})")
+    except (duckdb.IOException, OSError) as error:
+        raise ProfkitError(f"could not write {path.name}: {error}") from error
+
+
+@contextmanager
+def scratch_folder(beside: Path) -> Iterator[str]:
+    """A folder for unfinished files on the same disk, gone afterwards."""
+    try:
+        name = tempfile.mkdtemp(prefix=".profkit-", dir=beside)
+    except OSError as error:
+        raise UsageError(f"cannot write into {beside}: {error.strerror or error}") from None
+    try:
+        yield name
+    finally:
+        shutil.rmtree(name, ignore_errors=True)
+
+
+def folder_for(target: str) -> Path:
+    """Where the unfinished form of a file belongs: beside it, so that renaming is enough; for a stream anywhere."""
+    return Path(tempfile.gettempdir()) if is_stream(target) else Path(os.path.realpath(target)).parent
+
+
+def put_in_place(finished: Path, target: str) -> None:
+    """Rename a finished file over its target (the file that a link names), or write it into a stream."""
+    try:
+        if not is_stream(target):
+            os.replace(finished, os.path.realpath(target))
+            return
+        # Appended, never emptied: `/dev/stdout` may be a file that already holds something.
+        with finished.open("rb") as source, os.fdopen(os.open(target, os.O_WRONLY | os.O_APPEND), "wb") as stream:
+            shutil.copyfileobj(source, stream)
+    except OSError as error:
+        raise ProfkitError(f"could not write {target}: {error.strerror or error}") from error
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
+    try:
+        import duckdb
+    except ImportError:
+        raise UnavailableError('SQL needs DuckDB; type: pip install "profkit[query]"') from None
+    # All it can do is built in; what is not must not be fetched from somewhere.
+    settings: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    return duckdb.connect(":memory:", config=settings)
+
+
+def _lock(database: duckdb.DuckDBPyConnection, writable_folder: str) -> None:
+    if writable_folder:
+        quoted = os.path.realpath(writable_folder).replace("'", "''")
+        database.execute(f"set allowed_directories = ['{quoted}/']")
+    database.execute("set enable_external_access = false")
+    database.execute("set lock_configuration = true")
+
+
+def _columns(table: Any) -> dict[str, np.ndarray[Any, Any]]:
+    """The columns of a table under their names, with the row's number."""
+    columns = {field.name: np.ascontiguousarray(getattr(table, field.name)) for field in fields(table)}
+    return {"row": np.arange(len(table), dtype=np.int32), **columns}
+
+
+def _payloads(ranges: Ranges) -> dict[str, np.ndarray[Any, Any]]:
+    """Payload bits as integers and as floating point numbers; where a type has neither, anything."""
+    bits = np.ascontiguousarray(ranges.payload)
+    kind = ranges.payload_type
+    integer = bits.view(np.int64).copy()
+    low = bits.astype(np.uint32)
+    integer[kind == PayloadType.INT32] = low.view(np.int32)[kind == PayloadType.INT32]
+    integer[kind == PayloadType.UINT32] = low[kind == PayloadType.UINT32]
+    number = integer.astype(np.float64)
+    number[kind == PayloadType.UINT64] = bits[kind == PayloadType.UINT64]
+    number[kind == PayloadType.FLOAT64] = bits.view(np.float64)[kind == PayloadType.FLOAT64]
+    number[kind == PayloadType.FLOAT32] = low.view(np.float32)[kind == PayloadType.FLOAT32]
+    return {"payload_integer": integer, "payload_number": number}
+
+
+def _words(column: str, members: Any) -> str:
+    """SQL that turns the numbers of an enumeration into its names in small letters."""
+    cases = " ".join(f"when {member.value} then '{member.name.lower()}'" for member in members)
+    return f"case {column} {cases} when null then null else {column}::varchar end"
+
+
+def _add_processes(database: duckdb.DuckDBPyConnection, capture: Capture) -> None:
+    types = {"process": "integer", **_PROCESS_COLUMNS, "description": "varchar"}
+    database.execute(f"create table processes ({', '.join(f'{name} {kind}' for name, kind in types.items())})")
+    rows = [
+        (index, *(_plain(getattr(process, name)) for name in _PROCESS_COLUMNS), json.dumps(process.description))
+        for index, process in enumerate(capture.processes)
+    ]
+    _insert(database, "processes", rows)
+
+
+def _add_capture(database: duckdb.DuckDBPyConnection, capture: Capture) -> None:
+    database.execute(
+        "create table capture (path varchar, created_unix_ns bigint, dropped_records bigint, dropped_disk_full bigint,"
+        " dropped_too_slow bigint, dropped_too_deep bigint, stalled_ns bigint, warnings varchar[])"
+    )
+    losses = capture.losses
+    counts = (losses.records, losses.disk_full, losses.too_slow, losses.too_deep, losses.stalled_ns)
+    row = (capture.path, capture.created_unix_ns, *(min(count, 2**63 - 1) for count in counts), list(capture.warnings))
+    _insert(database, "capture", [row])
+
+
+def _insert(database: duckdb.DuckDBPyConnection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    if rows:
+        database.executemany(f"insert into {table} values ({', '.join('?' * len(rows[0]))})", rows)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
