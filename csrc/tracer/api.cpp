@@ -1,1 +1,102 @@
 // The C function table (api.h) over the recorder.
+#include "tracer/api.h"
+
+#include "tracer/recorder.h"
+#include "tracer/session.h"
+#include "tracer/threads.h"
+
+namespace profkit::tracer {
+namespace {
+
+// Numbers for categories that have only a name; apart from those that NVTX programs choose.
+constexpr uint32_t kNamedCategory = 0x80000000;
+
+void add_payload(ThreadRecorder& recorder, uint32_t type, uint64_t bits) {
+  if (type != 0) recorder.payload(static_cast<PayloadType>(type), bits);
+}
+
+uint32_t label(const char* name, size_t name_bytes, const char* category, size_t category_bytes) {
+  LabelKey key;
+  key.string = string_id({name, name_bytes});
+  if (category != nullptr) {
+    const std::string_view text{category, category_bytes};
+    key.category = category_id(0, kNamedCategory | string_id(text), text);
+  }
+  return label_id(key);
+}
+
+uint64_t begin(uint32_t label) {
+  ThreadRecorder* const recorder = this_thread();
+  if (recorder == nullptr || recorder->begin(label, kNoGroup) == 0) return 0;
+  return recorder->token_of_last_begin();
+}
+
+uint64_t begin_with_payload(uint32_t label, uint32_t payload_type, uint64_t payload_bits) {
+  ThreadRecorder* const recorder = this_thread();
+  if (recorder == nullptr || recorder->begin(label, kNoGroup) == 0) return 0;
+  add_payload(*recorder, payload_type, payload_bits);
+  return recorder->token_of_last_begin();
+}
+
+void end(uint64_t token) {
+  if (token == 0) return;
+  if (ThreadRecorder* const recorder = this_thread()) recorder->end_token(token);
+}
+
+uint64_t span_begin(uint32_t label, uint32_t payload_type, uint64_t payload_bits) {
+  ThreadRecorder* const recorder = this_thread();
+  if (recorder == nullptr) return 0;
+  const uint64_t id = next_span_id(*recorder);
+  recorder->span_begin(id, label);
+  add_payload(*recorder, payload_type, payload_bits);
+  return id;
+}
+
+void span_end(uint64_t id) {
+  if (id == 0) return;
+  if (ThreadRecorder* const recorder = this_thread()) recorder->span_end(id);
+}
+
+void mark(uint32_t label, uint32_t payload_type, uint64_t payload_bits) {
+  ThreadRecorder* const recorder = this_thread();
+  if (recorder == nullptr) return;
+  recorder->mark(label);
+  add_payload(*recorder, payload_type, payload_bits);
+}
+
+const char* start_with_options(const char* path, const char* text) {
+  static __thread char why[128] __attribute__((tls_model("initial-exec")));
+  Options wanted;
+  if (!parse_options(text, &wanted, why)) return why;
+  return start(path, wanted);
+}
+
+uint64_t dropped() { return losses.records(); }
+
+static_assert(sizeof(recording) == sizeof(uint32_t));
+
+const profkit_tracer_api table = {
+    PROFKIT_TRACER_API_VERSION,
+    sizeof(profkit_tracer_api),
+    reinterpret_cast<const uint32_t*>(&recording),
+    label,
+    begin,
+    begin_with_payload,
+    end,
+    span_begin,
+    span_end,
+    mark,
+    start_with_options,
+    stop,
+    flush,
+    capture_path,
+    open_door_bits,
+    dropped,
+};
+
+}  // namespace
+}  // namespace profkit::tracer
+
+extern "C" __attribute__((visibility("default"))) const profkit_tracer_api* profkit_tracer(uint32_t version) {
+  return version == PROFKIT_TRACER_API_VERSION ? &profkit::tracer::table : nullptr;
+}

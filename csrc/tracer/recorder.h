@@ -1,4 +1,4 @@
-// What the doors call: one ThreadRecorder per thread, written by that thread alone. No lock, no allocation
+// What the doors call: one ThreadRecorder per thread. No lock, no allocation
 // and no system call except when a chunk is full, a thread is seen for the first time or a name is new.
 #pragma once
 
@@ -32,45 +32,228 @@ struct OpenRange {
   uint32_t group;   // who may pop it: see begin()
 };
 
-// Chunk of a thread's event words; full ones go to the writer, which gives them back.
 struct Chunk;
 
-class ThreadRecorder {
+// Group of ranges that are closed by serial or token only.
+constexpr uint32_t kNoGroup = ~0u;
+
+// Written by its thread alone, except for what is atomic: the writer reads that, and clears limit_ to have a
+// new chunk started. A signal handler must not record: it could interrupt the thread in the middle of an
+// event.
+class alignas(64) ThreadRecorder {
  public:
   // `group` separates stacks that share the thread: NVTX pops the innermost range of its own domain only.
-  // Returns the serial; 0 when the range was not recorded (too deep, or no room).
-  uint32_t begin(uint32_t label, uint32_t group);
-  // Close the innermost range of the group; false (and counted) when it has none.
-  bool end_innermost(uint32_t group);
-  // Close exactly this range, wherever it stands in the stack; false when it is not open on this thread.
-  bool end_serial(uint32_t serial);
-  void mark(uint32_t label);
-  void span_begin(uint64_t id, uint32_t label);
-  void span_end(uint64_t id);
-  // The value of the event just written.
-  void payload(PayloadType type, uint64_t bits);
-  void allocate(AllocationCall call, const void* address, uint64_t bytes);
-  void release(AllocationCall call, const void* address);
-  void unmap(const void* address, uint64_t bytes);
-  void count_small_allocation(uint64_t bytes);
-  uint32_t depth() const;
-  // Unique in the process; for span ids.
-  uint32_t thread_index() const;
+  // Returns the serial; 0 when the range was not recorded (too deep): it must not be popped. While there is
+  // no room the stack is kept all the same, so that ends find their begins and ranges still open afterwards
+  // are in the next snapshot.
+  uint32_t begin(uint32_t label, uint32_t group) {
+    if (depth_ >= kMaxDepth) return refuse_begin();
+    uint64_t* at = claim();
+    const uint64_t ticks = stamp(at);
+    *at++ = event_word(label <= kMaxArgument ? EventKind::begin : EventKind::begin_wide,
+                       label <= kMaxArgument ? label : 0, ticks);
+    if (label > kMaxArgument) *at++ = label;
+    if (++serial_ == 0) serial_ = 1;
+    stack_[depth_++] = {ticks, label, serial_, group};
+    if (records_usage_) at = write_usage(at, 0);
+    publish(at);
+    return serial_;
+  }
 
-  // Memory of the NVTX and ITT doors for this thread (door_thread.h), made by them on first use. It stays with
-  // the object when a later thread takes it over: the recorder neither frees nor changes it.
+  // Close the innermost range of the group; false (and counted) when it has none.
+  bool end_innermost(uint32_t group) {
+    for (uint32_t i = depth_; i > 0; --i) {
+      if (stack_[i - 1].group == group) return end_at(i - 1);
+    }
+    return refuse_end();
+  }
+  // Close exactly this range, wherever it stands in the stack; false when it is not open on this thread.
+  bool end_serial(uint32_t serial) {
+    for (uint32_t i = depth_; i > 0; --i) {
+      if (stack_[i - 1].serial == serial) return end_at(i - 1);
+    }
+    return false;
+  }
+
+  // Tokens name a range in the whole process: 20 bits of the thread's index, 44 of the begin ticks.
+  uint64_t token_of_last_begin() const { return token_thread() << kTickBits | (last_ticks_ & kTickMask); }
+  // A token of another thread writes `end_elsewhere`; one of this thread that is not open does nothing.
+  void end_token(uint64_t token) {
+    if (token >> kTickBits != token_thread()) return end_elsewhere(token);
+    for (uint32_t i = depth_; i > 0; --i) {
+      if (((stack_[i - 1].begin_ticks ^ token) & kTickMask) == 0) {
+        end_at(i - 1);
+        return;
+      }
+    }
+  }
+
+  void mark(uint32_t label) { write(EventKind::mark, 0, label); }
+  void span_begin(uint64_t id, uint32_t label) { write(EventKind::span_begin, 0, id, label); }
+  void span_end(uint64_t id) { write(EventKind::span_end, 0, id); }
+  // The value of the event just written.
+  void payload(PayloadType type, uint64_t bits) {
+    if (cursor_ + 2 > hard_end_) return;
+    cursor_[0] = event_word(EventKind::payload, static_cast<uint32_t>(type), 0);
+    cursor_[1] = bits;
+    publish(cursor_ + 2);
+  }
+  void allocate(AllocationCall call, const void* address, uint64_t bytes) {
+    write(EventKind::allocate, static_cast<uint32_t>(call), reinterpret_cast<uint64_t>(address), bytes);
+  }
+  void release(AllocationCall call, const void* address) {
+    write(EventKind::release, static_cast<uint32_t>(call), reinterpret_cast<uint64_t>(address));
+  }
+  void unmap(const void* address, uint64_t bytes) {
+    write(EventKind::unmap, 0, reinterpret_cast<uint64_t>(address), bytes);
+  }
+  void count_small_allocation(uint64_t bytes) {
+    add(small_allocations_, 1);
+    add(small_allocated_bytes_, bytes);
+  }
+  uint32_t depth() const { return depth_; }
+  // Unique in the process; for span ids.
+  uint32_t thread_index() const { return thread_index_; }
+
+  // Memory of the NVTX and ITT doors for this thread (door_thread.h), made by them on first use. It stays
+  // with the object when a later thread takes it over: the recorder neither frees nor changes it.
   void* door_state = nullptr;
+
+ private:
+  friend class ThreadTable;
+  friend uint64_t next_span_id(ThreadRecorder& recorder);
+
+  // Room behind limit_: the longest event with a `time` before, its usage and payload, and a `time` to close.
+  static constexpr uint32_t kReservedWords = 12;
+  static constexpr uint64_t kMaxGapTicks = (uint64_t{1} << (kTickBits - 1)) - 2;
+
+  uint64_t* claim() {
+    uint64_t* at = cursor_;
+    return at <= limit_.load(std::memory_order_relaxed) ? at : claim_slowly();
+  }
+  // One comparison for both: time stood still or ran back (another core's clock), or too long ago.
+  uint64_t stamp(uint64_t*& at) {
+    uint64_t ticks = read_ticks();
+    if (ticks - last_ticks_ - 1 >= kMaxGapTicks) ticks = mend_time(ticks, at);
+    last_ticks_ = ticks;
+    return ticks;
+  }
+  void publish(uint64_t* end) {
+    cursor_ = end;
+    published_->store(static_cast<uint32_t>(end - base_), std::memory_order_release);
+  }
+  void write(EventKind kind, uint32_t argument, uint64_t word1) {
+    uint64_t* at = claim();
+    const uint64_t ticks = stamp(at);
+    at[0] = event_word(kind, argument, ticks);
+    at[1] = word1;
+    publish(at + 2);
+  }
+  void write(EventKind kind, uint32_t argument, uint64_t word1, uint64_t word2) {
+    uint64_t* at = claim();
+    const uint64_t ticks = stamp(at);
+    at[0] = event_word(kind, argument, ticks);
+    at[1] = word1;
+    at[2] = word2;
+    publish(at + 3);
+  }
+  bool end_at(uint32_t index) {
+    uint64_t* at = claim();
+    const uint64_t ticks = stamp(at);
+    if (records_usage_) at = write_usage(at, 1);
+    *at++ = event_word(EventKind::end, index, ticks);
+    --depth_;
+    if (index != depth_) close_gap(index);
+    publish(at);
+    return true;
+  }
+  static void add(std::atomic<uint64_t>& count,
+                  uint64_t amount) {  // one thread writes: no locked instruction
+    count.store(count.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+  }
+  uint64_t token_thread() const { return thread_index_ & 0xFFFFF; }
+
+  uint64_t* claim_slowly();
+  uint64_t mend_time(uint64_t ticks, uint64_t*& at);
+  uint64_t* write_usage(uint64_t* at, uint32_t argument);
+  void close_gap(uint32_t index);
+  uint32_t refuse_begin();
+  bool refuse_end();
+  void end_elsewhere(uint64_t token);
+  void open_chunk(Chunk* chunk);
+  void leave_chunk();
+  void lose_record();
+  void note_system_name();
+
+  uint64_t* cursor_ = nullptr;
+  std::atomic<uint64_t*> limit_{nullptr};  // an event may start up to here
+  uint64_t* base_ = nullptr;
+  std::atomic<uint32_t>* published_ = nullptr;
+  uint64_t last_ticks_ = 0;
+  uint32_t depth_ = 0;
+  uint32_t serial_ = 0;
+  uint32_t thread_index_ = 0;
+  bool records_usage_ = false;
+  bool is_losing_ = false;    // no chunk: events go to trash_
+  bool keeps_stack_ = false;  // a fork child goes on with its parent's open ranges
+  uint64_t* hard_end_ = nullptr;
+  Chunk* chunk_ = nullptr;
+  uint64_t next_word_ = 0;     // words of the stream before the chunk in use, lost ones included
+  uint64_t lost_records_ = 0;  // since the last chunk
+  uint64_t last_span_ = 0;
+  uint32_t slot_ = 0;
+
+  // For the writer.
+  std::atomic<Chunk*> current_{nullptr};
+  std::atomic<uint32_t> epoch_{0};  // the session it belongs to; 0 none
+  std::atomic<bool> is_ended_{false};
+  std::atomic<uint64_t> small_allocations_{0}, small_allocated_bytes_{0}, unbalanced_pops_{0};
+  uint64_t os_thread_id_ = 0;
+  std::atomic<uint64_t> system_name_[2]{};  // 16 bytes, zero-terminated
+  // The writer's own notes about the thread.
+  ThreadEntry noted_{};
+  uint32_t noted_epoch_ = 0;
+
+  std::atomic<uint32_t> trash_published_{0};
+  uint64_t trash_[2 * kReservedWords] = {};
+  OpenRange stack_[kMaxDepth];
 };
 
-// Not 0 while a capture runs. The one test that an idle door makes.
+// Not 0 while a capture runs: the number of the session. The one test that an idle door makes.
 extern std::atomic<uint32_t> recording;
+
+struct ThreadState {
+  ThreadRecorder* recorder;
+  uint32_t epoch;  // the session that `recorder` was set up for
+  uint16_t quiet;  // depth of QuietThread
+  bool is_ending;
+};
+extern __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
+
+// What the thread does while one exists is not recorded: the tracer's own work.
+struct QuietThread {
+  QuietThread() { ++thread_state.quiet; }
+  ~QuietThread() { --thread_state.quiet; }
+  QuietThread(const QuietThread&) = delete;
+  QuietThread& operator=(const QuietThread&) = delete;
+};
+
+ThreadRecorder* attach_thread();
 
 // This thread's recorder, made on first use; nullptr when nothing records, the thread is ending, or the call
 // comes from inside the recorder itself (so that the allocation door does not record the tracer).
-ThreadRecorder* this_thread();
+inline ThreadRecorder* this_thread() {
+  const uint32_t epoch = recording.load(std::memory_order_relaxed);
+  if (epoch == 0) return nullptr;
+  const ThreadState& state = thread_state;
+  if (state.quiet != 0) return nullptr;
+  return state.epoch == epoch ? state.recorder : attach_thread();
+}
 
 // Process-wide id for a span_begin/span_end pair.
-uint64_t next_span_id(const ThreadRecorder& recorder);
+inline uint64_t next_span_id(ThreadRecorder& recorder) {
+  return (uint64_t{recorder.thread_index_} + 1) << 32 | (++recorder.last_span_ & 0xFFFFFFFF);
+}
 
 // --- The session (session.cpp)
 // --------------------------------------------------------------------------------

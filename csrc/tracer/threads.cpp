@@ -1,0 +1,206 @@
+// The table of ThreadRecorders.
+#include "tracer/threads.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "tracer/chunks.h"
+#include "tracer/thread_names.h"
+
+namespace profkit::tracer {
+namespace {
+
+ThreadRecorder* recorders = nullptr;
+IndexStack free_slots;
+std::atomic<uint32_t> next_thread_index{0};
+std::atomic<bool> session_records_usage{false};
+pthread_key_t thread_key;
+bool has_thread_key = false;
+
+// Destructors of other keys may record after ours ran: come last, as far as the system lets.
+constexpr uintptr_t kRounds = 3;
+
+void end_thread(void* value) {
+  ThreadState& state = thread_state;
+  static __thread uintptr_t rounds __attribute__((tls_model("initial-exec"))) = 0;
+  QuietThread quiet;
+  if (++rounds < kRounds && pthread_setspecific(thread_key, value) == 0) return;
+  state.is_ending = true;
+  state.epoch = 0;
+  ThreadRecorder* const recorder = state.recorder;
+  state.recorder = nullptr;
+  if (recorder != nullptr) ThreadTable::detach(recorder);
+}
+
+uint64_t os_thread_id() { return static_cast<uint64_t>(syscall(SYS_gettid)); }
+
+bool is_same(const ThreadEntry& one, const ThreadEntry& other) {
+  return std::memcmp(&one, &other, sizeof(ThreadEntry)) == 0;
+}
+
+}  // namespace
+
+bool ThreadTable::prepare() {
+  if (recorders != nullptr) return true;
+  if (!has_thread_key && pthread_key_create(&thread_key, end_thread) != 0) return false;
+  has_thread_key = true;
+  constexpr size_t kBytes = sizeof(ThreadRecorder) * kMaxThreads;
+  uint8_t* memory =
+      static_cast<uint8_t*>(reserve_memory(kBytes + kMaxThreads * sizeof(std::atomic<uint32_t>)));
+  if (memory == nullptr) return false;
+  free_slots.use(reinterpret_cast<std::atomic<uint32_t>*>(memory + kBytes), kMaxThreads);
+  recorders = reinterpret_cast<ThreadRecorder*>(memory);
+  return true;
+}
+
+void ThreadTable::start_session(bool records_usage) {
+  next_thread_index.store(0);
+  const uint32_t used = free_slots.used();
+  for (uint32_t slot = 0; slot < used; ++slot) {  // threads that ended after the last session's last pass
+    if (!recorders[slot].is_ended_.load() || recorders[slot].epoch_.load() == 0) continue;
+    recorders[slot].epoch_.store(0);
+    free_slots.push(slot);
+  }
+  session_records_usage.store(records_usage);
+}
+
+ThreadRecorder* ThreadTable::attach(uint32_t epoch) {
+  ThreadState& state = thread_state;
+  ThreadRecorder* recorder = state.recorder;
+  if (recorder == nullptr) {
+    const uint32_t slot = free_slots.pop();
+    if (slot == IndexStack::kNone) {
+      losses.too_slow.fetch_add(1, std::memory_order_relaxed);
+      return nullptr;
+    }
+    recorder = recorders + slot;
+    recorder->slot_ = slot;
+    recorder->chunk_ = nullptr;
+    recorder->keeps_stack_ = false;
+    pthread_setspecific(thread_key, recorder);
+    state.recorder = recorder;
+  }
+  // A chunk left from an earlier session: its last words were never asked for.
+  recorder->epoch_.store(0, std::memory_order_relaxed);
+  recorder->current_.store(nullptr, std::memory_order_release);
+  if (recorder->chunk_ != nullptr) give_back_chunk(recorder->chunk_);
+  recorder->chunk_ = nullptr;
+  recorder->cursor_ = recorder->trash_;
+  recorder->limit_.store(nullptr, std::memory_order_relaxed);
+  recorder->last_ticks_ = read_ticks();
+  if (!recorder->keeps_stack_) recorder->depth_ = 0;
+  recorder->keeps_stack_ = false;
+  recorder->is_losing_ = false;
+  recorder->next_word_ = recorder->lost_records_ = 0;
+  recorder->records_usage_ = session_records_usage.load();
+  recorder->thread_index_ = next_thread_index.fetch_add(1);
+  recorder->os_thread_id_ = os_thread_id();
+  recorder->note_system_name();
+  recorder->small_allocations_.store(0);
+  recorder->small_allocated_bytes_.store(0);
+  recorder->unbalanced_pops_.store(0);
+  recorder->is_ended_.store(false);
+  recorder->epoch_.store(epoch, std::memory_order_release);
+  state.epoch = epoch;
+  return recorder;
+}
+
+void ThreadTable::detach(ThreadRecorder* recorder) {
+  recorder->leave_chunk();
+  recorder->note_system_name();
+  if (recorder->epoch_.load() == recording.load()) {
+    recorder->is_ended_.store(true, std::memory_order_release);  // the writer gives the place back
+  } else {
+    recorder->epoch_.store(0, std::memory_order_release);
+    free_slots.push(recorder->slot_);
+  }
+}
+
+void ThreadTable::keep_only(ThreadRecorder* recorder, uint64_t fork_ticks) {
+  const uint32_t used = free_slots.used();
+  free_slots.reset();
+  for (uint32_t slot = 0; slot < used; ++slot) {
+    if (recorders + slot == recorder) continue;
+    recorders[slot].epoch_.store(0, std::memory_order_relaxed);
+  }
+  // Numbers up to the kept one's come from the fresh ones: take them all and give back the others.
+  for (uint32_t slot = 0; recorder != nullptr && slot <= recorder->slot_; ++slot) free_slots.pop();
+  for (uint32_t slot = 0; recorder != nullptr && slot < recorder->slot_; ++slot) free_slots.push(slot);
+  if (recorder == nullptr) return;
+  recorder->chunk_ = nullptr;
+  recorder->keeps_stack_ = true;
+  for (uint32_t i = 0; i < recorder->depth_; ++i) recorder->stack_[i].begin_ticks = fork_ticks + i;
+}
+
+uint32_t ThreadTable::positions(uint32_t epoch, Position* result) {
+  uint32_t count = 0;
+  const uint32_t used = free_slots.used();
+  for (uint32_t slot = 0; slot < used; ++slot) {
+    ThreadRecorder& recorder = recorders[slot];
+    if (recorder.epoch_.load(std::memory_order_acquire) != epoch) continue;
+    Chunk* chunk = recorder.current_.load(std::memory_order_acquire);
+    if (chunk != nullptr) result[count++] = {chunk, chunk->published.load(std::memory_order_acquire)};
+  }
+  return count;
+}
+
+void ThreadTable::write_entries(uint32_t epoch, bool with_changes, void (*write)(const ThreadEntry&)) {
+  const uint32_t used = free_slots.used();
+  for (uint32_t slot = 0; slot < used; ++slot) {
+    ThreadRecorder& recorder = recorders[slot];
+    if (recorder.epoch_.load(std::memory_order_acquire) != epoch) continue;
+    const bool is_new = recorder.noted_epoch_ != epoch || recorder.noted_.thread != recorder.thread_index_;
+    const bool is_ended = recorder.is_ended_.load(std::memory_order_acquire);
+    if (!is_new && !is_ended && !with_changes) continue;
+    ThreadEntry entry{};
+    entry.thread = recorder.thread_index_;
+    entry.is_ended = is_ended;
+    entry.os_thread_id = recorder.os_thread_id_;
+    entry.small_allocations = recorder.small_allocations_.load(std::memory_order_relaxed);
+    entry.small_allocated_bytes = recorder.small_allocated_bytes_.load(std::memory_order_relaxed);
+    entry.unbalanced_pops = recorder.unbalanced_pops_.load(std::memory_order_relaxed);
+    for (int i = 0; i < 2; ++i) {
+      const uint64_t word = recorder.system_name_[i].load(std::memory_order_relaxed);
+      std::memcpy(entry.name + 8 * i, &word, 8);
+    }
+    char given[kThreadNameBytes];
+    if (given_thread_name(entry.os_thread_id, given)) std::memcpy(entry.name, given, sizeof(given));
+    if (is_new || !is_same(entry, recorder.noted_)) write(entry);
+    recorder.noted_ = entry;
+    recorder.noted_epoch_ = epoch;
+    if (is_ended) {
+      forget_thread_name(entry.os_thread_id);
+      recorder.noted_epoch_ = 0;
+      recorder.epoch_.store(0, std::memory_order_release);
+      free_slots.push(slot);
+    }
+  }
+}
+
+void ThreadTable::repeat_after_loss(uint32_t epoch) {
+  const uint32_t used = free_slots.used();
+  for (uint32_t slot = 0; slot < used; ++slot) {
+    ThreadRecorder& recorder = recorders[slot];
+    if (recorder.epoch_.load(std::memory_order_acquire) != epoch) continue;
+    recorder.noted_epoch_ = 0;
+    recorder.limit_.store(nullptr, std::memory_order_relaxed);
+  }
+}
+
+double ThreadTable::empty_range_ticks(uint64_t* words, uint32_t count) {
+  static ThreadRecorder recorder;
+  const uint64_t before = read_ticks();
+  for (uint32_t i = 0; i < count; ++i) {
+    recorder.base_ = recorder.cursor_ = words;
+    recorder.limit_.store(words + 64, std::memory_order_relaxed);
+    recorder.published_ = &recorder.trash_published_;
+    recorder.begin(1, 0);
+    recorder.end_innermost(0);
+  }
+  return static_cast<double>(read_ticks() - before) / count;
+}
+
+}  // namespace profkit::tracer

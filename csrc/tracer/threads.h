@@ -1,0 +1,46 @@
+// All ThreadRecorders of the process: made for threads that appear, gone through by the writer, used again
+// when threads ended.
+#pragma once
+
+#include <cstdint>
+
+#include "tracer/recorder.h"
+
+namespace profkit::tracer {
+
+constexpr uint32_t kMaxThreads = 8192;  // recording at the same time; each takes about 6 KiB once touched
+
+// Records lost in this process, and time waited; the writer adds them to the file's counters.
+struct Losses {
+  std::atomic<uint64_t> too_slow{0}, too_deep{0}, disk_full{0}, stalled_ns{0};
+  uint64_t records() const { return too_slow.load() + too_deep.load() + disk_full.load(); }
+};
+extern Losses losses;
+
+struct Position {
+  Chunk* chunk;
+  uint32_t published;
+};
+
+class ThreadTable {
+ public:
+  static bool prepare();  // false: no memory
+  static void start_session(bool records_usage);
+  static ThreadRecorder* attach(uint32_t epoch);
+  static void detach(ThreadRecorder* recorder);
+  // In a fork child: only the calling thread is left, and its open ranges begin anew at `fork_ticks`.
+  static void keep_only(ThreadRecorder* recorder, uint64_t fork_ticks);
+
+  // The rest is for the writer. Positions of chunks in use; the number of them.
+  static uint32_t positions(uint32_t epoch, Position* result);
+  // Calls `write` with every entry that is new, has ended, or has changed (`with_changes`); gives the places
+  // of ended threads back.
+  static void write_entries(uint32_t epoch, bool with_changes, void (*write)(const ThreadEntry&));
+  // Entries have to be written again, and chunks started anew: blocks were lost.
+  static void repeat_after_loss(uint32_t epoch);
+
+  // Cost of an empty range, in ticks of the clock, measured on a recorder that nobody writes to a file.
+  static double empty_range_ticks(uint64_t* words, uint32_t count);
+};
+
+}  // namespace profkit::tracer
