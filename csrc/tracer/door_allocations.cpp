@@ -1,7 +1,9 @@
 // The heap half of the allocation door: malloc and its relatives, exported under their own names for
 // LD_PRELOAD. Sizes are those asked for. operator new and delete arrive through malloc and free.
 // Limits: a release is written when the block's usable size reaches the threshold, so some releases belong
-// to no recorded block; when realloc fails, its old block is recorded anew with its usable size.
+// to no recorded block; when realloc fails, its old block is recorded anew with its usable size; an allocator
+// preloaded behind the door with an operator new of its own (jemalloc, tcmalloc) keeps C++'s blocks to
+// itself.
 #include "tracer/door_allocations.h"
 
 #include <sys/types.h>
@@ -61,7 +63,8 @@ inline size_t usable_size(void* address) {
 
 // Whether a release of this block is written: it may have been recorded when it was allocated.
 inline bool may_be_recorded(void* address) {
-  return options().allocations && usable_size(address) >= options().allocation_threshold;
+  const Options& wanted = options();
+  return wanted.allocations && usable_size(address) >= wanted.allocation_threshold;
 }
 
 void record_release(AllocationCall kind, const void* address) {
