@@ -120,7 +120,7 @@ def _rows(groups: Groups, columns: dict[str, list[Any]], times: ThreadTime) -> l
     rows = []
     for name, values in zip(groups.names, zip(*columns.values())):
         row = UsageRow(name=name, **dict(zip(names, values)))
-        rows.append(row if row.has_own_time else replace(row, **nothing))
+        rows.append(row if row.has_own_time or row.alloc_calls else replace(row, **nothing))
     return rows
 
 

@@ -21,7 +21,7 @@ def thread_time(capture: Capture, is_chosen: Column) -> ThreadTime:
     """Extents of all threads; counted are the chosen ones that have ranges.
 
     A pool's idle threads have none and would only add time that nobody asks for. When no chosen thread has ranges,
-    the first thread of every process is counted, which spans the process: all of it is remainder.
+    the first thread of every process is counted, which spans the process (or what was chosen): all of it is remainder.
     """
     ranges, threads = capture.ranges, capture.threads
     in_tree = ranges.kind == np.uint8(RangeKind.RANGE)
@@ -38,5 +38,6 @@ def thread_time(capture: Capture, is_chosen: Column) -> ThreadTime:
     has_ranges[ranges.thread[rows]] = True
     is_counted = has_ranges & is_chosen
     if not is_counted.any():
-        is_counted = (threads.index == 0) & is_chosen
+        is_first = (threads.index == 0) & is_chosen
+        is_counted = is_first if is_first.any() else is_chosen
     return ThreadTime(np.maximum(end - start, 0), is_counted)

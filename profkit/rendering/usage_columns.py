@@ -87,20 +87,12 @@ COLUMNS = (
     _count("involuntary_switches", "preempted", "involuntary context switches"),
     _time("overhead", "overhead", "estimated cost of recording what is inside"),
 )
-_ALIASES = {
+# Every heading is a name too.
+_ALIASES = {column.heading.replace(" ", "_"): column.name for column in COLUMNS} | {
     "self": "exclusive",
-    "own": "exclusive",
     "time": "inclusive",
     "total": "inclusive",
     "memory": "alloc_bytes",
-    "alloc": "alloc_bytes",
-    "own_alloc": "own_alloc_bytes",
-    "peak": "peak_bytes",
-    "live": "live_bytes",
-    "freed_elsewhere": "freed_elsewhere_bytes",
-    "faults": "minor_faults",
-    "spans": "span_calls",
-    "open": "open_calls",
     "average": "mean",
 }
 # What goes first when a default table is wider than the terminal.
@@ -114,7 +106,7 @@ def column_names() -> list[str]:
 
 def find_usage_column(name: str) -> UsageColumn:
     """The column with this name; a UsageRow's field name, with or without `_ns`, always is one."""
-    wanted = name.strip().lower().replace("-", "_").removesuffix("_ns")
+    wanted = name.strip().lower().replace("-", "_").replace(" ", "_").removesuffix("_ns")
     wanted = _ALIASES.get(wanted, wanted)
     for column in COLUMNS:
         if column.name == wanted:

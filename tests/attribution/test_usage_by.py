@@ -1,0 +1,387 @@
+"""Usage of captures made by hand, one case of docs/attribution.md each."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from capture_tables import Alloc, Row, capture_of
+
+from profkit import _core
+from profkit.attribution.attribute import usage_by
+from profkit.attribution.usage import MarkCount, Usage, UsageRow
+from profkit.capture.tables import Capture, Losses, RangeKind
+from profkit.errors import UsageError
+
+SPAN, MARK = RangeKind.SPAN, RangeKind.MARK
+
+
+def row_of(usage: Usage, name: str) -> UsageRow:
+    return next(row for row in usage.rows if row.name == name)
+
+
+def with_door(capture: Capture) -> Capture:
+    """The capture as if allocations had been recorded."""
+    process = dataclasses.replace(capture.processes[0], description={"doors": ["allocations"]})
+    return dataclasses.replace(capture, processes=(process,))
+
+
+def test_own_time_is_the_duration_without_direct_children() -> None:
+    capture = capture_of([Row("a", 0, 100), Row("b", 10, 40), Row("c", 20, 30), Row("b", 50, 60)], span_ns=(0, 120))
+
+    usage = usage_by(capture)
+
+    assert [(row.name, row.calls, row.inclusive_ns, row.exclusive_ns) for row in usage.rows] == [
+        ("a", 1, 100, 60),
+        ("b", 2, 40, 30),
+        ("c", 1, 10, 10),
+    ]
+    assert (usage.wall_ns, usage.remainder_ns) == (120, 20)
+
+
+def test_recursion_counts_once_in_inclusive_time_and_memory() -> None:
+    rows = [Row("f", 0, 100), Row("f", 10, 90), Row("f", 20, 80), Row("f", 200, 210)]
+    capture = capture_of(rows, [Alloc(5, 1), Alloc(30, 10), Alloc(85, 100)])
+
+    (row,) = usage_by(capture).rows
+
+    assert (row.calls, row.inclusive_ns, row.exclusive_ns) == (4, 110, 110)
+    assert (row.alloc_calls, row.alloc_bytes, row.own_alloc_bytes, row.peak_bytes) == (3, 111, 111, 111)
+    assert (row.min_ns, row.mean_ns, row.median_ns, row.max_ns) == (10, 62, 60, 100)
+
+
+def test_threads_with_ranges_are_summed_and_idle_pool_threads_are_not() -> None:
+    rows = [Row("work", 0, 50, "main"), Row("work", 20, 80, "pool")]
+    capture = capture_of(rows, threads=["main", "pool", *(f"idle {i}" for i in range(30))], span_ns=(0, 100))
+
+    usage = usage_by(capture)
+
+    assert usage.threads == 2
+    assert usage.wall_ns == 100 + 60
+    assert row_of(usage, "work").inclusive_ns == 110
+    assert usage.remainder_ns == 50
+
+
+def test_without_any_range_everything_is_remainder_of_the_first_threads() -> None:
+    capture = capture_of(processes=[["main", "pool"], ["child"]], span_ns=(0, 100))
+
+    usage = usage_by(capture)
+
+    assert usage.rows == ()
+    assert (usage.wall_ns, usage.remainder_ns, usage.threads) == (200, 200, 2)
+
+
+def test_an_empty_capture_has_an_empty_table() -> None:
+    capture = dataclasses.replace(capture_of(), processes=())
+    for by in ("name", "path", "thread", "category", "domain"):
+        usage = usage_by(capture, by)
+
+        assert usage.rows == ()
+        assert (usage.wall_ns, usage.elapsed_ns) == (0, 0)
+        assert usage.total_alloc_bytes is None
+
+
+def test_spans_have_no_own_time_and_their_overlaps_count_once() -> None:
+    rows = [Row("a", 0, 100), Row("s", 10, 60, kind=SPAN), Row("s", 40, 150, kind=SPAN), Row("b", 20, 30)]
+    capture = capture_of(rows, [Alloc(25, 7)], span_ns=(0, 200))
+
+    usage = usage_by(capture)
+
+    span = row_of(usage, "s")
+    assert (span.calls, span.span_calls, span.inclusive_ns, span.exclusive_ns) == (2, 2, 140, 0)
+    assert (span.alloc_bytes, span.peak_bytes) == (None, None)
+    assert row_of(usage, "a").exclusive_ns == 90
+
+
+def test_marks_are_counted_apart() -> None:
+    rows = [Row("a", 0, 10), *(Row("tick", t, t, kind=MARK, domain="d") for t in (1, 2, 3)), Row("a", 5, 5, kind=MARK)]
+
+    usage = usage_by(capture_of(rows))
+
+    assert [row.name for row in usage.rows] == ["a"]
+    assert usage.marks == (MarkCount("d:tick", 3), MarkCount("a", 1))
+
+
+def test_an_open_range_that_outlives_its_threads_last_event_keeps_the_sums_whole() -> None:
+    capture = capture_of([Row("left open", 10, 500, "pool", is_open=True)], threads=["main"], span_ns=(0, 500))
+    threads = dataclasses.replace(capture.threads, end_ns=np.array([500, 20]))
+
+    usage = usage_by(dataclasses.replace(capture, threads=threads), "thread")
+
+    (row,) = usage.rows
+    assert (row.open_calls, row.exclusive_ns, row.wall_ns) == (1, 490, 490)
+    assert (usage.wall_ns, usage.remainder_ns) == (490, 0)
+
+
+def test_ranges_without_duration_are_counted() -> None:
+    usage = usage_by(capture_of([Row("a", 5, 5), Row("a", 5, 5), Row("b", 5, 5)], span_ns=(5, 5)))
+
+    assert {row.name: (row.calls, row.inclusive_ns, row.median_ns) for row in usage.rows} == {
+        "a": (2, 0, 0),
+        "b": (1, 0, 0),
+    }
+    assert usage.wall_ns == 0
+
+
+def test_a_name_carries_its_domain_and_equal_texts_are_one_row() -> None:
+    rows = [Row("c", 0, 1, domain="a:b"), Row("b:c", 1, 3, domain="a"), Row("a:b:c", 3, 6)]
+
+    usage = usage_by(capture_of(rows))
+
+    assert [(row.name, row.calls, row.inclusive_ns) for row in usage.rows] == [("a:b:c", 3, 6)]
+
+
+def test_names_may_be_of_any_script_and_size() -> None:
+    names = ["日本語", "", "a\nb", "x" * 100_000, "🦊"]
+
+    usage = usage_by(capture_of([Row(name, 10 * i, 10 * i + 5) for i, name in enumerate(names)]))
+
+    assert {row.name for row in usage.rows} == set(names)
+
+
+def test_paths_come_as_a_tree_with_the_larger_child_first() -> None:
+    rows = [
+        Row("step", 0, 100),
+        Row("small", 0, 10),
+        Row("large", 20, 90),
+        Row("step", 30, 40),
+        Row("step", 100, 150),
+        Row("large", 100, 120),
+    ]
+
+    usage = usage_by(capture_of(rows), "path")
+
+    assert [(row.path, row.calls, row.inclusive_ns) for row in usage.rows] == [
+        (("step",), 2, 150),
+        (("step", "large"), 2, 90),
+        (("step", "large", "step"), 1, 10),
+        (("step", "small"), 1, 10),
+    ]
+    assert usage.rows[2].name == "step > large > step"
+
+
+def test_categories_and_domains_are_rows_and_their_absence_is_one() -> None:
+    rows = [
+        Row("a", 0, 10, domain="d", category="k"),
+        Row("b", 2, 4, domain="d", category="k"),
+        Row("c", 20, 21),
+        Row("e", 30, 32, domain="d"),
+    ]
+    capture = capture_of(rows)
+
+    by_category = {row.name: row.inclusive_ns for row in usage_by(capture, "category").rows}
+    by_domain = {row.name: row.inclusive_ns for row in usage_by(capture, "domain").rows}
+
+    assert by_category == {"d:k": 10, "(no category)": 3}
+    assert by_domain == {"d": 12, "(no domain)": 1}
+
+
+def test_threads_of_one_name_are_told_apart() -> None:
+    capture = capture_of([Row("a", 0, 10, "t"), Row("a", 0, 10, "u")], processes=[["main", "t", "u"]])
+    threads = dataclasses.replace(capture.threads, name=np.full(3, capture.threads.name[1]))
+
+    names = [row.name for row in usage_by(dataclasses.replace(capture, threads=threads), "thread").rows]
+
+    assert names == ["t (1001)", "t (1002)"]
+
+
+def test_processes_are_named_with_threads_and_can_be_chosen() -> None:
+    rows = [Row("a", 0, 10, "main"), Row("b", 0, 30, "child")]
+    capture = capture_of(rows, [Alloc(5, 100, thread="child")], processes=[["main"], ["child"]], span_ns=(0, 50))
+
+    everything = usage_by(capture, "thread")
+    child = usage_by(capture, process=2000)
+    parent = usage_by(capture, process=1000)
+
+    assert [row.name for row in everything.rows] == ["child of process 2000", "main of process 1000"]
+    assert everything.wall_ns == 100
+    assert [row.name for row in child.rows] == ["b"]
+    assert (child.wall_ns, child.remainder_ns, child.total_alloc_bytes) == (50, 20, 100)
+    assert (parent.total_alloc_bytes, parent.total_peak_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("thread", ["pool", "1001"])
+def test_a_thread_is_chosen_by_name_or_number(thread: str) -> None:
+    capture = capture_of([Row("a", 0, 10, "main"), Row("b", 5, 30, "pool")], span_ns=(0, 50))
+
+    usage = usage_by(capture, thread=thread)
+
+    assert [row.name for row in usage.rows] == ["b"]
+    assert (usage.wall_ns, usage.remainder_ns) == (25, 0)
+
+
+def test_filters_that_name_nothing_say_what_there_is() -> None:
+    capture = capture_of([Row("a", 0, 10, "main"), Row("b", 5, 30, "pool-1")])
+
+    with pytest.raises(UsageError, match=r"no process 7; processes: 1000"):
+        usage_by(capture, process=7)
+    with pytest.raises(UsageError, match=r"did you mean 'pool-1'\? threads: main, pool-1"):
+        usage_by(capture, thread="pool1")
+    with pytest.raises(UsageError, match="name, path, thread, category, domain"):
+        usage_by(capture, "nothing")
+
+
+def test_memory_of_nested_ranges() -> None:
+    rows = [Row("outer", 0, 100), Row("inner", 20, 60), Row("later", 70, 80)]
+    allocations = [
+        Alloc(10, 1000, free_time_ns=90),  # outer, freed in outer
+        Alloc(30, 200, free_time_ns=50),  # inner, freed in inner
+        Alloc(40, 30, free_time_ns=75),  # inner, freed in later
+        Alloc(55, 4),  # inner, never freed
+        Alloc(110, 50000),  # no range
+    ]
+
+    usage = usage_by(capture_of(rows, allocations, span_ns=(0, 120)))
+
+    inner, outer = row_of(usage, "inner"), row_of(usage, "outer")
+    assert (inner.alloc_bytes, inner.own_alloc_bytes, inner.alloc_calls) == (234, 234, 3)
+    assert (inner.live_bytes, inner.peak_bytes, inner.freed_elsewhere_bytes) == (34, 230, 30)
+    assert (outer.alloc_bytes, outer.own_alloc_bytes, outer.alloc_calls) == (1234, 1000, 4)
+    assert (outer.live_bytes, outer.peak_bytes, outer.freed_elsewhere_bytes) == (4, 1230, 0)
+    assert row_of(usage, "later").alloc_bytes == 0
+    assert (usage.total_alloc_bytes, usage.unattributed_alloc_bytes, usage.total_peak_bytes) == (51234, 50000, 50004)
+
+
+def test_memory_freed_by_another_thread_is_freed_elsewhere() -> None:
+    rows = [Row("make", 0, 100, "main"), Row("take", 0, 100, "pool")]
+    capture = capture_of(rows, [Alloc(10, 64, 50, "main", "pool")])
+
+    make = row_of(usage_by(capture), "make")
+
+    assert (make.freed_elsewhere_bytes, make.live_bytes, make.peak_bytes) == (64, 0, 64)
+
+
+def test_a_realloc_in_one_nanosecond_does_not_hold_both_blocks() -> None:
+    capture = capture_of([Row("grow", 0, 100)], [Alloc(10, 1000, free_time_ns=20), Alloc(20, 2000)])
+
+    assert row_of(usage_by(capture), "grow").peak_bytes == 2000
+
+
+def test_the_peak_of_a_row_is_that_of_its_largest_call() -> None:
+    rows = [Row("step", 0, 10), Row("step", 20, 30)]
+    capture = capture_of(rows, [Alloc(5, 10), Alloc(25, 300, free_time_ns=26), Alloc(27, 200)])
+
+    (row,) = usage_by(capture).rows
+
+    assert (row.peak_bytes, row.alloc_bytes, row.live_bytes) == (300, 510, 210)
+
+
+def test_memory_that_was_not_recorded_is_none_and_an_open_door_without_any_is_zero() -> None:
+    capture = capture_of([Row("a", 0, 10)])
+
+    closed, opened = usage_by(capture), usage_by(with_door(capture))
+
+    assert (closed.total_alloc_bytes, closed.total_peak_bytes, closed.rows[0].alloc_bytes) == (None, None, None)
+    assert (opened.total_alloc_bytes, opened.total_peak_bytes, opened.rows[0].alloc_bytes) == (0, 0, 0)
+
+
+def test_small_allocations_are_only_counted() -> None:
+    capture = capture_of([Row("a", 0, 10)])
+    threads = dataclasses.replace(
+        capture.threads,
+        small_allocations=np.array([5], np.uint64),
+        small_allocated_bytes=np.array([80], np.uint64),
+    )
+
+    usage = usage_by(dataclasses.replace(capture, threads=threads))
+
+    assert (usage.small_alloc_calls, usage.small_alloc_bytes, usage.total_alloc_bytes) == (5, 80, 0)
+
+
+def test_faults_and_switches_are_summed_where_they_were_recorded() -> None:
+    rows = [
+        Row("a", 0, 10, faults=(3, 1, 2, 0)),
+        Row("a", 2, 5, faults=(2, 0, 1, 0)),
+        Row("a", 20, 30),
+        Row("b", 40, 50),
+    ]
+
+    usage = usage_by(capture_of(rows))
+
+    a, b = row_of(usage, "a"), row_of(usage, "b")
+    assert (a.minor_faults, a.major_faults, a.voluntary_switches, a.involuntary_switches) == (3, 1, 2, 0)
+    assert (b.minor_faults, b.major_faults) == (None, None)
+
+
+def test_the_cost_of_recording_is_estimated_from_what_is_inside() -> None:
+    rows = [
+        Row("a", 0, 1000),
+        Row("b", 100, 500),
+        Row("c", 200, 300),
+        Row("s", 600, 700, kind=SPAN),
+        Row("d", 1500, 1600),
+    ]
+
+    usage = usage_by(capture_of(rows, empty_range_ns=20.4))
+
+    assert {row.name: row.overhead_ns for row in usage.rows} == {"a": 61, "b": 20, "c": 0, "s": 0, "d": 0}
+    assert usage.overhead_ns == 102
+    assert not usage.is_overhead_subtracted
+
+
+def test_subtracting_the_cost_keeps_the_sums_and_stays_at_or_above_zero() -> None:
+    rows = [Row("a", 0, 1000), Row("b", 10, 990), *(Row("c", 20 + i, 21 + i) for i in range(0, 40, 2))]
+    capture = capture_of(rows, span_ns=(0, 1010), empty_range_ns=50.0)
+
+    usage = usage_by(capture, subtract_overhead=True)
+
+    assert {row.name: (row.inclusive_ns, row.exclusive_ns) for row in usage.rows} == {
+        "a": (0, 0),
+        "b": (0, 0),
+        "c": (20, 20),
+    }
+    assert usage.remainder_ns == 0
+    assert sum(row.exclusive_ns for row in usage.rows) + usage.remainder_ns == usage.wall_ns
+    assert usage.is_overhead_subtracted
+
+
+def test_each_process_has_its_own_cost_of_recording() -> None:
+    rows = [Row("a", 0, 1000, "main"), Row("b", 0, 10, "main"), Row("a", 0, 1000, "child"), Row("b", 0, 10, "child")]
+    capture = capture_of(rows, processes=[["main"], ["child"]], empty_range_ns=10.0)
+    dear = dataclasses.replace(capture.processes[1], empty_range_ns=100.0)
+
+    usage = usage_by(dataclasses.replace(capture, processes=(capture.processes[0], dear)))
+
+    assert row_of(usage, "a").overhead_ns == 110
+    assert usage.overhead_ns == 220
+
+
+def test_without_a_measured_cost_nothing_is_estimated() -> None:
+    usage = usage_by(capture_of([Row("a", 0, 10)]), subtract_overhead=True)
+
+    assert usage.overhead_ns is None
+    assert usage.rows[0].overhead_ns is None
+    assert not usage.is_overhead_subtracted
+
+
+def test_losses_are_passed_on() -> None:
+    assert usage_by(capture_of([Row("a", 0, 10)], losses=Losses(7, 7, 0, 0, 0))).dropped == 7
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("parent", [1, -1], "after its parent"),
+        ("parent", [-1, 5], "after its parent"),
+        ("thread", [0, 3], "no thread"),
+        ("kind", [1, 0], "in a span"),
+        ("start_ns", [0], "one entry for each of 2 rows"),
+    ],
+)
+def test_columns_that_contradict_themselves_are_refused(column: str, value: list[int], message: str) -> None:
+    columns = {"kind": [0, 0], "is_open": [0, 0], "thread": [0, 0], "parent": [-1, 0], "start_ns": [0, 1]}
+    columns |= {"end_ns": [9, 5], column: value}
+
+    with pytest.raises(ValueError, match=message):
+        _core.RangeTable(**{name: np.array(values) for name, values in columns.items()}, threads=1)
+
+
+def test_groups_and_allocations_out_of_bounds_are_refused() -> None:
+    one = np.zeros(1, np.int64)
+    table = _core.RangeTable(one, one, one, one - 1, one, one + 9, 1)
+
+    with pytest.raises(ValueError, match="group 1 of 1"):
+        table.outermost(one + 1, 1)
+    with pytest.raises(ValueError, match="range that does not exist"):
+        table.memory(one + 1, one, one, one - 1, one - 1)
