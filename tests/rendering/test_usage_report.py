@@ -1,0 +1,391 @@
+"""The report of a capture as text and files: what it says first, that it fits, that the sums stay whole."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import pytest
+from capture_tables import Alloc, Row, capture_of
+from rich.cells import cell_len
+
+from profkit.attribution.attribute import usage_by
+from profkit.attribution.usage import Usage
+from profkit.capture.tables import Capture, Losses, RangeKind
+from profkit.errors import UsageError
+from profkit.rendering.usage_columns import COLUMNS, choose_usage_columns, column_names, find_usage_column
+from profkit.rendering.usage_content import REMAINDER, View, build_table, loss_lines, visible
+from profkit.rendering.usage_files import render_usage_csv, render_usage_json, render_usage_markdown, row_fields
+from profkit.rendering.usage_text import cut_middle, print_usage, render_usage
+from profkit.rendering.usage_tfprof import HEADER, memory_text, micros_text, render_tfprof
+
+MS = 1_000_000
+LONG = "aten::convolution_backward_with_a_name_that_goes_on_and_on<float, 3>"
+
+
+def busy_capture(losses: Losses | None = None, warnings: tuple[str, ...] = ()) -> Capture:
+    """Steps with children, a recursion, a span, marks, many small rows on a second thread, allocations."""
+    rows = []
+    for step in range(4):
+        at = 10 * MS * step
+        rows += [
+            Row("step", at, at + 9 * MS, domain="app", category="train", faults=(10, 0, 1, 0)),
+            Row("load/日本語🦊", at + 1000, at + 2 * MS),
+            Row(LONG, at + 3 * MS, at + 8 * MS),
+            Row("again", at + 4 * MS, at + 7 * MS),
+            Row("again", at + 5 * MS, at + 6 * MS),
+            Row("tick", at + 10, at + 10, kind=RangeKind.MARK),
+        ]
+    rows += [Row("request", 5, 30 * MS, kind=RangeKind.SPAN), Row("left open", 39 * MS, 40 * MS, is_open=True)]
+    rows += [Row(f"small {i}", MS + 1000 * i, MS + 1000 * i + 900 - i, "pool") for i in range(40)]
+    allocations = [Alloc(10 * MS * step + 2000, 3 << 20, 10 * MS * step + 5000) for step in range(4)]
+    return capture_of(
+        rows,
+        [*allocations, Alloc(40 * MS - 1, 5000)],
+        span_ns=(0, 50 * MS),
+        empty_range_ns=23.4,
+        losses=losses,
+        warnings=warnings,
+    )
+
+
+def shown(capture: Capture, by: str = "name", width: int = 100, **view: object) -> list[str]:
+    return render_usage(capture, usage_by(capture, by), View(**view), width).splitlines()  # type: ignore[arg-type]
+
+
+def test_losses_stand_on_the_first_line_and_warnings_follow() -> None:
+    capture = busy_capture(Losses(1234, 1000, 200, 34, 5 * MS), ("the file is damaged", "process 7 was killed"))
+
+    lines = shown(capture, width=200)
+
+    assert lines[0] == (
+        "1,234 records were dropped: 1,000 because the disk was full or could not be written, "
+        "200 because the disk did not keep up, 34 because ranges were nested too deep"
+    )
+    assert lines[1] == "threads waited 5.000 ms in total for the capture to be written"
+    assert lines[2:4] == ["warning: the file is damaged", "warning: process 7 was killed"]
+    assert lines[4].startswith("python program.py: 1 process, 2 threads, 50.00 ms elapsed")
+
+
+def test_a_capture_without_losses_begins_with_what_was_recorded() -> None:
+    lines = shown(busy_capture())
+
+    assert lines[0] == "python program.py: 1 process, 2 threads, 50.00 ms elapsed"
+    assert lines[1] == "clock tsc; recording a range costs 23.4 ns"
+
+
+def test_one_lost_record_is_told_in_the_singular() -> None:
+    assert loss_lines(busy_capture(Losses(1, 0, 0, 0, 0))) == ["1 record was dropped"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+@pytest.mark.parametrize("by", ["name", "path", "thread", "category", "domain"])
+@pytest.mark.parametrize("columns", [None, ["all"], ["+live", "overhead"]])
+def test_every_line_fits_the_width(width: int, by: str, columns: list[str] | None) -> None:
+    capture = busy_capture(Losses(1234, 1000, 200, 34, 5 * MS), ("x" * 300, "日本語" * 60))
+
+    lines = shown(capture, by, width, columns=columns)
+
+    assert max(cell_len(line) for line in lines) <= width
+
+
+def test_numbers_are_whole_in_a_narrow_table_and_names_are_cut_in_the_middle() -> None:
+    text = "\n".join(shown(busy_capture(), width=80))
+
+    assert re.search(r"aten::\S*…\S*.*, 3>\s+4\s+20\.00 ms\s+8\.000 ms", text)
+    assert "too narrow for median" in text
+
+
+def test_asked_columns_continue_below_instead_of_being_left_out() -> None:
+    text = "\n".join(shown(busy_capture(), width=80, columns=["all"]))
+
+    for column in COLUMNS:
+        assert column.heading in text
+    assert "too narrow" not in text
+
+
+def test_a_deep_tree_keeps_room_for_names() -> None:
+    rows = [Row(f"level {depth}", depth, 2000 - depth) for depth in range(300)]
+
+    lines = shown(capture_of(rows), "path", 80, top=None)
+
+    assert max(map(cell_len, lines)) <= 80
+    assert any("level 299" in line for line in lines)
+
+
+def test_remainder_and_total_close_the_table() -> None:
+    usage = usage_by(busy_capture())
+    table = build_table(usage, View(["exclusive", "share", "own_alloc_bytes", "peak_bytes"]))
+
+    remainder, total = table.lines[-2:]
+
+    assert (remainder.name, total.name) == (REMAINDER, "total")
+    assert total.texts[1:] == ("100%", "12.0 MiB", "3.00 MiB")
+    assert remainder.texts[2] == "0 B"
+
+
+def test_rows_beyond_the_top_are_summed_in_one_line() -> None:
+    usage = usage_by(busy_capture())
+    table = build_table(usage, View(["calls", "exclusive"], top=5))
+
+    more = table.lines[5]
+
+    hidden = usage.rows[5:]
+    assert more.name == f"… {len(hidden)} more rows (--top {len(usage.rows)})"
+    assert more.texts[0] == str(sum(row.calls for row in hidden))
+    assert len(build_table(usage, View(top=None)).lines) == len(usage.rows) + 2
+
+
+def test_the_top_of_a_tree_has_all_rows_above_each_row() -> None:
+    rows = [Row("a", 0, 100), Row("b", 0, 99), Row("c", 0, 98), Row("x", 200, 250), Row("y", 300, 340)]
+    usage = usage_by(capture_of(rows), "path")
+
+    table = build_table(usage, View(top=3))
+
+    assert [(line.name, line.level) for line in table.lines if line.tone == "row"] == [("a", 0), ("b", 1), ("c", 2)]
+
+
+def test_spans_and_what_was_not_recorded_are_dashes() -> None:
+    usage = usage_by(busy_capture())
+    columns = ["exclusive", "share", "alloc_bytes", "minor_faults"]
+
+    table = build_table(usage, View(columns, top=None))
+
+    texts = {line.name: line.texts for line in table.lines}
+    assert texts["request"] == ("-", "-", "-", "-")
+    assert texts["again"][3] == "-"
+    assert texts["app:step"][3] == "40"
+
+
+def test_footnotes_tell_spans_open_ranges_marks_and_threads() -> None:
+    text = "\n".join(shown(busy_capture()))
+
+    assert "total is the time of 2 threads together" in text
+    assert "1 span (started and ended by id): no own time" in text
+    assert "1 range had no end" in text
+    assert "4 marks: tick 4" in text
+
+
+def test_a_high_cost_of_recording_is_told_with_the_flag_that_takes_it_out() -> None:
+    rows = [Row("a", 0, 10_000), *(Row("b", 100 * i, 100 * i + 50) for i in range(90))]
+    capture = capture_of(rows, empty_range_ns=30.0)
+
+    plain = render_usage(capture, usage_by(capture), View())
+    subtracted = render_usage(capture, usage_by(capture, subtract_overhead=True), View())
+
+    assert "recording itself took about 2.730 µs of this (27%); --subtract-overhead takes it out" in plain
+    assert "2.730 µs, the estimated cost of recording, is already subtracted" in subtracted
+
+
+@pytest.mark.parametrize("sort", ["calls", "peak", "median_ns", "alloc", "faults"])
+def test_rows_are_sorted_by_a_column_with_unknown_values_last(sort: str) -> None:
+    usage = usage_by(busy_capture())
+    column = find_usage_column(sort)
+
+    table = build_table(usage, View([column.name], sort, None))
+
+    by_text = {row.name: column.value(row, usage) for row in usage.rows}
+    values = [by_text[line.name] for line in table.lines if line.tone == "row"]
+    known = [value for value in values if value is not None]
+    assert known == sorted(known, reverse=True)
+    assert values[: len(known)] == known
+
+
+def test_sorting_by_name_is_alphabetical_and_keeps_a_tree_whole() -> None:
+    usage = usage_by(capture_of([Row("z", 0, 10), Row("a", 1, 5), Row("b", 20, 30)]), "path")
+
+    table = build_table(usage, View(sort="name"))
+
+    assert [line.name for line in table.lines[:3]] == ["b", "z", "a"]
+
+
+def test_control_signs_in_names_never_reach_the_terminal() -> None:
+    capture = capture_of([Row("bad\x1b[31m\nname\u202e", 0, 10)], warnings=["\x1b[2J"])
+
+    text = render_usage(capture, usage_by(capture), View())
+
+    assert "\x1b" not in text and "\u202e" not in text
+    assert visible("bad\x1b[31m\nname\u202e") == r"bad\x1b[31m\nname\u202e"
+
+
+def test_an_empty_capture_is_a_table_without_rows() -> None:
+    lines = shown(capture_of(span_ns=(0, 100)))
+
+    assert lines[-1].split()[0] == "total"
+    assert lines[-2].startswith(REMAINDER)
+
+
+def test_an_ascii_stream_gets_ascii() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    capture = busy_capture()
+
+    print_usage(capture, usage_by(capture), View(), stream)
+    stream.flush()
+
+    assert b"app:step" in raw.getvalue()
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_colours_appear_on_a_terminal_and_not_with_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    capture = busy_capture(Losses(1, 1, 0, 0, 0))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured, plain = Terminal(), Terminal()
+
+    print_usage(capture, usage_by(capture), View(), coloured)
+    monkeypatch.setenv("NO_COLOR", "1")
+    print_usage(capture, usage_by(capture), View(), plain)
+
+    assert "\x1b[1;31m" in coloured.getvalue()
+    assert "\x1b" not in plain.getvalue()
+
+
+@pytest.mark.parametrize("width", range(1, 14))
+def test_a_cut_name_has_its_ends_and_never_more_cells_than_asked(width: int) -> None:
+    for name in ("abcdefghijkl", "日本語日本語", "a日b本c語"):
+        cut = cut_middle(name, width)
+
+        assert cell_len(cut) <= width
+        assert cut == name or "…" in cut
+
+
+def every_kind() -> list[Usage]:
+    return [usage_by(busy_capture(), by) for by in ("name", "path", "thread", "category", "domain")]
+
+
+@pytest.mark.parametrize("usage", every_kind(), ids=lambda usage: usage.by)
+def test_json_has_the_schema_every_row_and_an_exact_sum(usage: Usage) -> None:
+    data = json.loads(render_usage_json(usage))
+
+    assert list(data)[:4] == ["schema", "by", "wall_ns", "remainder_ns"]
+    assert (data["schema"], data["by"], data["dropped"]) == ("profkit.usage/1", usage.by, 0)
+    assert sum(row["exclusive_ns"] for row in data["rows"]) + data["remainder_ns"] == data["wall_ns"]
+    assert [row["name"] for row in data["rows"]] == [row.name for row in usage.rows]
+    needed = {"name", "calls", "inclusive_ns", "exclusive_ns", "alloc_bytes", "peak_bytes"}
+    assert all(needed <= set(row) for row in data["rows"])
+    assert ("path" in data["rows"][0]) == (usage.by == "path")
+
+
+@pytest.mark.parametrize("usage", every_kind(), ids=lambda usage: usage.by)
+def test_csv_is_read_back_with_every_number(usage: Usage) -> None:
+    lines = list(csv.DictReader(io.StringIO(render_usage_csv(usage))))
+
+    assert len(lines) == len(usage.rows)
+    for line, row in zip(lines, usage.rows):
+        for name in row_fields(usage):
+            value = getattr(row, name)
+            if name == "path":
+                assert tuple(json.loads(line[name])) == value
+            else:
+                assert line[name] == ("" if value is None else str(value))
+
+
+def test_csv_keeps_line_breaks_quotes_and_commas_in_names() -> None:
+    name = 'a\nb,"c"\r\n日本'
+
+    (line,) = csv.DictReader(io.StringIO(render_usage_csv(usage_by(capture_of([Row(name, 0, 1)]))), newline=""))
+
+    assert line["name"] == name
+
+
+def test_markdown_is_one_table_whose_names_are_escaped() -> None:
+    capture = capture_of([Row("a|b*c_<d>", 0, 10)], losses=Losses(3, 3, 0, 0, 0))
+
+    text = render_usage_markdown(capture, usage_by(capture), View())
+
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert rows[2].startswith(r"| a\|b\*c\_&lt;d&gt; | 1 |")
+    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in rows}) == 1
+    assert "**3 records were dropped" in text
+
+
+def test_every_field_of_a_row_is_a_column_or_the_name() -> None:
+    fields = set(row_fields(usage_by(capture_of([Row("a", 0, 1)])))) - {"name"}
+
+    assert {find_usage_column(name).name for name in fields} <= set(column_names())
+
+
+def test_columns_can_be_added_to_the_default_and_unknown_ones_offer_the_nearest() -> None:
+    usage = usage_by(busy_capture())
+
+    added = [column.name for column in choose_usage_columns(["+live", "own alloc", "calls", "name"], usage)]
+
+    assert added[:3] == ["calls", "inclusive", "exclusive"]
+    assert added[-2:] == ["live_bytes", "own_alloc_bytes"]
+    with pytest.raises(UsageError, match=r"did you mean exclusive\? columns: calls, "):
+        find_usage_column("exlusive")
+
+
+def test_columns_that_were_not_recorded_are_no_default() -> None:
+    usage = usage_by(capture_of([Row("a", 0, 10)]))
+
+    assert [column.name for column in choose_usage_columns(None, usage)] == [
+        "calls",
+        "inclusive",
+        "exclusive",
+        "share",
+        "median",
+    ]
+
+
+def tfprof_capture() -> Capture:
+    rows = [Row("Conv2D", 0, 138_630_000), Row("LRN", 138_630_000, 183_180_000), Row("Mul", 183_180_000, 183_200_000)]
+    return capture_of(rows, [Alloc(5, 3_243_070_000), Alloc(183_190_000, 4610)])
+
+
+def test_the_op_layout_is_that_of_tensorflow() -> None:
+    lines = render_tfprof(usage_by(tfprof_capture()), View()).splitlines()
+
+    assert lines[0] == HEADER
+    assert lines[1] == (
+        "Conv2D                     3243.07MB (100.00%, 100.00%),     138.63ms (100.00%, 75.67%),"
+        "                             --,     138.63ms (100.00%, 75.67%)"
+    )
+    assert lines[3].startswith(
+        "Mul                                4.61KB (0.00%, 0.00%),            20us (0.01%, 0.01%),"
+    )
+
+
+def test_accumulated_percentages_start_at_100_and_end_at_the_last_rows_own() -> None:
+    capture = busy_capture()
+
+    rows = render_tfprof(usage_by(capture), View(top=None)).splitlines()[1:]
+
+    shares = [re.findall(r"\(([\d.]+)%, ([\d.]+)%\)", row)[-1] for row in rows]
+    assert shares[0][0] == "100.00"
+    assert shares[-1][0] == shares[-1][1]
+    assert [float(total) for total, _ in shares] == sorted((float(total) for total, _ in shares), reverse=True)
+
+
+def test_the_scope_layout_has_own_and_accumulated_values_below_a_root() -> None:
+    capture = capture_of([Row("a", 0, 5_000_000), Row("b", 0, 97_000)])
+
+    lines = render_tfprof(usage_by(capture, "path"), View()).splitlines()
+
+    assert lines[1:] == [
+        "_TFProfRoot (--/--, --/5.00ms, --/--, --/5.00ms)",
+        "  a (--/--, 4.90ms/5.00ms, --/--, 4.90ms/5.00ms)",
+        "    a/b (--/--, 97us/97us, --/--, 97us/97us)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value_ns", "text"),
+    [(0, "0us"), (97_000, "97us"), (999_499, "999us"), (1_370_000, "1.37ms"), (3_740_000_000, "3.74sec")],
+)
+def test_times_in_tfprofs_units(value_ns: int, text: str) -> None:
+    assert micros_text(value_ns) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "0B"), (768, "768B"), (4380, "4.38KB"), (741_370_000, "741.37MB")])
+def test_bytes_in_tfprofs_units(value: int, text: str) -> None:
+    assert memory_text(value) == text
