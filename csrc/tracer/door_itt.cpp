@@ -42,8 +42,8 @@ void name_this_thread(std::string_view name) {
 void thread_set_name(const char* name) { name_this_thread(text_of(name)); }
 void thread_set_name_w(const wchar_t* name) { name_this_thread(WideText(name).view()); }
 
-// --- Tasks: begin and end meet within a domain; 0 is the group of profkit's own ranges ---
-constexpr uint32_t kNoDomainGroup = 0xFFFFFFFEu;
+// --- Tasks: begin and end meet within a domain; group 0 is that of NVTX's default domain ---
+constexpr uint32_t kNoDomainGroup = kNoGroup - 1;
 uint32_t group_of(uint32_t domain) { return domain == 0 ? kNoDomainGroup : domain; }
 
 void begin_task(const Domain* domain, const StringHandle* name) {

@@ -32,13 +32,8 @@ uint32_t untagged(const void* handle, uint64_t tag) {
   return (bits & kTagMask) == tag ? static_cast<uint32_t>(bits) : 0;
 }
 
-// 0 for the default domain, whose handle is NULL.
+// 0 for the default domain, whose handle is NULL. A domain is also the group in which pops find their pushes.
 uint32_t domain_of(const DomainHandle* handle) { return untagged(handle, kDomainTag); }
-
-// Push and pop meet within a domain. The default domain has no id, and 0 is the group of profkit's own
-// ranges.
-constexpr uint32_t kDefaultGroup = 0xFFFFFFFFu;
-uint32_t group_of(uint32_t domain) { return domain == 0 ? kDefaultGroup : domain; }
 
 // --- Names ---
 constexpr char kUnnamed[] = "(unnamed)";
@@ -110,7 +105,7 @@ int push(uint32_t domain, const EventAttributes* event, FindLabel find_label) {
   DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
   if (thread == nullptr) return nvtx::kNoTracking;
   bool is_recorded = false;
-  const int level = thread->push(*recorder, find_label(*thread), group_of(domain), &is_recorded);
+  const int level = thread->push(*recorder, find_label(*thread), domain, &is_recorded);
   if (is_recorded) record_payload(*recorder, event);
   return level;
 }
@@ -118,7 +113,7 @@ int push(uint32_t domain, const EventAttributes* event, FindLabel find_label) {
 int pop(uint32_t domain) {
   ThreadRecorder* recorder = this_thread();
   DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
-  return thread == nullptr ? nvtx::kNoTracking : thread->pop(*recorder, group_of(domain));
+  return thread == nullptr ? nvtx::kNoTracking : thread->pop(*recorder, domain);
 }
 
 template <typename FindLabel>

@@ -62,7 +62,7 @@ DoorThread::Level& DoorThread::find_level(uint32_t group) {
     shared.is_shared = true;
     return shared;
   }
-  *unused = Level{generation_of_levels_, group, 0, 0, false};
+  *unused = Level{generation_of_levels_, group, 0, false};
   return *unused;
 }
 

@@ -47,21 +47,15 @@ class DoorThread {
   int push(ThreadRecorder& recorder, uint32_t label, uint32_t group, bool* is_recorded) {
     if (recorder.depth() == 0) ++generation_of_levels_;  // nothing is open, maybe because a new capture began
     Level& level = level_of(group);
-    // Within a range that was too deep to be recorded nothing is: the pops must find their own pushes.
-    *is_recorded = level.skipped == 0 && recorder.begin(label, group) != 0;
-    if (!*is_recorded) ++level.skipped;
+    *is_recorded = recorder.begin(label, group) != 0;
     const int result = static_cast<int>(level.open++);
     return level.is_shared ? kNotTracked : result;
   }
 
   // The level of the range that ended; negative when there was none.
   int pop(ThreadRecorder& recorder, uint32_t group) {
+    if (!recorder.end_innermost(group)) return -1;
     Level& level = level_of(group);
-    if (level.skipped > 0) {
-      --level.skipped;
-    } else if (!recorder.end_innermost(group)) {
-      return -1;
-    }
     if (level.open > 0) --level.open;
     return level.is_shared ? kNotTracked : static_cast<int>(level.open);
   }
@@ -90,9 +84,8 @@ class DoorThread {
   struct Level {
     uint32_t generation;
     uint32_t group;
-    uint32_t open;     // skipped ones included
-    uint32_t skipped;  // the innermost ones that are not in the recorder's stack
-    bool is_shared;    // more groups than places: several are counted here, so no level can be told
+    uint32_t open;   // with those that were too deep to be recorded
+    bool is_shared;  // more groups than places: several are counted here, so no level can be told
   };
 
   static DoorThread* create(ThreadRecorder& recorder);
