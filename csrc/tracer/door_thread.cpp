@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tracer/threads.h"
+
 namespace profkit::tracer {
 
 // Zero pages from the kernel are a valid, empty DoorThread. The system call itself: mmap() may be the
@@ -62,8 +64,13 @@ DoorThread::Level& DoorThread::find_level(uint32_t group) {
     shared.is_shared = true;
     return shared;
   }
-  *unused = Level{generation_of_levels_, group, 0, false};
+  *unused = Level{generation_of_levels_, group, 0, 0, false};
   return *unused;
+}
+
+bool DoorThread::refuse() {
+  losses.too_deep.fetch_add(1, std::memory_order_relaxed);
+  return false;
 }
 
 }  // namespace profkit::tracer

@@ -47,15 +47,21 @@ class DoorThread {
   int push(ThreadRecorder& recorder, uint32_t label, uint32_t group, bool* is_recorded) {
     if (recorder.depth() == 0) ++generation_of_levels_;  // nothing is open, maybe because a new capture began
     Level& level = level_of(group);
-    *is_recorded = recorder.begin(label, group) != 0;
+    // Within a range that was too deep to be recorded nothing of its group is: pops must find their pushes.
+    *is_recorded = level.skipped == 0 ? recorder.begin(label, group) != 0 : refuse();
+    if (!*is_recorded) ++level.skipped;
     const int result = static_cast<int>(level.open++);
     return level.is_shared ? kNotTracked : result;
   }
 
   // The level of the range that ended; negative when there was none.
   int pop(ThreadRecorder& recorder, uint32_t group) {
-    if (!recorder.end_innermost(group)) return -1;
     Level& level = level_of(group);
+    if (level.skipped > 0) {
+      --level.skipped;
+    } else if (!recorder.end_innermost(group)) {
+      return -1;
+    }
     if (level.open > 0) --level.open;
     return level.is_shared ? kNotTracked : static_cast<int>(level.open);
   }
@@ -84,8 +90,9 @@ class DoorThread {
   struct Level {
     uint32_t generation;
     uint32_t group;
-    uint32_t open;   // with those that were too deep to be recorded
-    bool is_shared;  // more groups than places: several are counted here, so no level can be told
+    uint32_t open;     // with the skipped ones
+    uint32_t skipped;  // the innermost ones: too deep, so they are not in the recorder's stack
+    bool is_shared;    // more groups than places: several are counted here, so no level can be told
   };
 
   static DoorThread* create(ThreadRecorder& recorder);
@@ -94,6 +101,7 @@ class DoorThread {
                            Source source);
   void forget_labels(uint32_t generation);
   Level& find_level(uint32_t group);
+  static bool refuse();  // false, and counts a lost range
 
   Entry& entry_for(const void* name, const Look& look) {
     const uint64_t bits = reinterpret_cast<uint64_t>(name) ^ (uint64_t{look.domain} << 40) ^

@@ -145,7 +145,9 @@ def test_overlapped_tasks_frames_and_events_are_spans_that_may_end_elsewhere(tmp
       frame_end_v3(d, &frame);
       Event event = event_create("event and more", 5);
       Event wide = event_createW(L"wide", 4);
-      std::printf("%d%d%d", event_start(event), event_start(wide), event_end(event));
+      std::printf("%d", event_start(event));
+      std::printf("%d", event_start(wide));
+      std::printf("%d", event_end(event));
     """
 
     run = trace_itt(tmp_path, body)
