@@ -130,7 +130,7 @@ def trace(
     capture_file = folder / "run.profkit"
     done = run([program], capture_file, options, preload)
     assert done.returncode == 0, f"exit code {done.returncode}: {done.stderr}"
-    return Run(done.stdout, read(str(capture_file)))
+    return Run(done.stdout, read(capture_file))
 
 
 def rows_in(capture: Capture, title: str) -> list[Row]:

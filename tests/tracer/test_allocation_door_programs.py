@@ -71,6 +71,11 @@ def oracle(folder: Path, threshold: int) -> Path:
     return compile_c(folder, ORACLE, "-shared", "-fPIC", f"-DTHRESHOLD={threshold}", name="oracle.so")
 
 
+def blocks_in_work(capture_file: Path) -> list[Row]:
+    """Rows of the range "work", without the mappings that Python makes for its own objects at any time."""
+    return [row for row in rows_in(read(capture_file), "work") if row.call != AllocationCall.MMAP]
+
+
 def test_totals_equal_those_counted_by_the_allocator_behind_the_door(tmp_path: Path) -> None:
     declarations = "extern uint64_t oracle_calls(void); extern uint64_t oracle_bytes(void);"
     body = r"""
@@ -123,7 +128,7 @@ print(process.oracle_bytes() - before)
     done = run([sys.executable, script], capture_file, "threshold=100000", [library])
 
     assert done.returncode == 0, done.stderr
-    rows = rows_in(read(str(capture_file)), "work")
+    rows = blocks_in_work(capture_file)
     assert [row.bytes for row in rows] == [1 << 20, 4_000_000, 4_000_000]
     assert rows[0].is_freed
     assert sum(row.bytes for row in rows) == int(done.stdout)
@@ -147,8 +152,7 @@ table.end(token)
     done = run([sys.executable, script], capture_file, "threshold=100000")
 
     assert done.returncode == 0, done.stderr
-    rows = rows_in(read(str(capture_file)), "work")
-    assert [row.bytes for row in rows] == [12_000_004]
+    assert [row.bytes for row in blocks_in_work(capture_file)] == [12_000_004]
 
 
 def test_blocks_from_constructors_before_main_are_served_and_usable(tmp_path: Path) -> None:
@@ -279,7 +283,7 @@ def test_the_library_loaded_without_preloading_leaves_malloc_alone(tmp_path: Pat
     done = run([program], None, folder=tmp_path)
 
     assert (done.returncode, done.stdout) == (0, "0"), done.stderr
-    assert len(read(str(tmp_path / "run.profkit")).allocations) == 0
+    assert len(read(tmp_path / "run.profkit").allocations) == 0
 
 
 @pytest.mark.parametrize("name", ["jemalloc", "tcmalloc_minimal", "mimalloc"])
@@ -339,4 +343,9 @@ def test_a_program_prints_and_returns_the_same_with_the_door_open(tmp_path: Path
     traced = run(command, tmp_path / "run.profkit", options)
 
     assert (traced.returncode, traced.stdout) == (plain.returncode, plain.stdout), traced.stderr
-    assert len(read(str(tmp_path / "run.profkit")).allocations) > 0
+    table = read(tmp_path / "run.profkit").allocations
+    assert len(table) > 0
+    if options == "threshold=1":
+        # The reader ends a block without a releasing thread when its address is given out again: a release that
+        # the door missed.
+        assert not ((table.free_time_ns >= 0) & (table.free_thread < 0)).any()
