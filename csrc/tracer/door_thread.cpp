@@ -16,7 +16,6 @@ DoorThread* DoorThread::create(ThreadRecorder& recorder) {
                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
   if (address == -1) return nullptr;
   auto* state = reinterpret_cast<DoorThread*>(address);
-  state->generation_of_levels_ = 1;
   recorder.door_state = state;
   return state;
 }
@@ -51,11 +50,11 @@ void DoorThread::forget_labels(uint32_t generation) {
 
 // A place that is unused, or whose group has nothing open, is taken; with more groups open than places the
 // first place is shared.
-DoorThread::Level& DoorThread::find_level(uint32_t group) {
+DoorThread::Level& DoorThread::find_level(uint64_t owner, uint32_t group) {
   Level* unused = nullptr;
   for (size_t i = 0; i < kLevels; ++i) {
     Level& level = levels_[(group + i) % kLevels];
-    const bool is_current = level.generation == generation_of_levels_;
+    const bool is_current = level.owner == owner;
     if (is_current && level.group == group) return level;
     if (unused == nullptr && (!is_current || level.open == 0)) unused = &level;
   }
@@ -64,7 +63,7 @@ DoorThread::Level& DoorThread::find_level(uint32_t group) {
     shared.is_shared = true;
     return shared;
   }
-  *unused = Level{generation_of_levels_, group, 0, 0, false};
+  *unused = Level{owner, group, 0, 0, false};
   return *unused;
 }
 

@@ -45,8 +45,7 @@ class DoorThread {
   // The level (0 outermost) of the range within its group, or kNotTracked. `is_recorded` tells whether a
   // payload may follow.
   int push(ThreadRecorder& recorder, uint32_t label, uint32_t group, bool* is_recorded) {
-    if (recorder.depth() == 0) ++generation_of_levels_;  // nothing is open, maybe because a new capture began
-    Level& level = level_of(group);
+    Level& level = level_of(recorder, group);
     // Within a range that was too deep to be recorded nothing of its group is: pops must find their pushes.
     *is_recorded = level.skipped == 0 ? recorder.begin(label, group) != 0 : refuse();
     if (!*is_recorded) ++level.skipped;
@@ -56,7 +55,7 @@ class DoorThread {
 
   // The level of the range that ended; negative when there was none.
   int pop(ThreadRecorder& recorder, uint32_t group) {
-    Level& level = level_of(group);
+    Level& level = level_of(recorder, group);
     if (level.skipped > 0) {
       --level.skipped;
     } else if (!recorder.end_innermost(group)) {
@@ -88,7 +87,7 @@ class DoorThread {
   static_assert(sizeof(Entry) == 128, "two cache lines");
 
   struct Level {
-    uint32_t generation;
+    uint64_t owner;  // of_whom()
     uint32_t group;
     uint32_t open;     // with the skipped ones
     uint32_t skipped;  // the innermost ones: too deep, so they are not in the recorder's stack
@@ -100,7 +99,7 @@ class DoorThread {
   uint32_t remember_string(Entry& entry, const void* handle, uint32_t string, const Look& look,
                            Source source);
   void forget_labels(uint32_t generation);
-  Level& find_level(uint32_t group);
+  Level& find_level(uint64_t owner, uint32_t group);
   static bool refuse();  // false, and counts a lost range
 
   Entry& entry_for(const void* name, const Look& look) {
@@ -109,13 +108,18 @@ class DoorThread {
     return entries_[(bits * 0x9E3779B97F4A7C15u) >> 57];
   }
 
-  Level& level_of(uint32_t group) {
+  // A capture and a thread: with another one of either all stacks are new. Never 0.
+  static uint64_t of_whom(const ThreadRecorder& recorder) {
+    return (uint64_t{recording.load(std::memory_order_relaxed)} << 32 | recorder.thread_index()) + 1;
+  }
+
+  Level& level_of(const ThreadRecorder& recorder, uint32_t group) {
+    const uint64_t owner = of_whom(recorder);
     Level& level = levels_[group % kLevels];
-    return level.group == group && level.generation == generation_of_levels_ ? level : find_level(group);
+    return level.group == group && level.owner == owner ? level : find_level(owner, group);
   }
 
   uint32_t generation_of_labels_;
-  uint32_t generation_of_levels_;
   Level levels_[kLevels];
   Entry entries_[kEntries];
 };
