@@ -241,3 +241,24 @@ class CaptureContent(TypedDict):
 
 def read_capture(path: str) -> CaptureContent:
     """Decode a capture file. CaptureError when it is none; damage inside it is skipped and named in `warnings`."""
+
+# --- Trace files (profkit/rendering/trace_content.py makes their content) --------------------------------------------
+
+def lay_out(
+    kind: NDArray[Any],
+    thread: NDArray[Any],
+    start_ns: NDArray[Any],
+    end_ns: NDArray[Any],
+    parent: NDArray[Any],
+    threads: int,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Lane and depth of each range, so that lanes nest strictly; and the number of extra lanes of each thread.
+
+    Lane 0 is the thread itself. Rows as the reader leaves them: grouped by thread, in order of begin.
+    """
+
+def write_chrome(content: object, write: Callable[[memoryview], object]) -> None:
+    """A TraceContent as Chrome JSON, in pieces of about 1 MiB. ValueError when its columns do not fit together."""
+
+def write_perfetto(content: object, write: Callable[[memoryview], object]) -> None:
+    """A TraceContent as a Perfetto protobuf trace, likewise."""

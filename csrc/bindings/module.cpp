@@ -8,6 +8,7 @@
 #include "bindings/machine.h"
 #include "bindings/probes.h"
 #include "bindings/scope.h"
+#include "bindings/trace_files.h"
 #include "bindings/tracer.h"
 
 PYBIND11_MODULE(_core, module) {
@@ -17,6 +18,7 @@ PYBIND11_MODULE(_core, module) {
   profkit::register_kernels(module);
   profkit::register_machine(module);
   profkit::register_probes(module);
+  profkit::register_trace_files(module);
   profkit::register_tracer(module);
   profkit::register_scope(module);
 }
