@@ -82,7 +82,7 @@ class TraceContent:
 
 def trace_content(capture: Capture, flows: int = 0) -> TraceContent:
     """The trace of a capture, with arrows for so many of its largest allocations."""
-    ranges = _in_order(capture.ranges)
+    ranges = capture.ranges
     strings = list(capture.strings)
     end_ns = np.maximum(ranges.end_ns, ranges.start_ns)
     lane, depth, lanes_of_thread = _core.lay_out(
@@ -123,25 +123,10 @@ def _add(strings: list[str], text: str) -> int:
     return len(strings) - 1
 
 
-def _in_order(ranges: Ranges) -> Ranges:
-    """Rows as the reader leaves them; tables made otherwise are put into that order."""
-    thread_step, time_step = np.diff(ranges.thread), np.diff(ranges.start_ns)
-    if np.all((thread_step > 0) | ((thread_step == 0) & (time_step >= 0))):
-        return ranges
-    order = np.lexsort((-ranges.end_ns, ranges.start_ns, ranges.thread))
-    place = np.empty(len(order), np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
-    columns = {field.name: getattr(ranges, field.name)[order] for field in fields(ranges)}
-    columns["parent"] = np.where(columns["parent"] == NONE, NONE, place[columns["parent"]])
-    return Ranges(**columns)
-
-
 # --- Processes and tracks ---
 
 
-def _tracks(
-    capture: Capture, lanes_of_thread: Column
-) -> tuple[tuple[TraceProcess, ...], tuple[Track, ...]]:
+def _tracks(capture: Capture, lanes_of_thread: Column) -> tuple[tuple[TraceProcess, ...], tuple[Track, ...]]:
     """Threads first, as many as the capture has, then their lanes."""
     free = count(FIRST_FREE_ID)
     pids: set[int] = set()
@@ -221,9 +206,7 @@ def _texts(ranges: Ranges, strings: list[str]) -> list[tuple[int, Column]]:
 
 def _counts(ranges: Ranges, strings: list[str]) -> list[tuple[int, Column]]:
     names = ("minor_faults", "major_faults", "voluntary_switches", "involuntary_switches")
-    return [
-        (_add(strings, name), getattr(ranges, name)) for name in names if np.any(getattr(ranges, name) != NONE)
-    ]
+    return [(_add(strings, name), getattr(ranges, name)) for name in names if np.any(getattr(ranges, name) != NONE)]
 
 
 def _about(capture: Capture) -> tuple[tuple[str, str], ...]:

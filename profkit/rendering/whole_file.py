@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all: text in, a finished file out; a failure leaves what was there before."""
+"""Writing a file whole or not at all: text or bytes in, a finished file out; a failure leaves what was there before."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import errno
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from profkit.errors import ProfkitError, UsageError
 
@@ -35,27 +37,47 @@ def check_target(path: str | Path) -> None:
 
 def write_whole(path: str | Path, text: str) -> None:
     """Write a temporary file beside the target, sync it, and rename it over the target; a stream is written into."""
-    if is_stream(path):
-        _write_into(path, text)
-        return
+    with whole_file(path) as stream:
+        stream.write(text.encode("utf-8"))
+
+
+@contextlib.contextmanager
+def whole_file(path: str | Path, *, syncs: bool = True) -> Iterator[BinaryIO]:
+    """The same for a file written in pieces; it takes its place when the block ends without an error.
+
+    Without `syncs` a power failure may empty the file: right for what is large and made again in a second.
+    """
+    try:
+        with _written_into(path) if is_stream(path) else _replacing(path, syncs) as stream:
+            yield stream
+    except OSError as error:
+        raise ProfkitError(f"could not write {path}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def _replacing(path: str | Path, syncs: bool) -> Iterator[BinaryIO]:
     # A link is followed, so that the file it names is replaced and not the link.
     target = Path(os.path.realpath(path))
-    temporary = ""
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
+        with os.fdopen(descriptor, "wb") as stream:
+            yield stream
             stream.flush()
-            os.fsync(stream.fileno())
+            if syncs:
+                os.fsync(stream.fileno())
         os.chmod(temporary, _mode(target))
         os.replace(temporary, target)
-    except BaseException as error:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise ProfkitError(f"could not write {path}: {error.strerror or error}") from error
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
         raise
+
+
+@contextlib.contextmanager
+def _written_into(path: str | Path) -> Iterator[BinaryIO]:
+    # Never created or emptied: `/dev/stdout` may be a file that already holds the table.
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "wb") as stream:
+        yield stream
 
 
 def is_stream(path: str | Path) -> bool:
@@ -69,15 +91,6 @@ def is_stream(path: str | Path) -> bool:
     with contextlib.suppress(OSError):
         return os.path.samestat(found, os.fstat(1))
     return False
-
-
-def _write_into(path: str | Path, text: str) -> None:
-    try:
-        # Never created or emptied: `/dev/stdout` may be a file that already holds the table.
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-    except OSError as error:
-        raise ProfkitError(f"could not write {path}: {error.strerror or error}") from error
 
 
 def _mode(target: Path) -> int:

@@ -1,0 +1,169 @@
+"""`python -m profkit.export run.profkit --perfetto out.pftrace`: a capture file in, files for other programs out.
+
+profkit.trace offers the same flags: it calls add_export_arguments, check_export_arguments and write_exports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from profkit.cli import guarded
+from profkit.errors import ProfkitError, UsageError
+
+if TYPE_CHECKING:
+    from profkit._arguments import Parser
+    from profkit.capture.tables import Capture
+    from profkit.rendering.trace_content import TraceContent
+
+DEFAULT_FLOWS = 1000
+_EXAMPLES = """examples:
+  profkit export run.profkit --perfetto run.pftrace      open it at ui.perfetto.dev
+  profkit export run.profkit --chrome run.json.gz        for chrome://tracing and everything that reads its format
+  profkit export run.profkit --folded run.folded         for flamegraph.pl and speedscope
+  profkit export run.profkit --parquet run_tables        every table, for pandas, polars and DuckDB
+"""
+_HOW_TO_OPEN = {
+    "chrome": "chrome://tracing or ui.perfetto.dev",
+    "perfetto": "ui.perfetto.dev",
+    "folded": "speedscope.app, or flamegraph.pl --countname=ns",
+    "folded_bytes": "speedscope.app, or flamegraph.pl --countname=bytes",
+    "parquet": "pandas.read_parquet, polars, DuckDB",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Read a capture and write the files that were asked for."""
+    return guarded("export", _run, argv)
+
+
+def add_export_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags that name files to write; profkit.trace has them too."""
+    group = parser.add_argument_group("files for other programs")
+    group.add_argument("--chrome", metavar="FILE", help="trace events as JSON; FILE.json.gz is compressed")
+    group.add_argument("--perfetto", metavar="FILE", help="Perfetto's own format, smaller and faster; .gz as well")
+    group.add_argument("--folded", metavar="FILE", help="own nanoseconds per stack of ranges, for flame graphs")
+    group.add_argument("--folded-bytes", metavar="FILE", help="the same with allocated bytes")
+    group.add_argument("--parquet", metavar="DIR", help="every table of the capture as DIR/<table>.parquet")
+    group.add_argument(
+        "--flows",
+        metavar="N",
+        nargs="?",
+        const=str(DEFAULT_FLOWS),
+        help=f"arrows from allocation to release in both traces, for the N largest [{DEFAULT_FLOWS} if no N]",
+    )
+
+
+def check_export_arguments(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for what cannot be written: before a long run, not after it."""
+    from profkit.rendering.whole_file import check_target
+
+    targets = _targets(arguments)
+    for kind, path in targets.items():
+        if kind != "parquet":
+            check_target(path)
+    places = [os.path.realpath(path) for path in targets.values()]
+    for path in targets.values():
+        if places.count(os.path.realpath(path)) > 1 and Path(path).is_file():
+            raise UsageError(f"{path} is named for two different exports")
+    if _flows(arguments) and not {"chrome", "perfetto"} & targets.keys():
+        raise UsageError("--flows adds arrows to a trace: add --perfetto FILE or --chrome FILE")
+
+
+def write_exports(capture: Capture, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:
+    """Write every file, and print what was written; what cannot be written is told after all others were."""
+    out = sys.stdout if stream is None else stream
+    exports = _Exports(capture, _flows(arguments))
+    problems = []
+    for kind, path in _targets(arguments).items():
+        try:
+            exports.write(kind, path)
+        except ProfkitError as error:
+            problems.append(error)
+        else:
+            print(f"{path}  {_size(path)}  open with {_HOW_TO_OPEN[kind]}", file=out)
+    if problems:
+        raise ProfkitError("\n".join(str(problem) for problem in problems))
+
+
+def _run(words: Sequence[str]) -> int:
+    arguments = build_parser().parse(words)
+    if not _targets(arguments):
+        raise UsageError(f"nothing to write: name at least one file\n{_EXAMPLES.rstrip()}")
+    check_export_arguments(arguments)
+    from profkit.capture.reading import read
+    from profkit.rendering.usage_content import loss_lines, visible
+
+    capture = read(arguments.capture)
+    for line in (*loss_lines(capture), *(f"warning: {visible(warning)}" for warning in capture.warnings)):
+        print(line, file=sys.stderr)
+    write_exports(capture, arguments)
+    return 0
+
+
+def build_parser() -> Parser:
+    """The parser of this command."""
+    from profkit._arguments import Parser
+
+    parser = Parser("profkit export", "Write a capture as files that other programs open.", _EXAMPLES)
+    parser.usage = "profkit export CAPTURE [flags]"
+    parser.add_argument("capture", metavar="CAPTURE", help="file that profkit.trace or profkit.record left")
+    add_export_arguments(parser)
+    return parser
+
+
+class _Exports:
+    """Writes files of one capture; both traces share their content."""
+
+    def __init__(self, capture: Capture, flows: int) -> None:
+        self._capture = capture
+        self._flows = flows
+
+    @cached_property
+    def _content(self) -> TraceContent:
+        from profkit.rendering.trace_content import trace_content
+
+        return trace_content(self._capture, self._flows)
+
+    def write(self, kind: str, path: str) -> None:
+        from profkit.query import write_parquet
+        from profkit.rendering.folded import write_folded_bytes, write_folded_time
+        from profkit.rendering.trace_files import write_chrome, write_perfetto
+
+        writers: dict[str, Callable[[], object]] = {
+            "chrome": lambda: write_chrome(self._content, path),
+            "perfetto": lambda: write_perfetto(self._content, path),
+            "folded": lambda: write_folded_time(self._capture, path),
+            "folded_bytes": lambda: write_folded_bytes(self._capture, path),
+            "parquet": lambda: write_parquet(self._capture, path),
+        }
+        writers[kind]()
+
+
+def _targets(arguments: argparse.Namespace) -> dict[str, str]:
+    return {kind: getattr(arguments, kind) for kind in _HOW_TO_OPEN if getattr(arguments, kind)}
+
+
+def _flows(arguments: argparse.Namespace) -> int:
+    if arguments.flows is None:
+        return 0
+    if not str(arguments.flows).isdecimal() or int(arguments.flows) < 1:
+        raise UsageError(f"--flows takes a number of arrows from 1 on, got {arguments.flows!r}")
+    return int(arguments.flows)
+
+
+def _size(path: str) -> str:
+    from profkit.rendering.quantities import bytes_text
+
+    target = Path(path)
+    files = sorted(target.glob("*.parquet")) if target.is_dir() else [target]
+    return bytes_text(sum(file.stat().st_size for file in files))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
