@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_FLOWS = 1000
 _EXAMPLES = """examples:
   profkit export run.profkit --perfetto run.pftrace      open it at ui.perfetto.dev
-  profkit export run.profkit --chrome run.json.gz        for chrome://tracing and everything that reads its format
+  profkit export run.profkit --chrome run.json.gz        for chrome://tracing and its relatives
   profkit export run.profkit --folded run.folded         for flamegraph.pl and speedscope
   profkit export run.profkit --parquet run_tables        every table, for pandas, polars and DuckDB
 """

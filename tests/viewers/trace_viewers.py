@@ -71,7 +71,8 @@ def load_with_trace_processor(path: Path, queries: Sequence[str] = ()) -> Loaded
     for result in answer["results"]:
         assert not result["error"], result["error"]
     counts, troubles, *rest = (result["rows"] for result in answer["results"])
-    return Loaded("", *counts[0], dict(troubles), list(rest))
+    slices, threads, processes, flows, counters, values, shortest = counts[0]
+    return Loaded("", slices, threads, processes, flows, counters, values, shortest, dict(troubles), rest)
 
 
 def load_with_catapult(path: Path) -> dict[str, Any]:
