@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-from allocation_programs import rows_in, trace
+import pytest
+from allocation_programs import compile_c, rows_in, trace
 
 # A block is filled with a byte of its thread and slot and checked before it is given up: a block handed out
 # twice, or lost by realloc, shows.
@@ -76,25 +76,75 @@ def test_64_threads_keep_their_memory_intact_and_every_recorded_block_is_freed(t
     assert all(row.is_freed for row in rows)
 
 
-def test_live_blocks_never_overlap_because_a_release_is_written_before_the_memory_is_given_back(
-    tmp_path: Path,
-) -> None:
-    body = """
-      pthread_t threads[8];
-      for (uintptr_t i = 0; i < 8; ++i) pthread_create(&threads[i], NULL, churn_in_a_range, (void*)i);
-      for (int i = 0; i < 8; ++i) pthread_join(threads[i], NULL);
+# An allocator behind the door that gives a block of 8000 bytes, while it is being freed or moved, to the thread
+# that asks for 7777, and comes back only after that thread has got it.
+HANDOVER = r"""
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <stddef.h>
+#include <string.h>
+extern void* __libc_malloc(size_t);
+extern void* __libc_realloc(void*, size_t);
+extern void __libc_free(void*);
+static void* waiting_for;
+static void* handed_over;
+void hand_over(void* block) { __atomic_store_n(&waiting_for, block, __ATOMIC_SEQ_CST); }
+void have_it(void) { __atomic_store_n(&waiting_for, NULL, __ATOMIC_SEQ_CST); }
+static int gives_away(void* block) {
+  if (block == NULL || block != __atomic_load_n(&waiting_for, __ATOMIC_SEQ_CST)) return 0;
+  __atomic_store_n(&handed_over, block, __ATOMIC_SEQ_CST);
+  while (__atomic_load_n(&waiting_for, __ATOMIC_SEQ_CST) != NULL) {}
+  return 1;
+}
+void* malloc(size_t bytes) {
+  if (bytes != 7777) return __libc_malloc(bytes);
+  void* block;
+  while ((block = __atomic_exchange_n(&handed_over, NULL, __ATOMIC_SEQ_CST)) == NULL) {}
+  return block;
+}
+void free(void* block) { if (!gives_away(block)) __libc_free(block); }
+void* realloc(void* block, size_t bytes) {
+  if (block == NULL || block != __atomic_load_n(&waiting_for, __ATOMIC_SEQ_CST)) return __libc_realloc(block, bytes);
+  void* moved = memcpy(__libc_malloc(bytes), block, 8000);
+  gives_away(block);
+  return moved;
+}
+"""
+
+
+@pytest.mark.parametrize("give", ["free(block)", "block = realloc(block, 9999)"])
+def test_a_block_is_released_before_another_thread_can_get_its_address(tmp_path: Path, give: str) -> None:
+    declarations = """
+      extern void hand_over(void*);
+      extern void have_it(void);
+      static void* take(void* unused) {
+        void* block = malloc(7777);
+        have_it();
+        free(block);
+        return unused;
+      }
     """
+    body = f"""
+      for (int i = 0; i < 20; ++i) {{
+        void* block = malloc(8000);
+        pthread_t taker;
+        pthread_create(&taker, NULL, take, NULL);
+        hand_over(block);
+        {give};
+        pthread_join(taker, NULL);
+      }}
+    """
+    library = compile_c(tmp_path, HANDOVER, "-shared", "-fPIC", name="handover.so")
 
-    table = trace(tmp_path, body, declarations=CHURN, options="threshold=1").capture.allocations
+    capture = trace(tmp_path, body, str(library), declarations=declarations, preload=[library]).capture
 
-    order = np.lexsort((table.time_ns, table.address))
-    same_address = table.address[order][1:] == table.address[order][:-1]
-    ends = table.free_time_ns[order][:-1]
-    begins = table.time_ns[order][1:]
-    assert same_address.sum() > 1000
-    assert (ends[same_address] >= 0).all()
-    # Threads run on cores whose clocks are converted within a microsecond of each other.
-    assert (begins[same_address] - ends[same_address] >= -1000).all()
+    table = capture.allocations
+    given, taken = (table.bytes == 8000), (table.bytes == 7777)
+    assert given.sum() == taken.sum() == 20
+    assert set(table.free_thread[given]) == set(table.thread[given])
+    assert (table.free_thread[taken] == table.thread[taken]).all()
+    assert (table.address[given] == table.address[taken]).all()
+    assert (table.free_time_ns[given] <= table.time_ns[taken]).all()
 
 
 def test_forks_while_other_threads_allocate_neither_hang_nor_corrupt_the_child(tmp_path: Path) -> None:
