@@ -103,31 +103,45 @@ uint64_t random_id() {
   return id;
 }
 
-int open_high(const char* path, int flags) {
+bool WatchedDescriptor::open(const char* path, int flags) {
   const int fd = ::open(path, flags | O_CLOEXEC);
-  if (fd < 0) return -1;
+  fd_ = -1;
+  if (fd < 0) return false;
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   const rlim_t lowest = limit.rlim_cur > 1000 ? 900 : limit.rlim_cur / 2;
   const int high = fcntl(fd, F_DUPFD_CLOEXEC, static_cast<int>(lowest));
-  if (high < 0) return fd;
-  ::close(fd);
-  return high;
+  if (high >= 0) ::close(fd);
+  fd_ = high >= 0 ? high : fd;
+  struct stat status{};
+  fstat(fd_, &status);
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+  return true;
 }
 
-bool CaptureFile::is_our_file(int fd) const {
+bool WatchedDescriptor::is_file(const struct stat& other) const {
+  return device_ == other.st_dev && inode_ == other.st_ino;
+}
+
+bool WatchedDescriptor::is_intact() const {
   struct stat status;
-  return fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
+  return fd_ >= 0 && fstat(fd_, &status) == 0 && is_file(status);
 }
 
-// A program may have closed all descriptors (a daemon does) and opened others with our numbers: never write
-// to a file that is not ours, and never close it.
-bool CaptureFile::find_descriptor(int* fd, int flags) {
-  if (is_our_file(*fd)) return true;
-  *fd = open_high(path_, flags);
-  if (is_our_file(*fd)) return true;
-  if (*fd >= 0) ::close(*fd);
-  *fd = -1;
+void WatchedDescriptor::close() {
+  if (is_intact()) ::close(fd_);
+  fd_ = -1;
+}
+
+bool CaptureFile::is_usable(WatchedDescriptor& descriptor, int flags) const {
+  if (descriptor.is_intact()) return true;
+  if (!descriptor.open(path_, flags)) return false;
+  struct stat ours{};
+  ours.st_dev = device_;
+  ours.st_ino = inode_;
+  if (descriptor.is_file(ours)) return true;
+  descriptor.close();
   return false;
 }
 
@@ -192,25 +206,19 @@ const char* CaptureFile::open(const char* path) {
   device_ = status.st_dev;
   inode_ = status.st_ino;
   used_ = 0;
-  fd_ = counters_fd_ = -1;
   is_overflowing_ = false;
-  if (!find_descriptor(&fd_, O_WRONLY | O_APPEND))
-    return explain("cannot append to", path_, "check its rights");
-  find_descriptor(&counters_fd_, O_RDWR);
+  if (!is_usable(data_, O_WRONLY | O_APPEND)) return explain("cannot append to", path_, "check its rights");
+  is_usable(counters_, O_RDWR);
   return nullptr;
 }
 
 void CaptureFile::close() {
-  if (is_our_file(fd_)) ::close(fd_);
-  if (is_our_file(counters_fd_)) ::close(counters_fd_);
-  fd_ = counters_fd_ = -1;
+  data_.close();
+  counters_.close();
 }
 
 void CaptureFile::start_process(uint64_t process_id) {
-  if (process_id_ != 0 && is_our_file(counters_fd_)) {
-    ::close(counters_fd_);
-    counters_fd_ = open_high(path_, O_RDWR);
-  }
+  counters_.close();
   process_id_ = process_id;
   used_ = 0;
 }
@@ -249,7 +257,7 @@ size_t CaptureFile::whole_blocks_within(size_t from, size_t bytes) const {
 // block starts.
 size_t CaptureFile::write_whole_blocks(size_t from) {
   while (from < used_) {
-    const ssize_t count = write(fd_, buffer_ + from, used_ - from);
+    const ssize_t count = write(data_.number(), buffer_ + from, used_ - from);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return from;
     const size_t whole = whole_blocks_within(from, static_cast<size_t>(count));
@@ -271,7 +279,7 @@ bool CaptureFile::write_out() {
   const bool was_overflowing = is_overflowing_;
   is_overflowing_ = false;
   if (used_ == 0) return !was_overflowing;
-  const size_t written = find_descriptor(&fd_, O_WRONLY | O_APPEND) ? write_whole_blocks(0) : 0;
+  const size_t written = is_usable(data_, O_WRONLY | O_APPEND) ? write_whole_blocks(0) : 0;
   const bool is_complete = written == used_;
   if (!is_complete) count_lost(written);
   used_ = 0;
@@ -280,14 +288,14 @@ bool CaptureFile::write_out() {
 
 bool CaptureFile::add_counters(const FileCounters& amounts, bool is_last) {
   constexpr size_t kCounts = sizeof(FileCounters) / sizeof(uint64_t);
-  if (!find_descriptor(&counters_fd_, O_RDWR) || !lock_soon(counters_fd_, is_last ? kLockTries : 1))
-    return false;
+  const int fd = is_usable(counters_, O_RDWR) ? counters_.number() : -1;
+  if (fd < 0 || !lock_soon(fd, is_last ? kLockTries : 1)) return false;
   uint64_t counts[kCounts] = {}, more[kCounts];
   std::memcpy(more, &amounts, sizeof(more));
-  bool is_done = pread(counters_fd_, counts, sizeof(counts), kHeaderCountersOffset) == sizeof(counts);
+  bool is_done = pread(fd, counts, sizeof(counts), kHeaderCountersOffset) == sizeof(counts);
   for (size_t i = 0; i < kCounts; ++i) counts[i] += more[i];
-  is_done = is_done && pwrite(counters_fd_, counts, sizeof(counts), kHeaderCountersOffset) == sizeof(counts);
-  flock(counters_fd_, LOCK_UN);
+  is_done = is_done && pwrite(fd, counts, sizeof(counts), kHeaderCountersOffset) == sizeof(counts);
+  flock(fd, LOCK_UN);
   return is_done;
 }
 

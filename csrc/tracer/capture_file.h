@@ -2,6 +2,7 @@
 // write() for many, counters added. Never blocks for a lock, never raises a signal; failures are counted.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -10,6 +11,22 @@
 #include "tracer/format.h"
 
 namespace profkit::tracer {
+
+// A descriptor with a high number, where it is in nobody's way. A program may have closed all descriptors (a
+// daemon does) and opened others with our numbers: then it is not intact, and neither used nor closed.
+class WatchedDescriptor {
+ public:
+  bool open(const char* path, int flags);
+  bool is_intact() const;
+  bool is_file(const struct stat& other) const;
+  void close();
+  int number() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+};
 
 class CaptureFile {
  public:
@@ -33,8 +50,8 @@ class CaptureFile {
   const char* path() const { return path_; }
 
  private:
-  bool is_our_file(int fd) const;
-  bool find_descriptor(int* fd, int flags);
+  // Opens it again if need be; false when the path has become another file.
+  bool is_usable(WatchedDescriptor& descriptor, int flags) const;
   const char* write_header(int fd);
   const char* check_header(int fd);
   size_t write_whole_blocks(size_t from);
@@ -42,8 +59,8 @@ class CaptureFile {
   void count_lost(size_t from);
 
   char path_[4096] = {};
-  int fd_ = -1;           // for appending
-  int counters_fd_ = -1;  // pwrite() on a descriptor for appending would append
+  WatchedDescriptor data_;
+  WatchedDescriptor counters_;  // pwrite() on a descriptor for appending would append
   dev_t device_ = 0;
   ino_t inode_ = 0;
   uint64_t capture_id_ = 0, process_id_ = 0;
@@ -52,9 +69,6 @@ class CaptureFile {
   bool is_overflowing_ = false;  // an automatic write_out() within add_block() failed
   uint64_t lost_records_ = 0;
 };
-
-// Opens at a high number, where it is in nobody's way; -1 when that fails.
-int open_high(const char* path, int flags);
 
 // 64 bits from the kernel's generator; from clock and address if it has none.
 uint64_t random_id();

@@ -71,7 +71,7 @@ void ThreadRecorder::leave_chunk() {
 }
 
 void ThreadRecorder::open_chunk(Chunk* chunk) {
-  chunk->thread = thread_index_;
+  chunk->thread = thread_index();
   chunk->epoch = epoch_.load(std::memory_order_relaxed);
   chunk->first_word = next_word_;
   chunk_ = chunk;
@@ -129,6 +129,16 @@ uint64_t* ThreadRecorder::claim_slowly() {
   return cursor_;
 }
 
+uint64_t* ThreadRecorder::claim_and_mend_stack() {
+  claim_slowly();
+  for (std::atomic<uint64_t>& place : foreign_ends_) {
+    if (place.load(std::memory_order_relaxed) == 0) continue;
+    const uint64_t token = place.exchange(0, std::memory_order_relaxed);
+    if (token >> kTickBits == token_thread()) end_token(token);
+  }
+  return cursor_;
+}
+
 uint64_t ThreadRecorder::mend_time(uint64_t ticks, uint64_t*& at) {
   if (ticks - last_ticks_ - 1 >= uint64_t{1} << 63) return last_ticks_ + 1;
   at[0] = event_word(EventKind::time, 0, ticks);
@@ -167,6 +177,7 @@ bool ThreadRecorder::refuse_end() {
 
 void ThreadRecorder::end_elsewhere(uint64_t token) {
   write(EventKind::end_elsewhere, 0, token >> kTickBits, token & kTickMask);
+  ThreadTable::tell_owner(token);
 }
 
 }  // namespace profkit::tracer

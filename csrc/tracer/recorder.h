@@ -48,7 +48,7 @@ class alignas(64) ThreadRecorder {
   // are in the next snapshot.
   uint32_t begin(uint32_t label, uint32_t group) {
     if (depth_ >= kMaxDepth) return refuse_begin();
-    uint64_t* at = claim();
+    uint64_t* at = claim_for_begin();
     const uint64_t ticks = stamp(at);
     *at++ = event_word(label <= kMaxArgument ? EventKind::begin : EventKind::begin_wide,
                        label <= kMaxArgument ? label : 0, ticks);
@@ -113,7 +113,7 @@ class alignas(64) ThreadRecorder {
   }
   uint32_t depth() const { return depth_; }
   // Unique in the process; for span ids.
-  uint32_t thread_index() const { return thread_index_; }
+  uint32_t thread_index() const { return thread_index_.load(std::memory_order_relaxed); }
 
   // Memory of the NVTX and ITT doors for this thread (door_thread.h), made by them on first use. It stays
   // with the object when a later thread takes it over: the recorder neither frees nor changes it.
@@ -130,6 +130,11 @@ class alignas(64) ThreadRecorder {
   uint64_t* claim() {
     uint64_t* at = cursor_;
     return at <= limit_.load(std::memory_order_relaxed) ? at : claim_slowly();
+  }
+  // Only here may ranges that other threads ended leave the stack: an end already knows its place in it.
+  uint64_t* claim_for_begin() {
+    uint64_t* at = cursor_;
+    return at <= limit_.load(std::memory_order_relaxed) ? at : claim_and_mend_stack();
   }
   // One comparison for both: time stood still or ran back (another core's clock), or too long ago.
   uint64_t stamp(uint64_t*& at) {
@@ -171,9 +176,10 @@ class alignas(64) ThreadRecorder {
                   uint64_t amount) {  // one thread writes: no locked instruction
     count.store(count.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
-  uint64_t token_thread() const { return thread_index_ & 0xFFFFF; }
+  uint64_t token_thread() const { return thread_index() & 0xFFFFF; }
 
   uint64_t* claim_slowly();
+  uint64_t* claim_and_mend_stack();
   uint64_t mend_time(uint64_t ticks, uint64_t*& at);
   uint64_t* write_usage(uint64_t* at, uint32_t argument);
   void close_gap(uint32_t index);
@@ -192,7 +198,7 @@ class alignas(64) ThreadRecorder {
   uint64_t last_ticks_ = 0;
   uint32_t depth_ = 0;
   uint32_t serial_ = 0;
-  uint32_t thread_index_ = 0;
+  std::atomic<uint32_t> thread_index_{0};
   bool records_usage_ = false;
   bool is_losing_ = false;    // no chunk: events go to trash_
   bool keeps_stack_ = false;  // a fork child goes on with its parent's open ranges
@@ -202,6 +208,10 @@ class alignas(64) ThreadRecorder {
   uint64_t lost_records_ = 0;  // since the last chunk
   uint64_t last_span_ = 0;
   uint32_t slot_ = 0;
+
+  // Tokens of this thread's ranges that other threads ended; 0: a free place.
+  static constexpr int kForeignEnds = 8;
+  std::atomic<uint64_t> foreign_ends_[kForeignEnds]{};
 
   // For the writer.
   std::atomic<Chunk*> current_{nullptr};
@@ -252,7 +262,7 @@ inline ThreadRecorder* this_thread() {
 
 // Process-wide id for a span_begin/span_end pair.
 inline uint64_t next_span_id(ThreadRecorder& recorder) {
-  return (uint64_t{recorder.thread_index_} + 1) << 32 | (++recorder.last_span_ & 0xFFFFFFFF);
+  return (uint64_t{recorder.thread_index()} + 1) << 32 | (++recorder.last_span_ & 0xFFFFFFFF);
 }
 
 // --- The session (session.cpp)

@@ -96,7 +96,8 @@ ThreadRecorder* ThreadTable::attach(uint32_t epoch) {
   recorder->is_losing_ = false;
   recorder->next_word_ = recorder->lost_records_ = 0;
   recorder->records_usage_ = session_records_usage.load();
-  recorder->thread_index_ = next_thread_index.fetch_add(1);
+  recorder->thread_index_.store(next_thread_index.fetch_add(1), std::memory_order_relaxed);
+  for (auto& place : recorder->foreign_ends_) place.store(0, std::memory_order_relaxed);
   recorder->os_thread_id_ = os_thread_id();
   recorder->note_system_name();
   recorder->small_allocations_.store(0);
@@ -116,6 +117,22 @@ void ThreadTable::detach(ThreadRecorder* recorder) {
   } else {
     recorder->epoch_.store(0, std::memory_order_release);
     free_slots.push(recorder->slot_);
+  }
+}
+
+void ThreadTable::tell_owner(uint64_t token) {
+  const uint32_t epoch = recording.load(std::memory_order_relaxed);
+  const uint32_t used = free_slots.used();
+  for (uint32_t slot = 0; slot < used; ++slot) {
+    ThreadRecorder& recorder = recorders[slot];
+    if (recorder.epoch_.load(std::memory_order_acquire) != epoch) continue;
+    if (recorder.token_thread() != token >> kTickBits) continue;
+    for (auto& place : recorder.foreign_ends_) {
+      uint64_t nothing = 0;
+      if (place.compare_exchange_strong(nothing, token, std::memory_order_relaxed)) break;
+    }
+    recorder.limit_.store(nullptr, std::memory_order_relaxed);
+    return;
   }
 }
 
@@ -152,11 +169,11 @@ void ThreadTable::write_entries(uint32_t epoch, bool with_changes, void (*write)
   for (uint32_t slot = 0; slot < used; ++slot) {
     ThreadRecorder& recorder = recorders[slot];
     if (recorder.epoch_.load(std::memory_order_acquire) != epoch) continue;
-    const bool is_new = recorder.noted_epoch_ != epoch || recorder.noted_.thread != recorder.thread_index_;
+    const bool is_new = recorder.noted_epoch_ != epoch || recorder.noted_.thread != recorder.thread_index();
     const bool is_ended = recorder.is_ended_.load(std::memory_order_acquire);
     if (!is_new && !is_ended && !with_changes) continue;
     ThreadEntry entry{};
-    entry.thread = recorder.thread_index_;
+    entry.thread = recorder.thread_index();
     entry.is_ended = is_ended;
     entry.os_thread_id = recorder.os_thread_id_;
     entry.small_allocations = recorder.small_allocations_.load(std::memory_order_relaxed);

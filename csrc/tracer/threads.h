@@ -28,6 +28,9 @@ class ThreadTable {
   static void start_session(bool records_usage);
   static ThreadRecorder* attach(uint32_t epoch);
   static void detach(ThreadRecorder* recorder);
+  // Another thread ended a range of the thread named in the token, which still has it in its stack. Without a
+  // free place to tell it the range stays there, and costs a level of depth.
+  static void tell_owner(uint64_t token);
   // In a fork child: only the calling thread is left, and its open ranges begin anew at `fork_ticks`.
   static void keep_only(ThreadRecorder* recorder, uint64_t fork_ticks);
 

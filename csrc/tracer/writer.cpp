@@ -37,7 +37,7 @@ struct Writer {
   uint32_t described_doors = ~0u;  // ~0: the process block has yet to be written
   int64_t clock_written_ns = 0, sample_written_ns = 0, entries_written_ns = 0;
   uint64_t resident_bytes = 0;
-  int memory_fd = -1;  // /proc/self/statm
+  WatchedDescriptor memory;  // /proc/self/statm
   bool has_new_events = false;
   FileCounters counted{};  // what the file's counters already have from this process
   uint64_t processes_started = 0, processes_ended = 0;
@@ -111,7 +111,8 @@ void add_full_chunks(Chunk* chunk) {
 
 bool read_resident_bytes(uint64_t* result) {
   char text[128];
-  const ssize_t count = pread(writer.memory_fd, text, sizeof(text) - 1, 0);
+  if (!writer.memory.is_intact()) writer.memory.open("/proc/self/statm", O_RDONLY);
+  const ssize_t count = pread(writer.memory.number(), text, sizeof(text) - 1, 0);
   if (count <= 0) return false;
   text[count] = '\0';
   const char* at = std::strchr(text, ' ');  // total, then resident, in pages
@@ -196,7 +197,7 @@ void start_process(uint32_t epoch) {
   writer.counted = {};
   writer.processes_started = 1;
   writer.processes_ended = 0;
-  writer.memory_fd = open_high("/proc/self/statm", O_RDONLY);
+  writer.memory.close();  // a fork child's still shows its parent
   writer.file.start_process(random_id());
   add_process_block();
   add_overhead_block();
@@ -258,7 +259,6 @@ const char* open_writer(const char* path, uint32_t epoch) {
 }
 
 const char* open_writer_in_child(uint32_t epoch) {
-  if (writer.memory_fd >= 0) close(writer.memory_fd);
   start_process(epoch);
   return nullptr;
 }
@@ -308,8 +308,7 @@ void take_back_end() {
 void close_writer() {
   if (!lock_writer()) return;
   writer.file.close();
-  if (writer.memory_fd >= 0) close(writer.memory_fd);
-  writer.memory_fd = -1;
+  writer.memory.close();
   writer.is_open = false;
   pthread_mutex_unlock(&writer_mutex);
   wake_writer();
@@ -318,7 +317,7 @@ void close_writer() {
 void wake_writer() {
   if (!is_asleep.exchange(false)) return;
   wake_word.fetch_add(1);
-  syscall(SYS_futex, &wake_word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  syscall(SYS_futex, &wake_word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
 }
 
 void reset_writer_lock() {
@@ -326,6 +325,11 @@ void reset_writer_lock() {
   is_asleep.store(false);
 }
 
-const char* writer_path() { return writer.is_open ? writer.file.path() : ""; }
+const char* writer_path() {
+  if (!lock_writer()) return "";
+  const char* const path = writer.is_open ? writer.file.path() : "";
+  pthread_mutex_unlock(&writer_mutex);
+  return path;
+}
 
 }  // namespace profkit::tracer
