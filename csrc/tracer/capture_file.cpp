@@ -2,6 +2,7 @@
 #include "tracer/capture_file.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -41,6 +42,16 @@ bool lock_soon(int fd, int tries) {
     nanosleep(&pause, nullptr);
   }
   return false;
+}
+
+// Writing beyond RLIMIT_FSIZE also raises SIGXFSZ, which would end the process. Whoever writes has it
+// blocked.
+void take_size_signal() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGXFSZ);
+  const timespec now{0, 0};
+  sigtimedwait(&set, nullptr, &now);
 }
 
 uint32_t words_of_event(uint64_t word) {
@@ -259,6 +270,7 @@ size_t CaptureFile::write_whole_blocks(size_t from) {
   while (from < used_) {
     const ssize_t count = write(data_.number(), buffer_ + from, used_ - from);
     if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EFBIG) take_size_signal();
     if (count <= 0) return from;
     const size_t whole = whole_blocks_within(from, static_cast<size_t>(count));
     if (whole == 0) return from;

@@ -128,7 +128,7 @@ bool parse_options(const char* text, Options* result, char* why) {
     char part[64] = {};
     std::memcpy(part, text, length < sizeof(part) ? length : sizeof(part) - 1);
     if (length != 0 && (length >= sizeof(part) || !parse_option(part, result))) {
-      std::snprintf(why, 128, "unknown or bad option '%s' in '%.40s'", part, text);
+      std::snprintf(why, 128, "unknown option or value '%s' in PROFKIT_TRACE_OPTIONS", part);
       return false;
     }
     text += length;

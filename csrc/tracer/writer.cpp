@@ -51,13 +51,32 @@ pthread_mutex_t writer_mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<uint32_t> wake_word{0};
 std::atomic<bool> is_asleep{false};
 
+// The right to do the writer's work, for a thread of the program. Its signals wait meanwhile: a handler that
+// ends the process would find the lock taken, and a file too large for the process's limit raises one.
 // Bounded: the process may be on its way out, and whoever holds the lock may hang in a dead disk.
-bool lock_writer() {
-  timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += 5;
-  return pthread_mutex_timedlock(&writer_mutex, &until) == 0;
-}
+class WriterTurn {
+ public:
+  WriterTurn() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+    timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 5;
+    has_turn_ = pthread_mutex_timedlock(&writer_mutex, &until) == 0;
+  }
+  ~WriterTurn() {
+    if (has_turn_) pthread_mutex_unlock(&writer_mutex);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  WriterTurn(const WriterTurn&) = delete;
+  WriterTurn& operator=(const WriterTurn&) = delete;
+  explicit operator bool() const { return has_turn_; }
+
+ private:
+  sigset_t before_;
+  bool has_turn_ = false;
+};
 
 void add_process_block() {
   const uint32_t doors = open_door_bits();
@@ -80,7 +99,7 @@ void add_definitions(uint32_t count) {
     std::memcpy(writer.scratch + used, &entry, sizeof(entry));
     used += sizeof(entry);
     std::memset(writer.scratch + used, 0, padded);
-    std::memcpy(writer.scratch + used, text.data(), text.size());
+    if (!text.empty()) std::memcpy(writer.scratch + used, text.data(), text.size());
     used += padded;
   }
   if (used != 0) writer.file.add_block(BlockType::definitions, writer.scratch, used);
@@ -248,14 +267,13 @@ const char* open_writer(const char* path, uint32_t epoch) {
     writer.scratch = static_cast<uint8_t*>(reserve_memory(kScratchBytes));
     if (writer.positions == nullptr || writer.scratch == nullptr) return "no memory for the tracer's buffers";
   }
-  pthread_mutex_lock(&writer_mutex);
+  const WriterTurn turn;
+  if (!turn) return "the last capture's writer hangs; is its disk there?";
   const char* why = writer.file.open(path);
-  if (why == nullptr) {
-    writer.overhead = measure_overhead();
-    start_process(epoch);
-  }
-  pthread_mutex_unlock(&writer_mutex);
-  return why;
+  if (why != nullptr) return why;
+  writer.overhead = measure_overhead();
+  start_process(epoch);
+  return nullptr;
 }
 
 const char* open_writer_in_child(uint32_t epoch) {
@@ -280,37 +298,34 @@ const char* start_writer_thread() {
 }
 
 void write_now() {
-  if (!lock_writer()) return;
-  if (writer.is_open) write_pass(false);
-  pthread_mutex_unlock(&writer_mutex);
+  const WriterTurn turn;
+  if (turn && writer.is_open) write_pass(false);
 }
 
 void write_end() {
-  if (!lock_writer()) return;
-  if (writer.is_open) {
-    write_pass(true);
-    const EndEntry entry{read_ticks()};
-    writer.file.add_block(BlockType::end, &entry, sizeof(entry));
-    writer.file.write_out();
-    writer.processes_ended = 1;
-    add_counters(true);
-  }
-  pthread_mutex_unlock(&writer_mutex);
+  const WriterTurn turn;
+  if (!turn || !writer.is_open) return;
+  write_pass(true);
+  const EndEntry entry{read_ticks()};
+  writer.file.add_block(BlockType::end, &entry, sizeof(entry));
+  writer.file.write_out();
+  writer.processes_ended = 1;
+  add_counters(true);
 }
 
 void take_back_end() {
-  if (!lock_writer()) return;
+  const WriterTurn turn;
+  if (!turn || !writer.is_open) return;
   writer.processes_ended = 0;
   add_counters(true);
-  pthread_mutex_unlock(&writer_mutex);
 }
 
 void close_writer() {
-  if (!lock_writer()) return;
+  const WriterTurn turn;
+  if (!turn) return;
   writer.file.close();
   writer.memory.close();
   writer.is_open = false;
-  pthread_mutex_unlock(&writer_mutex);
   wake_writer();
 }
 
@@ -326,10 +341,8 @@ void reset_writer_lock() {
 }
 
 const char* writer_path() {
-  if (!lock_writer()) return "";
-  const char* const path = writer.is_open ? writer.file.path() : "";
-  pthread_mutex_unlock(&writer_mutex);
-  return path;
+  const WriterTurn turn;
+  return turn && writer.is_open ? writer.file.path() : "";
 }
 
 }  // namespace profkit::tracer
