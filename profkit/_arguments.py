@@ -64,6 +64,11 @@ class Parser(argparse.ArgumentParser):
         """Every flag so far."""
         return list(self._option_string_actions)
 
+    def takes_value(self, flag: str) -> bool:
+        """Whether the next word belongs to this flag."""
+        action = self._option_string_actions.get(flag)
+        return action is not None and action.nargs != 0
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}\n  {self.prog} --help shows all flags")
 
@@ -190,19 +195,19 @@ def _add_measurement(parser: Parser) -> None:
     group.add_argument(
         "--budget",
         metavar="TIME",
-        type=_typed(parse_duration),
+        type=typed(parse_duration),
         default=MeasureOptions.budget_s,
         help="sampling time per table [20s]",
     )
     group.add_argument(
         "--timeout",
         metavar="TIME",
-        type=_typed(parse_duration),
+        type=typed(parse_duration),
         default=MeasureOptions.timeout_s,
         help="longest wait for one answer [60s]",
     )
     group.add_argument(
-        "--memory-limit", metavar="SIZE", type=_typed(parse_bytes), help="memory of each worker, as 4GiB [none]"
+        "--memory-limit", metavar="SIZE", type=typed(parse_bytes), help="memory of each worker, as 4GiB [none]"
     )
     group.add_argument("--cache", choices=("hot", "cold"), default="hot", help="state of the caches [hot]")
     group.add_argument(
@@ -214,7 +219,7 @@ def _add_measurement(parser: Parser) -> None:
     group.add_argument(
         "--margin",
         metavar="SHARE",
-        type=_typed(parse_share),
+        type=typed(parse_share),
         default=MeasureOptions.margin,
         help="differences below count as none [2%%]",
     )
@@ -268,7 +273,7 @@ def _interpreters(words: Sequence[str]) -> dict[str, str]:
     return {framework: path for framework, _, path in pairs}
 
 
-def _typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     """A reader of words whose error argparse shows together with the flag."""
 
     def read(text: str) -> Any:

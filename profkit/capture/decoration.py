@@ -19,8 +19,9 @@ def decorate(name: scope, function: Any) -> Any:
     if isinstance(function, (classmethod, staticmethod)):
         return type(function)(decorate(name, function.__func__))
     if isinstance(function, type) or not callable(function):
-        kind = f"the class {function.__qualname__}" if isinstance(function, type) else f"a {type(function).__name__}"
-        raise TypeError(f"profkit.scope decorates functions and methods, not {kind}; decorate its methods instead")
+        is_class = isinstance(function, type)
+        what = f"the class {function.__qualname__}; decorate its methods" if is_class else repr(function)
+        raise TypeError(f"profkit.scope decorates functions and methods, not {what}")
     if inspect.isasyncgenfunction(function):
         return _items(name, function)
     if inspect.iscoroutinefunction(function):

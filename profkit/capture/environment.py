@@ -12,7 +12,7 @@ from profkit.errors import UnavailableError, UsageError
 
 TRACE_FILE = "PROFKIT_TRACE_FILE"
 TRACE_OPTIONS = "PROFKIT_TRACE_OPTIONS"
-TRACE_TORCH = "PROFKIT_TRACE_TORCH"
+TORCH_RANGES = "PROFKIT_TORCH_RANGES"
 NVTX_TOOL = "NVTX_INJECTION64_PATH"
 ITT_COLLECTOR = "INTEL_LIBITTNOTIFY64"
 PRELOAD = "LD_PRELOAD"
@@ -85,7 +85,7 @@ def traced_environment(
         **base,
         TRACE_FILE: os.path.abspath(capture),
         TRACE_OPTIONS: options.text,
-        TRACE_TORCH: torch,
+        TORCH_RANGES: torch if options.children else f"{torch},alone",
         NVTX_TOOL: library,
         ITT_COLLECTOR: library,
         PRELOAD: ":".join([library, *preloaded]),

@@ -19,8 +19,8 @@ def _complain(what: str, error: BaseException) -> None:
 
 
 def _hide_from_children() -> None:
-    """With children=0 the processes this one starts must find no trace of us."""
-    os.environ.pop("PROFKIT_TRACE_TORCH", None)
+    """With --no-children the processes this one starts must find no trace of us."""
+    os.environ.pop("PROFKIT_TORCH_RANGES", None)
     parts = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part and part != _HERE]
     if parts:
         os.environ["PYTHONPATH"] = os.pathsep.join(parts)
@@ -89,8 +89,8 @@ def _hand_over() -> None:
 
 
 try:
-    _torch = os.environ.get("PROFKIT_TRACE_TORCH", "off")
-    if "children=0" in os.environ.get("PROFKIT_TRACE_OPTIONS", ""):
+    _torch, _, _alone = os.environ.get("PROFKIT_TORCH_RANGES", "off").partition(",")
+    if _alone:
         _hide_from_children()
     if _torch in ("on", "shapes"):
         sys.meta_path.insert(0, _TorchFinder(_torch == "shapes"))

@@ -1,0 +1,170 @@
+"""`python -m profkit.trace`: runs a program under capture; a capture file, the table of ranges and traces come out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from profkit.cli import guarded, wrapped
+from profkit.errors import ProfkitError
+
+if TYPE_CHECKING:
+    from profkit._arguments import Parser
+    from profkit.capture.environment import RecordingOptions
+
+SLOW_S = 2.0
+_EXPORTS = ("chrome", "perfetto", "folded", "parquet")
+_FILES = ("chrome", "perfetto", "folded", "csv", "json", "markdown")
+_EPILOG = """\
+examples:
+  profkit trace train.py --batch 32
+  profkit trace --output run.profkit --perfetto run.pftrace -m package.train
+  profkit trace --allocations-from 64K --by path --top 20 -- ./server --port 8000
+
+All flags stand before the program; what follows it is its own.
+exit codes: the program's own, 128 + the signal when one ended it; 2 when the program was not started"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    return guarded("trace", trace, argv)
+
+
+def trace(words: Sequence[str]) -> int:
+    """Check everything, run the program, then show and save what was recorded."""
+    from profkit.capture.environment import traced_environment
+    from profkit.capture.program import find_program, run_program, split_words
+    from profkit.capture.target import claim_target
+
+    parser = _build_parser()
+    ours, target = split_words(words, parser.takes_value)
+    arguments = parser.parse(ours)
+    program = find_program(target)
+    _check_files(arguments)
+    options = _options(arguments)
+    capture = arguments.output or program.default_capture
+    environment = traced_environment(os.environ, capture, options, _torch_word(arguments))
+    claim_target(capture)
+    code = run_program(program, environment)
+    _finish(capture, arguments)
+    return code
+
+
+def _build_parser() -> Parser:
+    from profkit._arguments import Parser, typed
+    from profkit.capture.environment import RecordingOptions
+    from profkit.export import add_export_arguments
+    from profkit.rendering.quantities import parse_bytes
+    from profkit.report import add_report_arguments
+
+    parser = Parser("profkit trace", "Run a program and record where its time and memory go.", _EPILOG)
+    parser.usage = "profkit trace [flags] SCRIPT | -m MODULE | -- PROGRAM [its own words]"
+    group = parser.add_argument_group("what is recorded")
+    group.add_argument("--output", metavar="FILE", help="the capture [the program's name with .profkit]")
+    group.add_argument(
+        "--allocations-from",
+        metavar="SIZE",
+        type=typed(parse_bytes),
+        default=RecordingOptions.allocations_from,
+        help="smaller allocations are only counted [1K]",
+    )
+    group.add_argument("--no-allocations", action="store_true", help="no allocations at all")
+    group.add_argument("--usage", action="store_true", help="page faults and context switches of each range")
+    group.add_argument("--no-children", action="store_true", help="only the program itself, not what it starts")
+    group.add_argument("--no-torch", action="store_true", help="torch's operators are no ranges")
+    group.add_argument("--record-shapes", action="store_true", help="shapes in the names of torch's operators")
+    group.add_argument("--flush-ms", metavar="N", type=int, default=25, help="what a killed program loses [25]")
+    group.add_argument("--buffer", metavar="MIB", type=int, default=32, help="memory for what waits for the disk [32]")
+    group.add_argument("--quiet", action="store_true", help="no table")
+    add_report_arguments(parser)
+    add_export_arguments(parser)
+    return parser
+
+
+def _options(arguments: argparse.Namespace) -> RecordingOptions:
+    from profkit.capture.environment import RecordingOptions
+
+    return RecordingOptions(
+        allocations_from=arguments.allocations_from,
+        allocations=not arguments.no_allocations,
+        usage=arguments.usage,
+        children=not arguments.no_children,
+        flush_ms=arguments.flush_ms,
+        buffer_mib=arguments.buffer,
+    )
+
+
+def _torch_word(arguments: argparse.Namespace) -> str:
+    if arguments.no_torch:
+        return "off"
+    return "shapes" if arguments.record_shapes else "on"
+
+
+def _check_files(arguments: argparse.Namespace) -> None:
+    """Files that could not be written after the run are refused before it."""
+    from profkit.rendering.whole_file import check_target
+
+    for name in _FILES:
+        path = getattr(arguments, name, None)
+        if path:
+            check_target(path)
+
+
+def _finish(capture: str, arguments: argparse.Namespace) -> None:
+    """Table and files; whatever fails here is told and leaves the program's exit code alone."""
+    try:
+        _show_and_save(capture, arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        from profkit._compare import abandon_stdout
+
+        abandon_stdout()
+    except KeyboardInterrupt:
+        _tell(f"interrupted; the capture is in {capture}: profkit report {capture}")
+    except Exception as error:
+        _tell(f"profkit trace: {error}" + ("" if isinstance(error, ProfkitError) else f" ({type(error).__name__})"))
+
+
+def _show_and_save(capture: str, arguments: argparse.Namespace) -> None:
+    from profkit.capture.reading import read
+    from profkit.export import write_exports
+    from profkit.report import print_report
+
+    if not os.path.exists(capture):
+        raise ProfkitError(
+            f"nothing was recorded into {capture}: the program never loaded the tracer "
+            "(statically linked, set-uid, or ended before it began)"
+        )
+    with _told_if_slow(f"reading {capture}"):
+        tables = read(capture)
+    if not arguments.quiet:
+        print_report(tables, arguments, sys.stdout)
+        sys.stdout.flush()
+    if any(getattr(arguments, name, None) for name in _EXPORTS):
+        with _told_if_slow("writing traces"):
+            write_exports(tables, arguments)
+
+
+@contextmanager
+def _told_if_slow(text: str) -> Iterator[None]:
+    """A line on stderr once something takes longer than people wait without a sign."""
+    timer = threading.Timer(SLOW_S, _tell, [f"{text} ..."])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _tell(text: str) -> None:
+    print(wrapped(text), file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
