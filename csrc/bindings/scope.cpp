@@ -440,8 +440,8 @@ void* slot(Function* function) {
 }
 
 PyTypeObject* make_type(const char* name, size_t bytes, unsigned flags, PyType_Slot* slots) {
-  PyType_Spec spec = {name, static_cast<int>(bytes), 0, flags | Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-                      slots};
+  PyType_Spec spec = {name, static_cast<int>(bytes), 0,
+                      static_cast<unsigned>(flags | Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE), slots};
   PyObject* type = PyType_FromSpec(&spec);
   if (type == nullptr) throw py::error_already_set();
   return reinterpret_cast<PyTypeObject*>(type);

@@ -1,0 +1,388 @@
+"""`python -m profkit.trace`: real programs in processes of their own, what they leave, and how they end."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profkit.capture.program import split_words
+from profkit.capture.reading import read
+from profkit.capture.tables import NONE, Capture
+from profkit.trace import main
+
+SCOPE = "import os, sys, profkit\nwith profkit.scope('work'): pass\n"
+
+
+def trace_words(*words: str) -> list[str]:
+    return [sys.executable, "-m", "profkit.trace", *words]
+
+
+def traced(folder: Path, code: str, *flags: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Trace this script in `folder`; the capture is run.profkit."""
+    (folder / "script.py").write_text(textwrap.dedent(code))
+    return subprocess.run(
+        trace_words("--output", "run.profkit", *flags, "script.py", *arguments),
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        input="typed\n",
+    )
+
+
+def titles(capture: Capture, process: int | None = None) -> list[str]:
+    """Names of the ranges, of all processes or of one."""
+    owners = capture.threads.process[capture.ranges.thread]
+    return [capture.range_title(row) for row in range(len(capture.ranges)) if process in (None, owners[row])]
+
+
+def words_of(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """A refused command: its exit code and what it said, in one line."""
+    code = main(argv)
+    return code, " ".join(capsys.readouterr().err.split())
+
+
+def test_the_program_keeps_its_streams_arguments_and_exit_code(tmp_path: Path) -> None:
+    code = """
+    import sys
+    print(sys.argv[1:], input())
+    print("to stderr", file=sys.stderr)
+    sys.exit(3)
+    """
+
+    done = traced(tmp_path, code, "--quiet", arguments=("--output", "x", "-m", "--", "y"))
+
+    assert (done.returncode, done.stdout) == (3, "['--output', 'x', '-m', '--', 'y'] typed\n")
+    assert done.stderr == "to stderr\n"
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [
+        ("pass", 0),
+        ("sys.exit(3)", 3),
+        ("os._exit(4)", 4),
+        ("raise ValueError('no')", 1),
+        ("import ctypes, time; time.sleep(0.3); ctypes.string_at(0)", 128 + signal.SIGSEGV),
+        ("import time; time.sleep(0.3); os.kill(os.getpid(), 9)", 128 + signal.SIGKILL),
+        ("os.execv('/bin/sh', ['sh', '-c', 'exit 6'])", 6),
+    ],
+)
+def test_however_the_program_ends_its_ranges_are_there_and_its_code_is_passed_on(
+    tmp_path: Path, ending: str, code: int
+) -> None:
+    done = traced(tmp_path, SCOPE + ending)
+
+    assert done.returncode == code, done.stderr
+    assert "work" in titles(read(tmp_path / "run.profkit"))
+    assert "work" in done.stdout
+
+
+def test_a_module_and_a_program_can_be_traced_too(tmp_path: Path) -> None:
+    package = tmp_path / "pack"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text("import sys, profkit\nwith profkit.scope('in ' + sys.argv[1]): pass\n")
+    program = [sys.executable, "-m", "pack", "program"]
+
+    module = subprocess.run(trace_words("--quiet", "-m", "pack", "module"), check=False, cwd=tmp_path)
+    other = subprocess.run(trace_words("--quiet", "--", "sh", "-c", '"$@"', "sh", *program), check=False, cwd=tmp_path)
+
+    assert (module.returncode, other.returncode) == (0, 0)
+    assert titles(read(tmp_path / "pack.profkit")) == ["in module"]
+    assert titles(read(tmp_path / "sh.profkit")) == ["in program"]
+
+
+def test_fork_and_multiprocessing_give_one_process_each(tmp_path: Path) -> None:
+    code = """
+    import multiprocessing, os, sys, profkit
+
+    def work(name):
+        with profkit.scope(name):
+            return os.getpid()
+
+    if __name__ == "__main__":
+        with profkit.scope("parent"):
+            child = os.fork()
+            if child == 0:
+                work("forked")
+                os._exit(0)
+            os.waitpid(child, 0)
+            for method in ("fork", "spawn"):
+                with multiprocessing.get_context(method).Pool(2) as pool:
+                    pool.map(work, [f"{method} {i}" for i in range(4)])
+                    pool.close()
+                    pool.join()
+    """
+
+    done = traced(tmp_path, code, "--quiet")
+    capture = read(tmp_path / "run.profkit")
+
+    found = titles(capture)
+    assert done.returncode == 0, done.stderr
+    assert [found.count(f"{method} {i}") for method in ("fork", "spawn") for i in range(4)] == [1] * 8
+    assert found.count("forked") == 1
+    by_process = [set(titles(capture, process)) for process in range(len(capture.processes))]
+    assert not any("forked" in names and "spawn 0" in names for names in by_process)
+    assert len(capture.processes) >= 6
+
+
+def test_without_children_only_the_program_itself_is_recorded(tmp_path: Path) -> None:
+    code = """
+    import subprocess, sys, profkit
+    with profkit.scope("program"):
+        subprocess.run([sys.executable, "-c", "import profkit\\nwith profkit.scope('child'): pass"], check=True)
+    """
+
+    done = traced(tmp_path, code, "--quiet", "--no-children")
+
+    assert done.returncode == 0, done.stderr
+    assert titles(read(tmp_path / "run.profkit")) == ["program"]
+
+
+def test_thousands_of_short_threads_are_all_there(tmp_path: Path) -> None:
+    code = """
+    import threading, profkit
+
+    def work(number):
+        with profkit.scope("short", payload=number):
+            pass
+
+    for start in range(0, 3000, 20):
+        threads = [threading.Thread(target=work, args=(start + i,)) for i in range(20)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+    """
+
+    done = traced(tmp_path, code, "--quiet")
+    capture = read(tmp_path / "run.profkit")
+
+    assert done.returncode == 0, done.stderr
+    assert sorted(int(bits) for bits in capture.ranges.payload) == list(range(3000))
+    assert len(set(capture.ranges.thread)) == 3000
+    assert capture.losses.records == 0
+
+
+def test_record_inside_a_traced_program_only_warns(tmp_path: Path) -> None:
+    code = """
+    import profkit
+    for _ in range(2):
+        with profkit.record("inner.profkit"), profkit.scope("inside"):
+            pass
+    with profkit.scope("after"):
+        pass
+    """
+
+    done = traced(tmp_path, code, "--quiet")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("profkit.trace already records this program") == 1
+    assert titles(read(tmp_path / "run.profkit")) == ["inside", "inside", "after"]
+    assert not (tmp_path / "inner.profkit").exists()
+
+
+def test_ctrl_c_reaches_the_program_and_the_capture_is_finished(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import sys, time, profkit\n"
+        "try:\n"
+        "    with profkit.scope('waiting'):\n"
+        "        print('ready', flush=True)\n"
+        "        time.sleep(60)\n"
+        "except KeyboardInterrupt:\n"
+        "    with profkit.scope('cleaning'): pass\n"
+        "    sys.exit(7)\n"
+    )
+    words = trace_words("--output", "run.profkit", "script.py")
+
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+
+    assert process.returncode == 7
+    assert titles(read(tmp_path / "run.profkit")) == ["waiting", "cleaning"]
+    assert "cleaning" in rest
+
+
+def test_a_failure_after_the_run_is_told_and_keeps_the_program_s_code(tmp_path: Path) -> None:
+    done = traced(tmp_path, "import atexit, os, sys\nos.unlink('run.profkit')\nsys.exit(9)\n")
+
+    assert done.returncode == 9
+    assert "nothing was recorded into run.profkit" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_program_that_cannot_load_the_tracer_is_run_all_the_same(tmp_path: Path) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    (tmp_path / "static.c").write_text("int main(void) { return 5; }\n")
+    built = subprocess.run([compiler, "-static", "-o", "static", "static.c"], check=False, cwd=tmp_path)
+    if built.returncode != 0:
+        pytest.skip("this compiler cannot link statically")
+
+    done = subprocess.run(trace_words("--", "./static"), check=False, cwd=tmp_path, capture_output=True, text=True)
+
+    assert done.returncode == 5
+    assert "statically linked" in done.stderr
+
+
+def test_what_cannot_run_is_refused_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.py").write_text("open('started', 'w')")
+    (tmp_path / "notes").write_text("mine")
+    cases: list[tuple[list[str], str]] = [
+        ([], "nothing to trace: name a script, -m MODULE or -- PROGRAM"),
+        (["absent.py"], "there is no script absent.py"),
+        (["ls"], "there is no script ls; a program that is no Python script goes behind --"),
+        (["."], ". is a folder without a __main__.py"),
+        (["-m"], "-m needs the name of a module"),
+        (["--"], "nothing to trace after --"),
+        (["--", "no-such-program"], "cannot run no-such-program: there is no such program"),
+        (["--no-such-flag", "script.py"], "unknown flag --no-such-flag"),
+        (["--outptu", "x", "script.py"], "did you mean --output?"),
+        (["--output", "absent/run.profkit", "script.py"], "type mkdir -p"),
+        (["--output", "/proc/run.profkit", "script.py"], "cannot write /proc/run.profkit"),
+        (["--output", "notes", "script.py"], "exists and is no capture of profkit"),
+        (["--flush-ms", "0", "script.py"], "flush_ms must be"),
+        (["--allocations-from", "few", "script.py"], "expected a size"),
+        (["--chrome", "absent/x.json", "script.py"], "there is no folder absent"),
+    ]
+
+    for argv, message in cases:
+        code, text = words_of(argv, capsys)
+
+        assert (code, message in text) == (2, True), (argv, text)
+    assert not (tmp_path / "started").exists()
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
+def test_our_flags_end_where_the_target_begins() -> None:
+    def takes_value(flag: str) -> bool:
+        return flag in ("--output", "--top")
+
+    cases = {
+        "script.py --top 3": ([], ["script.py", "--top", "3"]),
+        "--usage --output x script.py -m": (["--usage", "--output", "x"], ["script.py", "-m"]),
+        "--output=x -m mod --usage": (["--output=x"], ["-m", "mod", "--usage"]),
+        "--top 3 -- prog --": (["--top", "3"], ["--", "prog", "--"]),
+        "--usage": (["--usage"], []),
+    }
+
+    assert {words: split_words(words.split(), takes_value) for words in cases} == cases
+
+
+def test_torch_is_left_alone_on_request_and_ends_cleanly_otherwise(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    code = """
+    import sys, threading, torch, profkit
+    x = torch.ones(4, 4)
+
+    def multiply(name):
+        with profkit.scope(name):
+            x @ x
+
+    multiply("main")
+    thread = threading.Thread(target=multiply, args=("thread",))
+    thread.start()
+    thread.join()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as own:
+        x @ x
+    assert any(event.key == "aten::mm" for event in own.key_averages())
+    multiply("after")
+    sys.exit(3)
+    """
+
+    on = traced(tmp_path, code, "--quiet")
+    with_torch = read(tmp_path / "run.profkit")
+    off = traced(tmp_path, code, "--quiet", "--no-torch")
+    without = read(tmp_path / "run.profkit")
+
+    assert (on.returncode, off.returncode) == (3, 3)
+    assert "Leaked" not in on.stderr and "profkit" not in on.stderr
+    assert parents_of(with_torch, "aten::matmul") == {"main", "thread", "after"}
+    assert not any("aten::" in title for title in titles(without))
+
+
+def parents_of(capture: Capture, name: str) -> set[str]:
+    """Titles of the ranges that stand directly around those of this name."""
+    rows = [row for row in range(len(capture.ranges)) if capture.strings[capture.ranges.name[row]] == name]
+    parents = [int(capture.ranges.parent[row]) for row in rows]
+    return {capture.range_title(parent) if parent != NONE else "" for parent in parents}
+
+
+DONE_WHEN = """
+import numpy as np, nvtx, torch, profkit
+from profkit import _core
+from profkit.backends.native_params import native_params
+from profkit.ops import BiasRelu
+
+spec = BiasRelu(batch=4, channels=16, height=16, width=16)
+inputs = list(spec.make_inputs().values())
+output = np.empty(spec.output_shape(), np.float32)
+layer = torch.nn.Linear(64, 64)
+
+@profkit.scope("step")
+def step():
+    with nvtx.annotate("load", domain="data"):
+        batch = np.ones((512, 64), np.float32)          # 128 KiB
+    with nvtx.annotate("forward", domain="model"):
+        loss = layer(torch.from_numpy(batch)).sum()
+    loss.backward()
+    _core.run("bias_relu/native/cpu/reference", native_params(spec), inputs, output, None, 1)
+
+for _ in range(3):
+    step()
+"""
+
+
+def test_one_capture_holds_nvtx_numpy_torch_and_kernels_nested_on_one_clock(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("nvtx")
+
+    done = traced(tmp_path, DONE_WHEN, "--chrome", "run.json", "--perfetto", "run.pftrace")
+    capture = read(tmp_path / "run.profkit")
+
+    assert done.returncode == 0, done.stderr
+    assert parents_of(capture, "load") == parents_of(capture, "forward") == {"step"}
+    assert parents_of(capture, "bias_relu/native/cpu/reference") == {"step"}
+    assert "model:forward" in ancestors_of(capture, "aten::addmm")
+    assert capture.losses.records == 0 and (tmp_path / "run.json").exists() and (tmp_path / "run.pftrace").exists()
+    check_nesting(capture)
+    loads = [row for row in range(len(capture.ranges)) if capture.range_title(row) == "data:load"]
+    loaded = [int(capture.allocations.bytes[capture.allocations.range == row].astype(object).sum()) for row in loads]
+    assert len(loads) == 3 and all(size >= 512 * 64 * 4 for size in loaded)
+    assert "data:load" in done.stdout and "step" in done.stdout
+
+
+def ancestors_of(capture: Capture, name: str) -> set[str]:
+    """Titles of all ranges around those of this name."""
+    found: set[str] = set()
+    for row in range(len(capture.ranges)):
+        if capture.strings[capture.ranges.name[row]] != name:
+            continue
+        parent = int(capture.ranges.parent[row])
+        while parent != NONE:
+            found.add(capture.range_title(parent))
+            parent = int(capture.ranges.parent[parent])
+    return found
+
+
+def check_nesting(capture: Capture) -> None:
+    """Every range lies within its parent's time."""
+    ranges: Any = capture.ranges
+    inner = [row for row in range(len(ranges)) if ranges.parent[row] != NONE]
+
+    assert inner
+    for row in inner:
+        parent = ranges.parent[row]
+        assert ranges.start_ns[parent] <= ranges.start_ns[row] <= ranges.end_ns[row] <= ranges.end_ns[parent]
