@@ -177,7 +177,7 @@ def test_payloads_keep_their_type_and_value(tmp_path: Path) -> None:
 
 
 def test_names_and_categories_are_any_text(tmp_path: Path) -> None:
-    names = ["", "ünï → 🙂", "a" * 5000, "line\nbreak", 'quo"te', "half \ud800"]
+    names = ["", "ünï → 🙂", "a" * 4000, "line\nbreak", 'quo"te', "half \ud800"]
 
     def run() -> None:
         for name in names:
