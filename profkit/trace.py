@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import threading
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from profkit.capture.environment import RecordingOptions
 
 SLOW_S = 2.0
-_EXPORTS = ("chrome", "perfetto", "folded", "parquet")
-_FILES = ("chrome", "perfetto", "folded", "csv", "json", "markdown")
+_EXPORTS = ("chrome", "perfetto", "folded")
 _EPILOG = """\
 examples:
   profkit trace train.py --batch 32
@@ -106,10 +106,12 @@ def _torch_word(arguments: argparse.Namespace) -> str:
 
 
 def _check_files(arguments: argparse.Namespace) -> None:
-    """Files that could not be written after the run are refused before it."""
+    """What could only fail after the run is refused before it."""
     from profkit.rendering.whole_file import check_target
+    from profkit.report import check_report_arguments
 
-    for name in _FILES:
+    check_report_arguments(arguments)
+    for name in _EXPORTS:
         path = getattr(arguments, name, None)
         if path:
             check_target(path)
@@ -142,12 +144,16 @@ def _show_and_save(capture: str, arguments: argparse.Namespace) -> None:
         )
     with _told_if_slow(f"reading {capture}"):
         tables = read(capture)
-    if not arguments.quiet:
-        print_report(tables, arguments, sys.stdout)
-        sys.stdout.flush()
+    problems = []
+    try:
+        print_report(tables, arguments, io.StringIO() if arguments.quiet else sys.stdout)
+    except ProfkitError as error:
+        problems.append(str(error))
     if any(getattr(arguments, name, None) for name in _EXPORTS):
         with _told_if_slow("writing traces"):
             write_exports(tables, arguments)
+    if problems:
+        raise ProfkitError("\n".join(problems))
 
 
 @contextmanager
