@@ -132,6 +132,8 @@ def mark(name: str, payload: SupportsFloat | SupportsIndex | None = ..., categor
 class TracerState(TypedDict):
     is_loaded: bool
     is_recording: bool
+    is_started_here: bool
+    """By tracer_start, and not by the process's environment."""
     path: str
     """Of the running capture; empty when none runs."""
     nvtx: bool

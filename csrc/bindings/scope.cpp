@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "bindings/free_list.h"
 #include "bindings/scope_arguments.h"
 #include "bindings/tracer.h"
 
@@ -53,9 +54,7 @@ struct Scope {
 PyTypeObject* scope_type = nullptr;
 
 // Scopes made anew for each range take their memory from here.
-constexpr int kMaxFree = 64;
-Scope* free_scopes[kMaxFree];
-int free_count = 0;
+FreeList<Scope> free_scopes;
 
 bool grow(Scope* scope) {
   const uint32_t capacity = scope->capacity * 4;
@@ -145,8 +144,7 @@ struct Method {
 
 PyTypeObject* bound_type = nullptr;
 PyTypeObject* method_type = nullptr;
-BoundMethod* free_bound[kMaxFree];
-int free_bound_count = 0;
+FreeList<BoundMethod> free_bound_methods;
 
 PyObject* wrong_count(const char* name, const char* expected, Py_ssize_t count) {
   return PyErr_Format(PyExc_TypeError, "scope.%s() takes %s, got %zd arguments", name, expected, count);
@@ -179,14 +177,8 @@ PyObject* call_unbound(PyObject* self, PyObject* const* values, size_t flags, Py
 
 PyObject* bind_method(PyObject* self, PyObject* object, PyObject*) {
   if (object == nullptr || !Py_IS_TYPE(object, scope_type)) return Py_NewRef(self);
-  BoundMethod* bound = nullptr;
-  if (free_bound_count > 0) {
-    bound = free_bound[--free_bound_count];
-    PyObject_Init(reinterpret_cast<PyObject*>(bound), bound_type);
-  } else {
-    bound = PyObject_New(BoundMethod, bound_type);
-    if (bound == nullptr) return nullptr;
-  }
+  BoundMethod* bound = free_bound_methods.take(bound_type);
+  if (bound == nullptr) return nullptr;
   bound->call = reinterpret_cast<Method*>(self)->action == Action::enter ? call_enter : call_exit;
   bound->scope = reinterpret_cast<Scope*>(Py_NewRef(object));
   return reinterpret_cast<PyObject*>(bound);
@@ -195,13 +187,7 @@ PyObject* bind_method(PyObject* self, PyObject* object, PyObject*) {
 void free_bound_method(PyObject* self) {
   auto* bound = reinterpret_cast<BoundMethod*>(self);
   Py_DECREF(reinterpret_cast<PyObject*>(bound->scope));
-  PyTypeObject* type = Py_TYPE(self);
-  if (free_bound_count < kMaxFree) {
-    free_bound[free_bound_count++] = bound;
-  } else {
-    PyObject_Free(self);
-  }
-  Py_DECREF(type);
+  free_bound_methods.give(bound);
 }
 
 // --- async with
@@ -252,14 +238,8 @@ PyObject* leave_async(PyObject* self, PyObject* const*, Py_ssize_t count) {
 // --- The object
 // ------------------------------------------------------------------------------------------------
 PyObject* new_scope(PyObject* name, PyObject* category, const Payload& payload) {
-  Scope* scope = nullptr;
-  if (free_count > 0) {
-    scope = free_scopes[--free_count];
-    PyObject_Init(reinterpret_cast<PyObject*>(scope), scope_type);
-  } else {
-    scope = PyObject_New(Scope, scope_type);
-    if (scope == nullptr) return nullptr;
-  }
+  Scope* scope = free_scopes.take(scope_type);
+  if (scope == nullptr) return nullptr;
   scope->name = Py_NewRef(name);
   scope->category = Py_XNewRef(category);
   scope->payload = payload;
@@ -342,13 +322,7 @@ void free_scope(PyObject* self) {
   if (scope->open != scope->first) std::free(scope->open);
   Py_DECREF(scope->name);
   Py_XDECREF(scope->category);
-  PyTypeObject* type = Py_TYPE(self);
-  if (free_count < kMaxFree) {
-    free_scopes[free_count++] = scope;
-  } else {
-    PyObject_Free(self);
-  }
-  Py_DECREF(type);
+  free_scopes.give(scope);
 }
 
 PyObject* call_scope(PyObject* self, PyObject* values, PyObject* keywords) {

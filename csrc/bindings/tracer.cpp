@@ -27,6 +27,9 @@ bool nvtx_listens = false;
 
 namespace {
 
+// The running capture was begun through this module, not by the environment. Guarded by the GIL.
+bool is_started_here = false;
+
 #if !defined(_WIN32)
 std::string library_path() {
   Dl_info found{};
@@ -79,11 +82,13 @@ void start(const std::string& path, const std::string& options) {
     if (text != nullptr) reason = text;
   }
   if (!reason.empty()) raise("ProfkitError", reason);
+  is_started_here = true;
 }
 
 void stop() {
   const profkit_tracer_api* api = tracer_api.load();
   if (api == nullptr) return;
+  is_started_here = false;
   std::string reason;
   {
     const py::gil_scoped_release release;
@@ -108,6 +113,7 @@ py::dict state() {
   py::dict result;
   result["is_loaded"] = api != nullptr;
   result["is_recording"] = is_recording();
+  result["is_started_here"] = is_recording() && is_started_here;
   result["path"] =
       path != nullptr ? py::str(py::bytes(path).attr("decode")("utf-8", "surrogateescape")) : py::str();
   result["nvtx"] = (doors & 1u) != 0;

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from profkit import _core
-from profkit.capture.environment import ITT_COLLECTOR, NVTX_TOOL, TRACE_FILE, RecordingOptions, library_path
+from profkit.capture.environment import ITT_COLLECTOR, NVTX_TOOL, RecordingOptions, library_path
 from profkit.capture.target import claim_target
 from profkit.errors import ProfkitError, UsageError
 
@@ -64,7 +64,7 @@ class Recording:
     def start(self) -> Recording:
         """Record from now on. Under profkit.trace this changes nothing: the outer capture has everything."""
         state = _core.tracer_state()
-        if state["is_recording"] and os.environ.get(TRACE_FILE):
+        if state["is_recording"] and not state["is_started_here"]:
             warnings.warn(
                 f"profkit.trace already records this program into {state['path']}; nothing goes to {self.path}",
                 RuntimeWarning,
