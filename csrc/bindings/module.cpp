@@ -9,6 +9,7 @@
 #include "bindings/probes.h"
 #include "bindings/scope.h"
 #include "bindings/trace_files.h"
+#include "bindings/scoped_function.h"
 #include "bindings/tracer.h"
 
 PYBIND11_MODULE(_core, module) {
@@ -21,4 +22,5 @@ PYBIND11_MODULE(_core, module) {
   profkit::register_trace_files(module);
   profkit::register_tracer(module);
   profkit::register_scope(module);
+  profkit::register_scoped_function(module);
 }

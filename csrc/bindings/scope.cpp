@@ -75,16 +75,21 @@ void close(const OpenRange& range, const void* thread) {
   }
 }
 
+const RangeName& ids_of(Scope* scope) {
+  if (!scope->ids.is_known()) scope->ids = find_name(scope->name, scope->category);
+  return scope->ids;
+}
+
 // Out of line: what is left of an enter once someone listens.
 __attribute__((noinline)) void open_range(Scope* scope, bool is_span) {
-  if (!scope->ids.is_known()) scope->ids = find_name(scope->name, scope->category);
   if (scope->open_count == scope->capacity && !grow(scope)) return;
   const PyThreadState* thread = PyThreadState_Get();
   OpenRange& range = scope->open[scope->open_count];
   range.thread = thread;
   range.frame = current_frame(thread);
   range.is_span = is_span;
-  range.tokens = is_span ? begin_span(scope->ids, scope->payload) : begin_range(scope->ids, scope->payload);
+  range.tokens =
+      is_span ? begin_span(ids_of(scope), scope->payload) : begin_range(ids_of(scope), scope->payload);
   if ((range.tokens.recorded | range.tokens.nvtx) != 0) ++scope->open_count;
 }
 
@@ -454,6 +459,13 @@ void add_method(const char* name, Action action) {
 }
 
 }  // namespace
+
+PyTypeObject* scope_class() { return scope_type; }
+
+OpenTokens begin_scope_range(PyObject* object) {
+  auto* scope = reinterpret_cast<Scope*>(object);
+  return begin_range(ids_of(scope), scope->payload);
+}
 
 void register_scope(py::module_& module) {
   make_inner_types();

@@ -3,8 +3,15 @@
 
 #include <pybind11/pybind11.h>
 
+#include "bindings/tracer.h"
+
 namespace profkit {
 
 void register_scope(pybind11::module_& module);
+
+// The type of scopes.
+PyTypeObject* scope_class();
+// A range called as this scope is; the caller keeps the tokens and closes it. Needs the GIL.
+OpenTokens begin_scope_range(PyObject* scope);
 
 }  // namespace profkit

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
 
-from profkit._core import scope
+from profkit._core import scope, scoped_function
 
 
 def decorate(name: scope, function: Any) -> Any:
@@ -28,16 +28,7 @@ def decorate(name: scope, function: Any) -> Any:
         return _coroutine(name, function)
     if inspect.isgeneratorfunction(function):
         return _resumptions(name, function)
-    return _call(name, function)
-
-
-def _call(name: scope, function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with name:
-            return function(*args, **kwargs)
-
-    return call
+    return functools.update_wrapper(scoped_function(name, function), function)
 
 
 def _coroutine(name: scope, function: Callable[..., Any]) -> Callable[..., Any]:

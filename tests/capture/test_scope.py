@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
 import pickle
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -248,6 +250,44 @@ def test_a_decorated_function_looks_like_the_original() -> None:
     assert (decorated.__name__, decorated.__doc__) == ("original", "What it does.")
     assert inspect.unwrap(decorated) is original
     assert decorated(2, b="y") == "yy"
+    assert decorated.__code__ is original.__code__
+    assert not hasattr(decorated, "nonsense")
+
+
+@profkit.scope
+def known_by_name(x: int) -> int:
+    return x
+
+
+def test_a_decorated_function_is_pickled_by_name_and_freed_with_its_cycle() -> None:
+    @profkit.scope
+    def lives_in_a_cycle() -> None: ...
+
+    lives_in_a_cycle.itself = lives_in_a_cycle  # type: ignore[attr-defined]
+    reference = weakref.ref(lives_in_a_cycle)
+    del lives_in_a_cycle
+    gc.collect()
+
+    assert pickle.loads(pickle.dumps(known_by_name)) is known_by_name is copy.deepcopy(known_by_name)
+    assert reference() is None
+
+
+def test_a_decorated_function_that_fails_closes_its_range(tmp_path: Path) -> None:
+    @profkit.scope("fails")
+    def fails(*, reason: str) -> None:
+        raise LookupError(reason)
+
+    def run() -> None:
+        with pytest.raises(LookupError, match="because"):
+            fails(reason="because")
+        known_by_name(1)
+
+    rows = record_rows(tmp_path, run)
+
+    assert [(row.name, row.parent, row.is_open) for row in rows] == [
+        ("fails", None, False),
+        ("known_by_name", None, False),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,134 @@
+// A plain function decorated with a scope, as a C type: a wrapper in Python would cost three times the range.
+// In: a scope and a function; out: a callable that opens one range per call and otherwise is the function.
+#include "bindings/scoped_function.h"
+
+#include <structmember.h>
+
+#include <cstddef>
+
+#include "bindings/scope.h"
+#include "bindings/tracer.h"
+
+namespace py = pybind11;
+
+namespace profkit {
+namespace {
+
+struct ScopedFunction {
+  PyObject_HEAD vectorcallfunc call;
+  PyObject* scope;
+  PyObject* function;
+  PyObject* dict;  // what functools.update_wrapper writes
+  PyObject* weak_references;
+};
+
+ScopedFunction* cast(PyObject* object) { return reinterpret_cast<ScopedFunction*>(object); }
+
+PyObject* call_in_range(PyObject* self, PyObject* const* values, size_t flags, PyObject* keywords) {
+  PyObject* function = cast(self)->function;
+  if (!anyone_listens()) return PyObject_Vectorcall(function, values, flags, keywords);
+  const OpenTokens tokens = begin_scope_range(cast(self)->scope);
+  PyObject* result = PyObject_Vectorcall(function, values, flags, keywords);
+  end_range(tokens, true);
+  return result;
+}
+
+PyObject* make(PyTypeObject* type, PyObject* values, PyObject* keywords) {
+  PyObject* scope = nullptr;
+  PyObject* function = nullptr;
+  static const char* names[] = {"scope", "function", nullptr};
+  if (!PyArg_ParseTupleAndKeywords(values, keywords, "O!O", const_cast<char**>(names), scope_class(), &scope,
+                                   &function)) {
+    return nullptr;
+  }
+  auto* self = cast(type->tp_alloc(type, 0));
+  if (self == nullptr) return nullptr;
+  self->call = call_in_range;
+  self->scope = Py_NewRef(scope);
+  self->function = Py_NewRef(function);
+  return reinterpret_cast<PyObject*>(self);
+}
+
+PyObject* bind(PyObject* self, PyObject* object, PyObject*) {
+  return object == nullptr || object == Py_None ? Py_NewRef(self) : PyMethod_New(self, object);
+}
+
+// What the wrapper does not have, the function answers: __code__, __defaults__, __globals__.
+PyObject* get_attribute(PyObject* self, PyObject* name) {
+  PyObject* value = PyObject_GenericGetAttr(self, name);
+  if (value != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError) || cast(self)->function == nullptr) {
+    return value;
+  }
+  PyErr_Clear();
+  return PyObject_GetAttr(cast(self)->function, name);
+}
+
+PyObject* repr(PyObject* self) { return PyObject_Repr(cast(self)->function); }
+
+// Pickled and copied by name, as functions are.
+PyObject* reduce(PyObject* self, PyObject*) { return PyObject_GetAttrString(self, "__qualname__"); }
+
+int visit_all(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(cast(self)->function);
+  Py_VISIT(cast(self)->dict);
+  return 0;
+}
+
+int clear(PyObject* self) {
+  // The function stays: a finaliser may still call it. Clearing the dictionary breaks the cycles there are.
+  Py_CLEAR(cast(self)->dict);
+  return 0;
+}
+
+void deallocate(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  if (cast(self)->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  Py_CLEAR(cast(self)->dict);
+  Py_CLEAR(cast(self)->function);
+  Py_CLEAR(cast(self)->scope);
+  type->tp_free(self);
+  Py_DECREF(reinterpret_cast<PyObject*>(type));
+}
+
+PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
+PyGetSetDef attributes[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(ScopedFunction, call), READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(ScopedFunction, dict), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(ScopedFunction, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+template <class Function>
+void* slot(Function* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+}  // namespace
+
+void register_scoped_function(py::module_& module) {
+  PyType_Slot slots[] = {{Py_tp_new, slot(make)},
+                         {Py_tp_dealloc, slot(deallocate)},
+                         {Py_tp_traverse, slot(visit_all)},
+                         {Py_tp_clear, slot(clear)},
+                         {Py_tp_call, slot(PyVectorcall_Call)},
+                         {Py_tp_descr_get, slot(bind)},
+                         {Py_tp_getattro, slot(get_attribute)},
+                         {Py_tp_repr, slot(repr)},
+                         {Py_tp_methods, methods},
+                         {Py_tp_getset, attributes},
+                         {Py_tp_members, members},
+                         {0, nullptr}};
+  PyType_Spec spec = {
+      "profkit._core.scoped_function", static_cast<int>(sizeof(ScopedFunction)), 0,
+      static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                            Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_IMMUTABLETYPE),
+      slots};
+  PyObject* type = PyType_FromSpec(&spec);
+  if (type == nullptr) throw py::error_already_set();
+  module.attr("scoped_function") = py::reinterpret_steal<py::object>(type);
+}
+
+}  // namespace profkit
