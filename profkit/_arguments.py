@@ -64,10 +64,12 @@ class Parser(argparse.ArgumentParser):
         """Every flag so far."""
         return list(self._option_string_actions)
 
-    def takes_value(self, flag: str) -> bool:
-        """Whether the next word belongs to this flag."""
+    def takes_word(self, flag: str, word: str) -> bool:
+        """Whether the word after this flag belongs to it; an optional value is always a number here."""
         action = self._option_string_actions.get(flag)
-        return action is not None and action.nargs != 0
+        if action is None or action.nargs == 0:
+            return False
+        return action.nargs != "?" or word.isdecimal()
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}\n  {self.prog} --help shows all flags")

@@ -20,6 +20,7 @@ COMMANDS = {
     "softmax": "compare softmax",
     "trace": "run a program and record where its time and memory go",
     "report": "show a capture as a table",
+    "export": "write a capture as a trace for Perfetto, Chrome or a flame graph",
     "query": "ask a capture in SQL",
     "doctor": "show what works here, and what to type for the rest",
 }

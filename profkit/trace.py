@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from profkit.cli import guarded, wrapped
-from profkit.errors import ProfkitError
+from profkit.errors import ProfkitError, UsageError
 
 if TYPE_CHECKING:
     from profkit._arguments import Parser
     from profkit.capture.environment import RecordingOptions
 
 SLOW_S = 2.0
-_EXPORTS = ("chrome", "perfetto", "folded")
+_FILES = ("json", "csv", "markdown", "chrome", "perfetto", "folded", "folded_bytes", "parquet")
 _EPILOG = """\
 examples:
   profkit trace train.py --batch 32
@@ -42,12 +42,12 @@ def trace(words: Sequence[str]) -> int:
     from profkit.capture.target import claim_target
 
     parser = _build_parser()
-    ours, target = split_words(words, parser.takes_value)
+    ours, target = split_words(words, parser.takes_word)
     arguments = parser.parse(ours)
     program = find_program(target)
-    _check_files(arguments)
     options = _options(arguments)
     capture = arguments.output or program.default_capture
+    _check_files(capture, arguments)
     environment = traced_environment(os.environ, capture, options, _torch_word(arguments))
     claim_target(capture)
     code = run_program(program, environment)
@@ -80,7 +80,7 @@ def _build_parser() -> Parser:
     group.add_argument("--record-shapes", action="store_true", help="shapes in the names of torch's operators")
     group.add_argument("--flush-ms", metavar="N", type=int, default=25, help="what a killed program loses [25]")
     group.add_argument("--buffer", metavar="MIB", type=int, default=32, help="memory for what waits for the disk [32]")
-    group.add_argument("--quiet", action="store_true", help="no table")
+    group.add_argument("--quiet", action="store_true", help="no table on the terminal; files are written")
     add_report_arguments(parser)
     add_export_arguments(parser)
     return parser
@@ -105,16 +105,18 @@ def _torch_word(arguments: argparse.Namespace) -> str:
     return "shapes" if arguments.record_shapes else "on"
 
 
-def _check_files(arguments: argparse.Namespace) -> None:
+def _check_files(capture: str, arguments: argparse.Namespace) -> None:
     """What could only fail after the run is refused before it."""
-    from profkit.rendering.whole_file import check_target
+    from profkit.export import check_export_arguments
     from profkit.report import check_report_arguments
 
     check_report_arguments(arguments)
-    for name in _EXPORTS:
-        path = getattr(arguments, name, None)
-        if path:
-            check_target(path)
+    check_export_arguments(arguments)
+    named = [getattr(arguments, name, None) for name in _FILES]
+    places = [os.path.realpath(path) for path in [capture, *named] if path]
+    for place in places:
+        if places.count(place) > 1:
+            raise UsageError(f"two files of one run have the same name: {place}")
 
 
 def _finish(capture: str, arguments: argparse.Namespace) -> None:
@@ -144,14 +146,14 @@ def _show_and_save(capture: str, arguments: argparse.Namespace) -> None:
         )
     with _told_if_slow(f"reading {capture}"):
         tables = read(capture)
+    out = io.StringIO() if arguments.quiet else sys.stdout
     problems = []
-    try:
-        print_report(tables, arguments, io.StringIO() if arguments.quiet else sys.stdout)
-    except ProfkitError as error:
-        problems.append(str(error))
-    if any(getattr(arguments, name, None) for name in _EXPORTS):
-        with _told_if_slow("writing traces"):
-            write_exports(tables, arguments)
+    for text, show in (("making the table", print_report), ("writing traces", write_exports)):
+        try:
+            with _told_if_slow(text):
+                show(tables, arguments, out)
+        except ProfkitError as error:
+            problems.append(str(error))
     if problems:
         raise ProfkitError("\n".join(problems))
 

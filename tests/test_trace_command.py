@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from profkit._arguments import Parser
 from profkit.capture.program import split_words
 from profkit.capture.reading import read
 from profkit.capture.tables import NONE, Capture
@@ -256,6 +257,9 @@ def test_what_cannot_run_is_refused_before_anything_starts(
         (["--flush-ms", "0", "script.py"], "flush_ms must be"),
         (["--allocations-from", "few", "script.py"], "expected a size"),
         (["--chrome", "absent/x.json", "script.py"], "there is no folder absent"),
+        (["--json", "x", "--folded", "x", "script.py"], "two files of one run have the same name"),
+        (["--sort", "beauty", "script.py"], "beauty"),
+        (["--top", "none", "script.py"], "--top takes a number"),
     ]
 
     for argv, message in cases:
@@ -267,8 +271,11 @@ def test_what_cannot_run_is_refused_before_anything_starts(
 
 
 def test_our_flags_end_where_the_target_begins() -> None:
-    def takes_value(flag: str) -> bool:
-        return flag in ("--output", "--top")
+    parser = Parser("test", "flags with a value, without one, and with an optional number")
+    parser.add_argument("--output")
+    parser.add_argument("--top")
+    parser.add_argument("--flows", nargs="?")
+    parser.add_argument("--usage", action="store_true")
 
     cases = {
         "script.py --top 3": ([], ["script.py", "--top", "3"]),
@@ -276,9 +283,11 @@ def test_our_flags_end_where_the_target_begins() -> None:
         "--output=x -m mod --usage": (["--output=x"], ["-m", "mod", "--usage"]),
         "--top 3 -- prog --": (["--top", "3"], ["--", "prog", "--"]),
         "--usage": (["--usage"], []),
+        "--flows script.py": (["--flows"], ["script.py"]),
+        "--flows 3 script.py": (["--flows", "3"], ["script.py"]),
     }
 
-    assert {words: split_words(words.split(), takes_value) for words in cases} == cases
+    assert {words: split_words(words.split(), parser.takes_word) for words in cases} == cases
 
 
 def test_torch_is_left_alone_on_request_and_ends_cleanly_otherwise(tmp_path: Path) -> None:

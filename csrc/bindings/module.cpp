@@ -8,8 +8,8 @@
 #include "bindings/machine.h"
 #include "bindings/probes.h"
 #include "bindings/scope.h"
-#include "bindings/trace_files.h"
 #include "bindings/scoped_function.h"
+#include "bindings/trace_files.h"
 #include "bindings/tracer.h"
 
 PYBIND11_MODULE(_core, module) {

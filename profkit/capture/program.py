@@ -31,7 +31,7 @@ class Program:
         return f"{self.title}.profkit"
 
 
-def split_words(words: Sequence[str], takes_value: Callable[[str], bool]) -> tuple[list[str], list[str]]:
+def split_words(words: Sequence[str], takes_word: Callable[[str, str], bool]) -> tuple[list[str], list[str]]:
     """Our flags, and the target with all that follows it: the first word that is neither a flag nor its value."""
     place = 0
     while place < len(words):
@@ -39,7 +39,8 @@ def split_words(words: Sequence[str], takes_value: Callable[[str], bool]) -> tup
         is_flag = word.startswith("-") and word != "-"
         if not is_flag or word == "--" or (word.startswith("-m") and not word.startswith("--")):
             break
-        place += 2 if "=" not in word and takes_value(word) else 1
+        following = words[place + 1] if place + 1 < len(words) else ""
+        place += 2 if "=" not in word and takes_word(word, following) else 1
     return list(words[:place]), list(words[place:])
 
 
