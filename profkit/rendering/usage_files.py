@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,21 @@ _ONLY_BY = {"path": "path", "wall_ns": "thread"}
 
 def usage_dict(usage: Usage) -> dict[str, Any]:
     """The table as JSON values; sum(exclusive_ns) + remainder_ns == wall_ns exactly."""
-    content = asdict(usage)
-    rows = content.pop("rows")
     names = row_fields(usage)
-    return {"schema": SCHEMA, **content, "rows": [{name: row[name] for name in names} for row in rows]}
+    content = {item.name: getattr(usage, item.name) for item in fields(Usage) if item.name not in ("rows", "marks")}
+    content["marks"] = [{"name": mark.name, "count": mark.count} for mark in usage.marks]
+    rows = [{name: getattr(row, name) for name in names} for row in usage.rows]
+    return {"schema": SCHEMA, **content, "rows": rows}
 
 
 def render_usage_json(usage: Usage) -> str:
-    """The JSON text, all rows."""
-    return json.dumps(usage_dict(usage), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    """The JSON text, all rows, one line each."""
+    content = usage_dict(usage)
+    rows = content.pop("rows")
+    head = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False).removesuffix("\n}")
+    # With an indent json works in Python, which a table of many rows would feel.
+    lines = ",\n".join("  " + json.dumps(row, allow_nan=False, ensure_ascii=False) for row in rows)
+    return f'{head},\n "rows": [\n{lines}\n ]\n}}\n'
 
 
 def render_usage_csv(usage: Usage) -> str:
