@@ -177,6 +177,10 @@ py::tuple lay_out(const Input<uint8_t>& kind, const Input<int32_t>& thread, cons
       throw py::value_error("thread " + std::to_string(thread.data()[row]) + " of row " +
                             std::to_string(row) + " is not one of " + std::to_string(threads));
     }
+    const bool follows =
+        row == 0 || thread.data()[row] > thread.data()[row - 1] ||
+        (thread.data()[row] == thread.data()[row - 1] && start_ns.data()[row] >= start_ns.data()[row - 1]);
+    if (!follows) throw py::value_error("row " + std::to_string(row) + " stands after one that begins later");
   }
   captures::TraceLayout layout;
   {

@@ -343,7 +343,12 @@ class PerfettoWriter {
         argument_.real<annotation::real_value>(static_cast<double>(from_bits<float>(bits)));
         break;
       default:
-        argument_.number<annotation::unsigned_value>(bits);
+        // Viewers keep integers signed; a larger one keeps its digits as a text, as in Chrome traces.
+        if (bits >> 63 == 0) {
+          argument_.number<annotation::unsigned_value>(bits);
+        } else {
+          argument_.bytes<annotation::text_value>(std::to_string(bits));
+        }
     }
     event_.bytes<event::annotation>(argument_.view());
   }

@@ -16,6 +16,7 @@ from profkit.rendering.trace_counters import Counter, memory_counters
 SLICE, INSTANT = 0, 1
 # Ids that the kernel never gives: its largest process and thread id is 2**22.
 FIRST_FREE_ID = 1 << 22
+LAST_ID = (1 << 31) - 1  # of the trace formats
 NAME_LENGTH = 80
 
 
@@ -150,7 +151,8 @@ def _tracks(capture: Capture, lanes_of_thread: Column) -> tuple[tuple[TraceProce
 
 def _unused(wanted: int, taken: set[int], free: count[int]) -> int:
     """The system's id; another one if it has none, or gave it twice: viewers would merge the two."""
-    chosen = wanted if 0 < wanted < FIRST_FREE_ID and wanted not in taken else next(free)
+    is_usable = 0 < wanted < LAST_ID and wanted not in taken
+    chosen = wanted if is_usable else next(number for number in free if number not in taken)
     taken.add(chosen)
     return chosen
 
