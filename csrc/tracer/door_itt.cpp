@@ -28,7 +28,7 @@ using itt::StringHandle;
 
 std::atomic<bool> is_open{false};
 
-std::string_view text_of(const char* text) { return text == nullptr ? std::string_view() : text; }
+std::string_view text_of(const char* text) { return text == nullptr ? "" : text; }
 
 // --- Names ---
 Domain* domain_create(const char* name) { return itt_domain(text_of(name)); }

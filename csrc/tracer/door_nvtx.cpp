@@ -38,7 +38,7 @@ uint32_t domain_of(const DomainHandle* handle) { return untagged(handle, kDomain
 // --- Names ---
 constexpr char kUnnamed[] = "(unnamed)";
 
-std::string_view text_of(const char* text) { return text == nullptr ? std::string_view() : text; }
+std::string_view text_of(const char* text) { return text == nullptr ? "" : text; }
 
 uint32_t label_of_wide(const wchar_t* text, const DoorThread::Look& look) {
   const WideText narrow(text);

@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from door_programs import Row, Run, compile_c, environment, nvtx_headers, rows, trace
+from door_programs import LIBRARY, Row, Run, compile_c, environment, nvtx_headers, rows, trace
 
+from profkit.capture.reading import read
 from profkit.capture.tables import PayloadType, RangeKind, Source
 
 PRELUDE = r"""
@@ -18,6 +19,7 @@ PRELUDE = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static nvtxEventAttributes_t event(const char* text) {
@@ -451,6 +453,66 @@ def test_a_named_thread_has_its_name_in_the_capture(tmp_path: Path) -> None:
 
     names = [capture.strings[name] for name in capture.threads.name]
     assert sorted(names) == ["a name that is longer than thir", "main →"]
+
+
+def test_a_forked_child_goes_on_with_domains_strings_and_categories(tmp_path: Path) -> None:
+    body = """
+      nvtxDomainHandle_t d = nvtxDomainCreateA("d");
+      nvtxDomainNameCategoryA(d, 4, "kind");
+      nvtxEventAttributes_t e = event(NULL);
+      e.category = 4;
+      e.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+      e.message.registered = nvtxDomainRegisterStringA(d, "registered");
+      nvtxDomainRangePushEx(d, &e);
+      const pid_t child = fork();
+      if (child == 0) {
+        nvtxDomainMarkEx(d, &e);
+        nvtxMarkA("in the child");
+        nvtxDomainRangePop(d);
+        exit(0);
+      }
+      waitpid(child, NULL, 0);
+      nvtxDomainRangePop(d);
+    """
+
+    run = trace_nvtx(tmp_path, body)
+
+    capture = run.capture
+    of_child = capture.threads.process[capture.ranges.thread] == 1
+    titles = [capture.range_title(i) for i in range(len(capture.ranges)) if of_child[i]]
+    assert len(capture.processes) == 2
+    assert titles == ["d:registered", "d:registered", "in the child"]
+    assert {row.category for row in nvtx_rows(run) if row.title == "d:registered"} == {"kind"}
+    assert not capture.ranges.is_open.any()
+
+
+def test_ranges_open_when_a_capture_ends_do_not_reach_into_the_next_one(tmp_path: Path) -> None:
+    declarations = '#include "tracer/api.h"'
+    body = f"""
+      nvtxInitialize(NULL);
+      const profkit_tracer_api* (*find)(uint32_t) =
+        (const profkit_tracer_api* (*)(uint32_t))dlsym(dlopen("{LIBRARY}", RTLD_NOW), "profkit_tracer");
+      const profkit_tracer_api* tracer = find(PROFKIT_TRACER_API_VERSION);
+      if (tracer->start("{tmp_path}/first.profkit", NULL) != NULL) return 1;
+      for (int i = 0; i < 1500; ++i) nvtxRangePushA("left open");
+      if (tracer->stop() != NULL || tracer->start("{tmp_path}/second.profkit", NULL) != NULL) return 2;
+      printf("%d ", nvtxRangePop() < 0);
+      printf("%d ", nvtxRangePushA("second"));
+      printf("%d", nvtxRangePop());
+      if (tracer->stop() != NULL) return 3;
+    """
+    program = compile_nvtx(tmp_path, body, declarations)
+    variables = environment(tmp_path / "unused.profkit")
+    del variables["PROFKIT_TRACE_FILE"]
+
+    done = subprocess.run([str(program)], env=variables, capture_output=True, text=True, timeout=60, check=True)
+
+    first, second = (read(str(tmp_path / name)) for name in ("first.profkit", "second.profkit"))
+    assert done.stdout == "1 0 0"
+    assert first.ranges.is_open.all()
+    assert len(first.ranges) + first.losses.too_deep == 1500
+    assert rows(second, Source.NVTX) == ranges("second")
+    assert second.threads.unbalanced_pops.sum() == 1
 
 
 def test_domains_say_that_they_are_enabled(tmp_path: Path) -> None:
