@@ -25,7 +25,8 @@ namespace profkit::tracer {
 namespace {
 
 constexpr int64_t kEntriesEveryNs = 100'000'000;  // changed counts of threads
-constexpr int64_t kIdleEveryNs = 1'000'000'000;   // clock and memory of a process in which nothing happens
+constexpr int64_t kIdleEveryNs =
+    50'000'000;  // clock and memory while nothing happens: when a killed process was last alive
 constexpr size_t kScratchBytes = 64 << 10;
 constexpr size_t kStackBytes = 1 << 20;  // the threads' static TLS comes off it
 

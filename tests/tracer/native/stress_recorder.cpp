@@ -64,6 +64,7 @@ void record_every_kind(int thread) {
     if (i % 100 == 1) api->span_end(api->span_begin(inner, 0, 0));
     api->end(token);
   }
+  require(!this_thread()->end_innermost(99), "nothing is open in this group");
 }
 
 void many_threads(const std::string& path) {
