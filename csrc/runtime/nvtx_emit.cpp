@@ -19,15 +19,12 @@ namespace profkit {
 namespace {
 
 // The library that NVTX will load is a profkit tracer: any copy of it, or one that links to it. NVTX loads
-// the same file a moment later in any case, so opening it here changes nothing.
+// the same file a moment later; it is not closed in between, which a tool with threads might not survive.
 bool is_own_tool() {
   const char* path = std::getenv("NVTX_INJECTION64_PATH");
   if (path == nullptr || *path == '\0') return false;
   void* library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-  if (library == nullptr) return false;
-  const bool is_own = dlsym(library, "profkit_tracer") != nullptr;
-  dlclose(library);
-  return is_own;
+  return library != nullptr && dlsym(library, "profkit_tracer") != nullptr;
 }
 
 // Without a tool NVTX gives no handle. Held until the process ends: ranges may be open to the last moment.

@@ -49,11 +49,8 @@ uint32_t label_of(DoorThread& thread, uint32_t domain, const EventAttributes* ev
   if (event == nullptr || event->bytes < sizeof(EventAttributes)) {
     return thread.label_of_text(kUnnamed, {domain, 0, 0}, Source::nvtx);
   }
-  DoorThread::Look look{domain, 0, event->colour_type == nvtx::kColourArgb ? event->colour : 0};
-  if (event->category != 0) {
-    thread.forget_labels_before(nvtx_category_generation.load(std::memory_order_acquire));
-    look.category = nvtx_category(domain, event->category);
-  }
+  const uint32_t colour = event->colour_type == nvtx::kColourArgb ? event->colour : 0;
+  const DoorThread::Look look{domain, nvtx_category(domain, event->category), colour};
   if (event->message_type == nvtx::kMessageRegistered) {
     const uint32_t string = untagged(event->message.registered, kStringTag);
     if (string != 0) return thread.label_of_string(event->message.registered, string, look, Source::nvtx);

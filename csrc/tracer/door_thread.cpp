@@ -43,11 +43,6 @@ uint32_t DoorThread::remember_string(Entry& entry, const void* handle, uint32_t 
   return entry.label;
 }
 
-void DoorThread::forget_labels(uint32_t generation) {
-  for (Entry& entry : entries_) entry.label = 0;
-  generation_of_labels_ = generation;
-}
-
 // A place that is unused, or whose group has nothing open, is taken; with more groups open than places the
 // first place is shared.
 DoorThread::Level& DoorThread::find_level(uint64_t owner, uint32_t group) {

@@ -37,11 +37,6 @@ class DoorThread {
     return remember_string(entry, handle, string, look, source);
   }
 
-  // Labels made before a category got its name must not be used again.
-  void forget_labels_before(uint32_t generation) {
-    if (generation_of_labels_ != generation) forget_labels(generation);
-  }
-
   // The level (0 outermost) of the range within its group, or kNotTracked. `is_recorded` tells whether a
   // payload may follow.
   int push(ThreadRecorder& recorder, uint32_t label, uint32_t group, bool* is_recorded) {
@@ -98,7 +93,6 @@ class DoorThread {
   uint32_t remember_text(Entry& entry, const char* text, const Look& look, Source source);
   uint32_t remember_string(Entry& entry, const void* handle, uint32_t string, const Look& look,
                            Source source);
-  void forget_labels(uint32_t generation);
   Level& find_level(uint64_t owner, uint32_t group);
   static bool refuse();  // false, and counts a lost range
 
@@ -119,7 +113,6 @@ class DoorThread {
     return level.group == group && level.owner == owner ? level : find_level(owner, group);
   }
 
-  uint32_t generation_of_labels_;
   Level levels_[kLevels];
   Entry entries_[kEntries];
 };

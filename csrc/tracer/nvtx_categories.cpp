@@ -1,13 +1,12 @@
 // See nvtx_categories.h. A table without locks: a place is claimed once per category and never given back.
 #include "tracer/nvtx_categories.h"
 
+#include <atomic>
 #include <cstdio>
 
 #include "tracer/recorder.h"
 
 namespace profkit::tracer {
-
-std::atomic<uint32_t> nvtx_category_generation{0};
 
 namespace {
 
@@ -44,8 +43,7 @@ void name_nvtx_category(uint32_t domain, uint32_t number, std::string_view name)
   if (number == 0) return;
   Place* place = find(domain, number);
   if (place == nullptr) return;
-  const uint32_t category = category_id(domain, number, name);
-  if (place->category.exchange(category) != category) nvtx_category_generation.fetch_add(1);
+  place->category.store(category_id(domain, number, name), std::memory_order_release);
 }
 
 uint32_t nvtx_category(uint32_t domain, uint32_t number) {
