@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -123,7 +124,8 @@ def loss_lines(capture: Capture) -> list[str]:
 
 def headlines(capture: Capture, usage: Usage) -> list[str]:
     """What was recorded, on which clock, and what recording costs."""
-    command = visible(" ".join(capture.processes[0].command)) if capture.processes else ""
+    words = capture.processes[0].command if capture.processes else ()
+    command = visible(" ".join([os.path.basename(words[0]), *words[1:]])) if words else ""
     processes, threads = len(capture.processes), len(capture.threads)
     counted = "" if usage.threads == threads else f", {usage.threads} of them in this table"
     first = (

@@ -103,7 +103,16 @@ def test_each_path_is_its_own_time_and_the_paths_below_it(capture: Capture) -> N
         spans = [other for other in usage.rows if other.path[:-1] == row.path and 0 < other.span_calls < other.calls]
         if not spans:
             assert row.exclusive_ns + sum(other.inclusive_ns for other in below) == row.inclusive_ns
-        assert (row.alloc_bytes is None) or row.own_alloc_bytes is not None
+
+
+@settings(max_examples=60, deadline=None)
+@given(capture=captures())
+def test_each_path_allocates_its_own_bytes_and_those_of_the_paths_below_it(capture: Capture) -> None:
+    usage = usage_by(capture, "path")
+
+    for row in usage.rows:
+        below = sum(other.alloc_bytes or 0 for other in usage.rows if other.path[:-1] == row.path)
+        assert (row.own_alloc_bytes or 0) + below == (row.alloc_bytes or 0)
 
 
 @settings(max_examples=60, deadline=None)
