@@ -11,6 +11,8 @@ from profkit.attribution.tree import Tree
 from profkit.capture.tables import Capture, Column
 
 ALLOCATIONS_DOOR = "allocations"
+MOST_BYTES = 1 << 47
+"""More than a process can address: a size above it is damage, and must not make sums overflow."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def group_memory(
     columns = [
         allocations.range,
         allocations.time_ns,
-        allocations.bytes,
+        np.minimum(allocations.bytes, np.uint64(MOST_BYTES)),
         allocations.free_time_ns,
         allocations.free_range,
     ]

@@ -243,6 +243,15 @@ def test_memory_of_nested_ranges() -> None:
     assert (usage.total_alloc_bytes, usage.unattributed_alloc_bytes, usage.total_peak_bytes) == (51234, 50000, 50004)
 
 
+def test_an_impossible_size_does_not_break_the_sums() -> None:
+    capture = capture_of([Row("a", 0, 100)], [Alloc(10, (1 << 64) - 1), Alloc(20, 5), Alloc(110, 7)])
+
+    usage = usage_by(capture)
+
+    assert usage.rows[0].own_alloc_bytes == (1 << 47) + 5
+    assert usage.total_alloc_bytes == (1 << 47) + 12
+
+
 def test_memory_freed_by_another_thread_is_freed_elsewhere() -> None:
     rows = [Row("make", 0, 100, "main"), Row("take", 0, 100, "pool")]
     capture = capture_of(rows, [Alloc(10, 64, 50, "main", "pool")])
