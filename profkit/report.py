@@ -20,7 +20,7 @@ from profkit.cli import guarded
 from profkit.errors import ProfkitError, UsageError
 from profkit.rendering.table import encodable
 from profkit.rendering.usage_columns import COLUMNS, NAME, find_usage_column
-from profkit.rendering.usage_content import DEFAULT_TOP, View, loss_lines, visible
+from profkit.rendering.usage_content import DEFAULT_TOP, View, loss_lines, warning_lines
 from profkit.rendering.usage_files import write_usage_csv, write_usage_json, write_usage_markdown
 from profkit.rendering.usage_text import print_usage
 from profkit.rendering.usage_tfprof import render_tfprof
@@ -84,7 +84,7 @@ def print_report(capture: Capture, arguments: argparse.Namespace, stream: TextIO
         subtract_overhead=arguments.subtract_overhead,
     )
     if arguments.format == "tfprof":
-        lines = [*loss_lines(capture), *(f"warning: {visible(warning)}" for warning in capture.warnings)]
+        lines = [*loss_lines(capture), *warning_lines(capture)]
         out.write(encodable("".join(f"{line}\n" for line in lines) + render_tfprof(usage, view), out))
     else:
         print_usage(capture, usage, view, out)

@@ -21,6 +21,7 @@ from profkit.rendering.usage_columns import (
 
 DEFAULT_TOP = 30
 MARKS_NAMED = 5
+WARNINGS_SHOWN = 10
 REMAINDER = "(no range open)"
 TOTAL = "total"
 UNNAMED = "(unnamed)"
@@ -120,6 +121,13 @@ def loss_lines(capture: Capture) -> list[str]:
     if losses.stalled_ns:
         lines.append(f"threads waited {time_text(losses.stalled_ns)} in total for the capture to be written")
     return lines
+
+
+def warning_lines(capture: Capture) -> list[str]:
+    """Damage, killed processes and the like; a file in pieces does not push its table off the screen."""
+    lines = [f"warning: {visible(warning)}" for warning in capture.warnings[:WARNINGS_SHOWN]]
+    more = len(capture.warnings) - len(lines)
+    return [*lines, f"warning: {more:,} more warnings like these"] if more > 0 else lines
 
 
 def headlines(capture: Capture, usage: Usage) -> list[str]:

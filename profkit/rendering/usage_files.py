@@ -11,7 +11,15 @@ from typing import Any
 
 from profkit.attribution.usage import SCHEMA, Usage, UsageRow
 from profkit.capture.tables import Capture
-from profkit.rendering.usage_content import ShownLine, View, build_table, footnotes, headlines, loss_lines, visible
+from profkit.rendering.usage_content import (
+    ShownLine,
+    View,
+    build_table,
+    footnotes,
+    headlines,
+    loss_lines,
+    warning_lines,
+)
 from profkit.rendering.whole_file import write_whole
 
 # Fields that only one kind of table has.
@@ -55,7 +63,7 @@ def render_usage_markdown(capture: Capture, usage: Usage, view: View) -> str:
     title, *facts = [_escaped(line) for line in headlines(capture, usage)]
     lines = [f"### {title}", ""]
     lines += [f"**{_escaped(line)}**  " for line in loss_lines(capture)]
-    lines += [f"warning: {_escaped(visible(line))}  " for line in capture.warnings]
+    lines += [f"{_escaped(line)}  " for line in warning_lines(capture)]
     lines += [f"{line}  " for line in facts]
     lines += ["", _row([table.by, *table.headings]), _row([":--", *("--:" for _ in table.headings)])]
     lines += [_row([_name(line), *map(_escaped, line.texts)]) for line in table.lines] + [""]

@@ -20,7 +20,7 @@ from profkit.rendering.usage_content import (
     footnotes,
     headlines,
     loss_lines,
-    visible,
+    warning_lines,
 )
 
 PLAIN_WIDTH = 100
@@ -71,8 +71,8 @@ def cut_middle(text: str, width: int) -> str:
 def _lines(capture: Capture, usage: Usage, view: View, width: int) -> Iterator[ToneLine]:
     for line in loss_lines(capture):
         yield from _wrapped(line, width, "loss")
-    for warning in capture.warnings:
-        yield from _wrapped(f"warning: {visible(warning)}", width, "warning")
+    for line in warning_lines(capture):
+        yield from _wrapped(line, width, "warning")
     first, *others = headlines(capture, usage)
     yield from _wrapped(first, width, "title")
     for line in others:

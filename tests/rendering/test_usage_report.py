@@ -76,6 +76,12 @@ def test_a_capture_without_losses_begins_with_what_was_recorded() -> None:
     assert lines[1] == "clock tsc; recording a range costs 23.4 ns"
 
 
+def test_of_many_warnings_the_first_are_shown_and_the_rest_counted() -> None:
+    lines = shown(busy_capture(warnings=tuple(f"damage {i}" for i in range(500))))
+
+    assert lines[9:11] == ["warning: damage 9", "warning: 490 more warnings like these"]
+
+
 def test_one_lost_record_is_told_in_the_singular() -> None:
     assert loss_lines(busy_capture(Losses(1, 0, 0, 0, 0))) == ["1 record was dropped"]
 
