@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -189,17 +190,27 @@ def test_record_inside_a_traced_program_only_warns(tmp_path: Path) -> None:
     assert not (tmp_path / "inner.profkit").exists()
 
 
-def test_ctrl_c_reaches_the_program_and_the_capture_is_finished(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(
-        "import sys, time, profkit\n"
-        "try:\n"
-        "    with profkit.scope('waiting'):\n"
-        "        print('ready', flush=True)\n"
-        "        time.sleep(60)\n"
-        "except KeyboardInterrupt:\n"
-        "    with profkit.scope('cleaning'): pass\n"
-        "    sys.exit(7)\n"
-    )
+WAITING = """
+import signal, sys, time, profkit
+count = 0
+
+def interrupted(*_):
+    global count
+    count += 1
+
+signal.signal(signal.SIGINT, interrupted)
+with profkit.scope("waiting"):
+    print("ready", flush=True)
+    while count == 0:
+        time.sleep(0.01)
+    time.sleep(0.2)
+with profkit.scope("cleaning"):
+    sys.exit(7 if count == 1 else 8)
+"""
+
+
+def test_an_interrupt_for_us_alone_is_passed_on_once_and_the_capture_is_finished(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(WAITING)
     words = trace_words("--output", "run.profkit", "script.py")
 
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
@@ -210,6 +221,33 @@ def test_ctrl_c_reaches_the_program_and_the_capture_is_finished(tmp_path: Path) 
     assert process.returncode == 7
     assert titles(read(tmp_path / "run.profkit")) == ["waiting", "cleaning"]
     assert "cleaning" in rest
+
+
+def test_ctrl_c_in_a_terminal_reaches_the_program_once(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(WAITING)
+    words = trace_words("--output", "run.profkit", "--quiet", "script.py")
+    # The new session takes the pseudo-terminal as its own, so that Ctrl-C goes to the whole group.
+    launcher = (
+        "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    terminal, inside = os.openpty()
+
+    with subprocess.Popen(
+        [sys.executable, "-c", launcher, *words],
+        cwd=tmp_path,
+        stdin=inside,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        os.write(terminal, b"\x03")
+        process.stdout.read()
+    os.close(terminal)
+    os.close(inside)
+
+    assert process.returncode == 7
+    assert titles(read(tmp_path / "run.profkit")) == ["waiting", "cleaning"]
 
 
 def test_a_failure_after_the_run_is_told_and_keeps_the_program_s_code(tmp_path: Path) -> None:

@@ -59,6 +59,23 @@ def test_what_was_flushed_can_be_read_while_the_recording_goes_on(tmp_path: Path
     assert recording.dropped == 0
 
 
+def test_a_scope_left_during_the_next_recording_closes_nothing_there(tmp_path: Path) -> None:
+    before, now = profkit.scope("before"), profkit.scope("now")
+
+    with profkit.record(tmp_path / "first.profkit"):
+        before.__enter__()
+    with profkit.record(tmp_path / "second.profkit"), now:
+        before.__exit__(None, None, None)
+        with profkit.scope("inside"):
+            pass
+
+    assert [(row.name, row.is_open) for row in rows_of(read(tmp_path / "first.profkit"))] == [("before", True)]
+    assert [(row.name, row.parent) for row in rows_of(read(tmp_path / "second.profkit"))] == [
+        ("now", None),
+        ("inside", "now"),
+    ]
+
+
 def test_two_recordings_at_once_are_refused_with_the_first_one_s_path(tmp_path: Path) -> None:
     inner = profkit.record(tmp_path / "inner.profkit")
 
