@@ -103,6 +103,7 @@ class _Thread:
     cuts: list[int] = field(default_factory=list)  # where one block ends and the next begins
     stack: list[tuple[int, int]] = field(default_factory=list)  # label, begin ticks
     last_ticks: int | None = None
+    ticks_at: dict[int, int] = field(default_factory=dict)  # full clock of the event at this word
     is_ended: bool = False
     counts: tuple[int, int, int] = (0, 0, 0)
 
@@ -161,6 +162,7 @@ class CaptureBuilder:
         self._thread.cuts.append(len(self._thread.words))
         stack = self._thread.stack
         ticks = self._thread.last_ticks or self._first_tick
+        self._thread.ticks_at[len(self._thread.words)] = ticks
         return self.words(word("snapshot", len(stack), ticks), *(part for entry in stack for part in entry))
 
     def part(self) -> CaptureBuilder:
@@ -315,6 +317,7 @@ class CaptureBuilder:
         if not thread.words:
             self.words(word("snapshot", 0, ticks))
         thread.last_ticks = ticks
+        thread.ticks_at[len(thread.words)] = ticks
         return self.words(word(kind, argument, ticks), *more)
 
     def _string(self, text: str) -> int:
@@ -347,7 +350,7 @@ class CaptureBuilder:
         made += [block(DEFINITIONS, entry, pid) for entry in _gathered(process.definitions)]
         made += [block(THREAD, _thread_entry(thread), pid) for thread in process.threads]
         for thread in process.threads:
-            made += _event_blocks(thread, last, pid)
+            made += _event_blocks(thread, pid)
         if process.samples:
             made.append(block(SAMPLES, b"".join(struct.pack("<QQ", *sample) for sample in process.samples), pid))
         if process.has_ended:
@@ -373,15 +376,15 @@ def _thread_entry(thread: _Thread) -> bytes:
     )
 
 
-def _event_blocks(thread: _Thread, written_ticks: int, process_id: int) -> list[bytes]:
+def _event_blocks(thread: _Thread, process_id: int) -> list[bytes]:
     made = []
     bounds = sorted({0, *thread.cuts, len(thread.words)})
     for start, stop in pairwise(bounds):
         # A payload holds at most 1 MiB; parts of a long run are blocks of one chunk.
-        for first in _whole_events(thread.words, start, stop):
-            made.append(
-                events_block(thread.index, first[0], thread.words[first[0] : first[1]], written_ticks, process_id)
-            )
+        for first, last in _whole_events(thread.words, start, stop):
+            # Written as soon as its first event with a time was there: within 2^43 ticks of it, as must be.
+            written = next((thread.ticks_at[at] for at in range(first, last) if at in thread.ticks_at), 0)
+            made.append(events_block(thread.index, first, thread.words[first:last], written, process_id))
     return made
 
 
