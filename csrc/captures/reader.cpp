@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <unordered_map>
 
 #include "captures/reader_blocks.h"
@@ -89,6 +90,7 @@ class Decoder {
  private:
   bool sort_block(const Block& block);
   void set_origin();
+  ProcessStory replay(ProcessBlocks& process, const ForeignEnds& foreign_ends);
   void decode_process(size_t index);
   void add_threads(size_t index, const ProcessStory& story);
   void add_samples(size_t index);
@@ -211,23 +213,30 @@ void Decoder::decode() {
   for (size_t index = 0; index < processes_.size(); ++index) decode_process(index);
 }
 
+ProcessStory Decoder::replay(ProcessBlocks& process, const ForeignEnds& foreign_ends) {
+  ProcessStory story;
+  const ReplayContext context{process.names,   *process.map, capture_.origin_monotonic_ns,
+                              capture_.ranges, story,        foreign_ends};
+  auto row = static_cast<int32_t>(capture_.threads.process.size());
+  for (auto& [index, thread] : process.threads)
+    replay_thread(context, row++, index, thread.is_ended, thread.events);
+  return story;
+}
+
 void Decoder::decode_process(size_t index) {
   ProcessBlocks& process = processes_[index];
-  ProcessStory story;
   const size_t first_row = capture_.ranges.kind.size();
   const size_t first_allocation = capture_.allocations.time_ns.size();
-  const auto first_thread = static_cast<int32_t>(capture_.threads.process.size());
-  const ReplayContext context{process.names, *process.map, capture_.origin_monotonic_ns, capture_.ranges,
-                              story};
-  std::vector<int32_t> rows;
-  for (auto& [thread_index, thread] : process.threads) {
-    rows.push_back(first_thread + static_cast<int32_t>(rows.size()));
-    replay_thread(context, rows.back(), thread_index, thread.is_ended, thread.events);
+  ProcessStory story = replay(process, {});
+  if (!story.foreign_ends.empty()) {
+    cut_rows(capture_.ranges, first_row);
+    story = replay(process, std::move(story.foreign_ends));
   }
+  std::vector<int32_t> rows(process.threads.size());
+  std::iota(rows.begin(), rows.end(), static_cast<int32_t>(capture_.threads.process.size()));
   process.facts.end_ns = process_end_ns(process, story);
   close_open_rows(story, process.facts.end_ns, capture_.ranges);
   match_spans(story, process.facts.end_ns, capture_.ranges);
-  apply_foreign_ends(context, first_row);
   process.facts.frees_of_unknown = match_allocations(story.threads, rows, capture_.allocations);
   if (story.has_moved_spans)
     lift_children_of_spans(first_row, first_allocation, capture_.ranges, capture_.allocations);
@@ -289,7 +298,6 @@ void Decoder::finish(const BlockList& found) {
   facts.processes_without_clock = processes_without_clock_;
   facts.odd = odd_;
   for (ProcessBlocks& process : processes_) {
-    facts.lost_labels += process.names.lost_labels();
     capture_.processes.push_back(std::move(process.facts));
   }
   capture_.strings = strings_.take();

@@ -70,17 +70,14 @@ class Names {
   void set_lost_name(int32_t name) { lost_.name = name; }
   const Label& label(uint64_t id) const {
     const Label* found = id <= UINT32_MAX ? labels_.find(static_cast<uint32_t>(id)) : nullptr;
-    if (found != nullptr) return *found;
-    ++lost_labels_;
-    return lost_;
+    return found != nullptr ? *found : lost_;
   }
-  uint64_t lost_labels() const { return lost_labels_; }
+  bool is_lost(const Label& label) const { return &label == &lost_; }
 
  private:
   IdTable<int32_t> strings_, domains_, categories_;
   IdTable<Label> labels_;
   Label lost_;
-  mutable uint64_t lost_labels_ = 0;
 };
 
 }  // namespace profkit::captures

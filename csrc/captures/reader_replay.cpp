@@ -49,9 +49,12 @@ uint64_t near_ticks(uint64_t written, uint64_t low) {
   return written >= behind ? written - behind : 0;
 }
 
+constexpr uint64_t kNever = UINT64_MAX;
+
 struct OpenRange {
   int32_t row;
   uint64_t label, begin_ticks;
+  uint64_t foreign_end_ticks;  // another thread ended it then; kNever
   bool has_usage;
   uint32_t usage[4];
 };
@@ -74,6 +77,8 @@ class Replay {
 
   int32_t add_row(RangeKind kind, uint64_t label, uint64_t ticks);
   void begin(uint64_t label);
+  void push(int32_t row, uint64_t label, uint64_t begin_ticks);
+  bool is_crossed(size_t index) const;
   void end(uint32_t index);
   void snapshot(const Event& event);
   void close_from(size_t depth, uint64_t ticks);
@@ -81,7 +86,7 @@ class Replay {
   void usage(const Event& event);
   void payload(const Event& event);
   void memory(MemoryEvent::Kind kind, const Event& event, uint64_t bytes);
-  int32_t innermost() const { return knows_stack_ && !stack_.empty() ? stack_.back().row : -1; }
+  int32_t innermost() const;
 
   const ReplayContext& context_;
   RangeColumns& ranges_;
@@ -152,7 +157,7 @@ void Replay::advance(const EventBlock& block, const Event& event) {
   } else {
     ticks = near_ticks(block.written_ticks, event.low_ticks);
   }
-  ticks_ = std::max(ticks_, ticks);
+  ticks_ = std::max(ticks_, std::min(ticks, kNever - 1));
   has_ticks_ = true;
 }
 
@@ -203,11 +208,18 @@ void Replay::apply(const Event& event) {
       break;
     case EventKind::end_elsewhere:
       value_row_ = -1;
-      story_.foreign_ends.push_back(
-          {ticks_, static_cast<uint32_t>(event.word(1) & 0xFFFFF), event.word(2) & kTickMask, thread_row_});
+      story_.foreign_ends[foreign_key(event.word(1), event.word(2))].push_back({ticks_, thread_row_});
       break;
   }
   note_time();
+}
+
+int32_t Replay::innermost() const {
+  if (!knows_stack_) return -1;
+  for (size_t at = stack_.size(); at > 0; --at) {
+    if (stack_[at - 1].foreign_end_ticks > ticks_) return stack_[at - 1].row;
+  }
+  return -1;
 }
 
 int64_t Replay::time_of(uint64_t ticks) {
@@ -248,7 +260,7 @@ int32_t Replay::add_row(RangeKind kind, uint64_t label_id, uint64_t ticks) {
   ranges_.major_faults.push_back(-1);
   ranges_.voluntary_switches.push_back(-1);
   ranges_.involuntary_switches.push_back(-1);
-  story_.begin_ticks_low.push_back(static_cast<uint32_t>(ticks));
+  if (context_.names.is_lost(label)) ++story_.odd.lost_labels;
   return static_cast<int32_t>(ranges_.kind.size() - 1);
 }
 
@@ -259,7 +271,34 @@ void Replay::begin(uint64_t label) {
     return;
   }
   value_row_ = add_row(RangeKind::range, label, ticks_);
-  if (value_row_ >= 0) stack_.push_back({value_row_, label, ticks_, false, {}});
+  if (value_row_ >= 0) push(value_row_, label, ticks_);
+}
+
+void Replay::push(int32_t row, uint64_t label, uint64_t begin_ticks) {
+  stack_.push_back({row, label, begin_ticks, kNever, false, {}});
+  if (context_.foreign_ends.empty()) return;
+  const auto found = context_.foreign_ends.find(foreign_key(thread_->index, begin_ticks));
+  if (found == context_.foreign_ends.end()) return;
+  // The bits of the key repeat after hours: the first end after this begin is meant.
+  const ForeignEnd* first = nullptr;
+  for (const ForeignEnd& end : found->second) {
+    if (end.ticks >= begin_ticks && (first == nullptr || end.ticks < first->ticks)) first = &end;
+  }
+  if (first == nullptr) return;
+  const auto at = static_cast<size_t>(row);
+  stack_.back().foreign_end_ticks = first->ticks;
+  ranges_.kind[at] = static_cast<uint8_t>(RangeKind::span);
+  ranges_.end_ns[at] = std::max(ranges_.start_ns[at], time_of(first->ticks));
+  ranges_.end_thread[at] = first->thread;
+  story_.has_moved_spans = true;
+}
+
+// Whether a range above this one is still open: then closing this one takes it out of the tree.
+bool Replay::is_crossed(size_t index) const {
+  for (size_t above = index + 1; above < stack_.size(); ++above) {
+    if (stack_[above].foreign_end_ticks > ticks_) return true;
+  }
+  return false;
 }
 
 void Replay::end(uint32_t index) {
@@ -272,7 +311,7 @@ void Replay::end(uint32_t index) {
     const OpenRange& range = stack_[index];
     value_row_ = range.row;
     close_row(range, time_of(ticks_));
-    if (index + 1 < stack_.size()) {
+    if (is_crossed(index)) {
       ranges_.kind[static_cast<size_t>(range.row)] = static_cast<uint8_t>(RangeKind::span);
       story_.has_moved_spans = true;
     }
@@ -282,6 +321,7 @@ void Replay::end(uint32_t index) {
 }
 
 void Replay::close_row(const OpenRange& range, int64_t end_ns) {
+  if (range.foreign_end_ticks != kNever) return;
   const auto row = static_cast<size_t>(range.row);
   ranges_.end_ns[row] = end_ns;
   if (!range.has_usage || !has_end_usage_) return;
@@ -296,7 +336,9 @@ void Replay::close_from(size_t depth, uint64_t ticks) {
   const int64_t end_ns = time_of(ticks);
   while (stack_.size() > depth) {
     close_row(stack_.back(), end_ns);
-    ranges_.is_open[static_cast<size_t>(stack_.back().row)] = 1;
+    if (stack_.back().foreign_end_ticks == kNever) {
+      ranges_.is_open[static_cast<size_t>(stack_.back().row)] = 1;
+    }
     stack_.pop_back();
   }
 }
@@ -318,7 +360,7 @@ void Replay::snapshot(const Event& event) {
     const uint64_t start_ticks = std::min(std::max(begin_ticks, last_ticks_), ticks_);
     const int32_t row = add_row(RangeKind::range, label, start_ticks);
     if (row < 0) return;
-    stack_.push_back({row, label, begin_ticks, false, {}});
+    push(row, label, begin_ticks);
     if (!thread_->has_times) thread_->start_ns = time_of(start_ticks);
     thread_->has_times = true;
     last_ticks_ = start_ticks;
@@ -360,18 +402,33 @@ void Replay::finish(bool is_ended) {
     close_from(0, last_ticks_);
     return;
   }
-  thread_->is_left_open = !stack_.empty();
-  for (const OpenRange& range : stack_) story_.open_rows.push_back(range.row);
+  for (const OpenRange& range : stack_) {
+    if (range.foreign_end_ticks != kNever) continue;
+    story_.open_rows.push_back(range.row);
+    thread_->is_left_open = true;
+  }
+}
+
+}  // namespace
+
+namespace {
+
+template <typename Action>
+void for_each_column(RangeColumns& r, const Action& act) {
+  const auto all = [&act](auto&... columns) { (act(columns), ...); };
+  all(r.kind, r.source, r.thread, r.end_thread, r.start_ns, r.end_ns, r.name, r.domain, r.category, r.colour,
+      r.payload_type, r.payload, r.parent, r.depth, r.is_open, r.minor_faults, r.major_faults,
+      r.voluntary_switches, r.involuntary_switches);
 }
 
 }  // namespace
 
 void reserve_rows(RangeColumns& ranges, size_t rows) {
-  const auto reserve = [rows](auto&... columns) { (columns.reserve(rows), ...); };
-  reserve(ranges.kind, ranges.source, ranges.thread, ranges.end_thread, ranges.start_ns, ranges.end_ns,
-          ranges.name, ranges.domain, ranges.category, ranges.colour, ranges.payload_type, ranges.payload,
-          ranges.parent, ranges.depth, ranges.is_open, ranges.minor_faults, ranges.major_faults,
-          ranges.voluntary_switches, ranges.involuntary_switches);
+  for_each_column(ranges, [rows](auto& column) { column.reserve(rows); });
+}
+
+void cut_rows(RangeColumns& ranges, size_t rows) {
+  for_each_column(ranges, [rows](auto& column) { column.resize(rows); });
 }
 
 bool first_ticks(const EventBlock& block, uint64_t& ticks) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "captures/reader.h"
@@ -33,12 +34,17 @@ struct MemoryEvent {
   Kind kind;
 };
 
+// An end written by another thread than the one that began the range.
 struct ForeignEnd {
-  uint64_t ticks;        // when
-  uint32_t opener;       // thread index modulo 2^20
-  uint64_t begin_ticks;  // bits 0..43
-  int32_t thread;        // row of the thread that closed it
+  uint64_t ticks;
+  int32_t thread;  // row of the thread that closed it
 };
+
+// Foreign ends by opener and begin, as far as the file tells them: see foreign_key.
+using ForeignEnds = std::unordered_map<uint64_t, std::vector<ForeignEnd>>;
+constexpr uint64_t foreign_key(uint64_t opener, uint64_t begin_ticks) {
+  return (opener & 0xFFFFF) << tracer::kTickBits | (begin_ticks & tracer::kTickMask);
+}
 
 // What one thread's stream told apart from its rows.
 struct ThreadStory {
@@ -59,15 +65,15 @@ struct Oddities {
   uint64_t broken_blocks = 0;         // blocks that end within an event or repeat words
   uint64_t unmatched_span_ends = 0;
   uint64_t too_many_rows = 0;
+  uint64_t lost_labels = 0;  // rows whose name was not defined
 };
 
 struct ProcessStory {
   std::vector<ThreadStory> threads;
   std::vector<SpanEvent> span_begins, span_ends;
-  std::vector<ForeignEnd> foreign_ends;
-  std::vector<int32_t> open_rows;         // end with the process
-  std::vector<uint32_t> begin_ticks_low;  // low 32 bits, for each row of the process
-  bool has_moved_spans = false;           // ranges became spans: parents must be looked at again
+  ForeignEnds foreign_ends;
+  std::vector<int32_t> open_rows;  // end with the process
+  bool has_moved_spans = false;    // ranges became spans: parents must be looked at again
   Oddities odd;
 };
 
@@ -78,6 +84,9 @@ struct ReplayContext {
   int64_t origin_ns;
   RangeColumns& ranges;
   ProcessStory& story;
+  // What a first replay of the process found. They are rare, but where one is, the stack of the opener keeps
+  // a range that is over, and only this tells so.
+  const ForeignEnds& foreign_ends;
 };
 
 // Puts the blocks in order of first_word and replays them. `is_ended`: the thread is known to be over, hence
@@ -86,6 +95,7 @@ void replay_thread(const ReplayContext& context, int32_t thread_row, uint32_t th
                    std::vector<EventBlock>& blocks);
 
 void reserve_rows(RangeColumns& ranges, size_t rows);
+void cut_rows(RangeColumns& ranges, size_t rows);
 
 // The clock of the first event, if the block has one.
 bool first_ticks(const EventBlock& block, uint64_t& ticks);

@@ -1,5 +1,5 @@
-// What only a whole process can tell: ends of spans, of ranges closed by another thread and of ranges left
-// open. Works on the process's rows once all its threads are replayed.
+// What only a whole process can tell: ends of spans and of ranges left open, and the tree without spans.
+// Works on the process's rows once all its threads are replayed.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,6 @@ void close_open_rows(const ProcessStory& story, int64_t end_ns, RangeColumns& ra
 
 // Pairs span begins and ends by id; a begin alone stays open until `end_ns`.
 void match_spans(ProcessStory& story, int64_t end_ns, RangeColumns& ranges);
-
-// Ranges that another thread closed become spans which end there. `first_row`: where the process's rows
-// start.
-void apply_foreign_ends(const ReplayContext& context, size_t first_row);
 
 // Parents, depths and allocations refer to ranges of the tree only: those of a range that turned out to be a
 // span move to the nearest range around it.

@@ -48,6 +48,7 @@ Oddities summed(const std::vector<Oddities>& all) {
     sum.broken_blocks += odd.broken_blocks;
     sum.unmatched_span_ends += odd.unmatched_span_ends;
     sum.too_many_rows += odd.too_many_rows;
+    sum.lost_labels += odd.lost_labels;
   }
   return sum;
 }
@@ -75,7 +76,7 @@ std::vector<std::string> warnings_of(const BlockList& found, const WarningFacts&
       "of a kind that this version does not know was skipped; a newer profkit reads more");
   add(facts.processes_without_clock, "process",
       "wrote no clock: the times are those of another one, or ticks");
-  add(facts.lost_labels, "range", "lost the name: the block that defined it is missing");
+  add(odd.lost_labels, "range", "lost the name: the block that defined it is missing");
   return warnings;
 }
 

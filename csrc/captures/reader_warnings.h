@@ -11,7 +11,7 @@
 namespace profkit::captures {
 
 struct WarningFacts {
-  uint64_t unknown_blocks = 0, malformed_blocks = 0, processes_without_clock = 0, lost_labels = 0;
+  uint64_t unknown_blocks = 0, malformed_blocks = 0, processes_without_clock = 0;
   std::vector<Oddities> odd;  // per process
 };
 

@@ -86,8 +86,10 @@ def _missing_ends(processes: Sequence[Process], content: CaptureContent) -> list
     sentences = []
     killed = [str(process.pid) for process in processes if not process.has_ended]
     if killed:
-        subject = f"process {killed[0]}" if len(killed) == 1 else f"{len(killed)} processes ({_shortened(killed)})"
-        sentences.append(f"{subject} did not end in order: killed, crashed or still running; the last moments may miss")
+        one = len(killed) == 1
+        subject = f"process {killed[0]}" if one else f"{len(killed)} processes ({_shortened(killed)})"
+        rest = f"{'its' if one else 'their'} last moments may be missing"
+        sentences.append(f"{subject} did not end in order: killed, crashed or still running; {rest}")
     silent = content["counters"]["processes_started"] - len(processes)
     if silent > 0:
         noun = "process" if silent == 1 else "processes"
