@@ -232,6 +232,7 @@ void CaptureFile::start_process(uint64_t process_id) {
   counters_.close();
   process_id_ = process_id;
   used_ = 0;
+  is_overflowing_ = false;
 }
 
 void CaptureFile::add_block(BlockType type, const void* payload, size_t bytes, const void* more,

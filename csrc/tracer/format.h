@@ -39,7 +39,8 @@ struct FileCounters {
   uint64_t stalled_ns;         // time that recording threads waited for the writer instead of dropping
   uint64_t processes_started;
   uint64_t processes_ended;  // those that wrote their last block; fewer than started: some were killed
-  uint64_t reserved[9];
+  uint64_t replaced_names;   // names given after the tables were full: recorded as "(too many names)"
+  uint64_t reserved[8];
 };
 static_assert(sizeof(FileCounters) == 128);
 

@@ -26,7 +26,8 @@ struct Session {
   std::atomic<pid_t> pid{0};
   uint32_t epoch = 0;
   Options options;
-  ThreadRecorder* fork_recorder = nullptr;
+  ThreadRecorder* fork_recorder = nullptr;  // of the thread that forked
+  bool fork_recorder_is_current = false;
   uint64_t fork_ticks = 0;
   bool has_fork_handlers = false, has_clock = false;
 };
@@ -221,6 +222,9 @@ void after_fork_in_child() {
   session.pid.store(getpid());
   session.fork_ticks = read_ticks();
   session.fork_recorder = thread_state.recorder;
+  // The child of a child that never recorded inherits from the last process that did.
+  if (!session.child_is_pending.load())
+    session.fork_recorder_is_current = thread_state.epoch == session.epoch;
   session.child_is_pending.store(true);
   recording.store(next_epoch());
 }
@@ -231,7 +235,7 @@ bool start_in_child() {
   if (session.pid.load() != getpid()) return false;
   reset_chunks();
   reset_losses();
-  ThreadTable::keep_only(session.fork_recorder, session.fork_ticks);
+  ThreadTable::keep_only(session.fork_recorder, session.fork_recorder_is_current, session.fork_ticks);
   ThreadTable::start_session(session.options.usage);
   const char* why = open_writer_in_child(session.epoch);
   session.child_is_pending.store(false);

@@ -136,7 +136,7 @@ void ThreadTable::tell_owner(uint64_t token) {
   }
 }
 
-void ThreadTable::keep_only(ThreadRecorder* recorder, uint64_t fork_ticks) {
+void ThreadTable::keep_only(ThreadRecorder* recorder, bool keeps_stack, uint64_t fork_ticks) {
   const uint32_t used = free_slots.used();
   free_slots.reset();
   for (uint32_t slot = 0; slot < used; ++slot) {
@@ -148,7 +148,7 @@ void ThreadTable::keep_only(ThreadRecorder* recorder, uint64_t fork_ticks) {
   for (uint32_t slot = 0; recorder != nullptr && slot < recorder->slot_; ++slot) free_slots.push(slot);
   if (recorder == nullptr) return;
   recorder->chunk_ = nullptr;
-  recorder->keeps_stack_ = true;
+  recorder->keeps_stack_ = keeps_stack;
   for (uint32_t i = 0; i < recorder->depth_; ++i) recorder->stack_[i].begin_ticks = fork_ticks + i;
 }
 

@@ -8,7 +8,7 @@
 
 namespace profkit::tracer {
 
-constexpr uint32_t kMaxThreads = 8192;  // recording at the same time; each takes about 6 KiB once touched
+constexpr uint32_t kMaxThreads = 4096;  // recording at the same time; each takes about 6 KiB once touched
 
 // Records lost in this process, and time waited; the writer adds them to the file's counters.
 struct Losses {
@@ -31,8 +31,9 @@ class ThreadTable {
   // Another thread ended a range of the thread named in the token, which still has it in its stack. Without a
   // free place to tell it the range stays there, and costs a level of depth.
   static void tell_owner(uint64_t token);
-  // In a fork child: only the calling thread is left, and its open ranges begin anew at `fork_ticks`.
-  static void keep_only(ThreadRecorder* recorder, uint64_t fork_ticks);
+  // In a fork child: only this thread is left. Its open ranges, if they are of the same capture, begin anew
+  // at `fork_ticks`.
+  static void keep_only(ThreadRecorder* recorder, bool keeps_stack, uint64_t fork_ticks);
 
   // The rest is for the writer. Positions of chunks in use; the number of them.
   static uint32_t positions(uint32_t epoch, Position* result);

@@ -166,6 +166,7 @@ void add_counters(bool is_last) {
   total.dropped_too_deep = losses.too_deep.load();
   total.dropped_records = total.dropped_disk_full + total.dropped_too_slow + total.dropped_too_deep;
   total.stalled_ns = losses.stalled_ns.load();
+  total.replaced_names = replaced_names();
   total.processes_started = writer.processes_started;
   total.processes_ended = writer.processes_ended;
   if (std::memcmp(&total, &writer.counted, sizeof(total)) == 0) return;

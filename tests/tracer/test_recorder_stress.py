@@ -21,10 +21,10 @@ def stress(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return compile_stress(tmp_path_factory.mktemp("stress"), SANITIZERS[request.param])
 
 
-def run(program: Path, what: str, capture: Path) -> str:
+def run(program: Path, what: str, capture: Path, **variables: str) -> str:
     done = subprocess.run(
         [str(program), what, str(capture)],
-        env=os.environ | {"TSAN_OPTIONS": "halt_on_error=1"},
+        env=os.environ | {"TSAN_OPTIONS": "halt_on_error=1"} | variables,
         capture_output=True,
         text=True,
         timeout=250,
@@ -126,3 +126,18 @@ def test_ranges_ended_by_another_thread_do_not_fill_the_stack(stress: Path, tmp_
     assert (table.thread != table.end_thread).all()
     assert not table.is_open.any()
     assert capture.losses.records == 0
+
+
+def test_times_are_right_after_idle_hours_and_never_run_back(stress: Path, tmp_path: Path) -> None:
+    run(stress, "clock_jumps", tmp_path / "run.profkit", PROFKIT_TRACE_CLOCK="monotonic")
+
+    capture = read(tmp_path / "run.profkit")
+
+    table = capture.ranges
+    titles = [capture.strings[name] for name in table.name]
+    hours = {title: round(span / 3.6e12, 3) for title, span in zip(titles, table.end_ns - table.start_ns)}
+    assert names(capture)["many"] == 3000
+    assert hours["outer"] == 10 and hours["five idle hours"] == 5
+    assert hours["on a core that is behind"] == hours["still behind"] == 0
+    assert (table.end_ns >= table.start_ns).all()
+    assert (table.start_ns[1:] >= table.start_ns[:-1]).all()

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -23,6 +24,16 @@ std::atomic<unsigned> disk_delay_us{0};
 extern "C" ssize_t write(int fd, const void* bytes, size_t size) {
   if (disk_delay_us != 0) usleep(disk_delay_us);
   return syscall(SYS_write, fd, bytes, size);
+}
+
+// The clock likewise: how far it is ahead, for all and for one thread.
+std::atomic<int64_t> clock_ahead_s{0};
+thread_local int64_t thread_ahead_s = 0;
+
+extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
+  const long result = syscall(SYS_clock_gettime, clock, now);
+  if (clock == CLOCK_MONOTONIC) now->tv_sec += clock_ahead_s + thread_ahead_s;
+  return static_cast<int>(result);
 }
 
 namespace {
@@ -202,6 +213,25 @@ void foreign_ends(const std::string& path) {
   api->stop();
 }
 
+// 2^43 ns are 2.4 hours.
+void clock_jumps(const std::string& path) {
+  start_or_die(path);
+  const uint64_t outer = api->begin(label_of("outer"));
+  const uint64_t idle = api->begin(label_of("five idle hours"));
+  api->flush();
+  clock_ahead_s = 5 * 3600;
+  api->end(idle);
+  const uint64_t back = api->begin(label_of("on a core that is behind"));
+  thread_ahead_s = -1;
+  api->end(back);
+  api->end(api->begin(label_of("still behind")));
+  thread_ahead_s = 0;
+  for (int i = 0; i < 3000; ++i) api->end(api->begin(label_of("many")));  // into the next chunk
+  clock_ahead_s = 10 * 3600;
+  api->end(outer);
+  api->stop();
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -214,5 +244,6 @@ int main(int, char** arguments) {
   if (what == "too_many_names") too_many_names(path);
   if (what == "forks") forks(path);
   if (what == "foreign_ends") foreign_ends(path);
+  if (what == "clock_jumps") clock_jumps(path);
   return 0;
 }
