@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 FORMATS = {"csv": "format csv, header", "json": "format json, array true", "parquet": "format parquet"}
 DEFAULT_ROWS = 100
-EXAMPLES = """examples:
+EXAMPLES = """Tables have no order of their own: say "order by row", or by start_ns.
+
+examples:
   profkit query run.profkit "select title, count(*), sum(duration_ns) from ranges group by 1 order by 3 desc"
   profkit query run.profkit "select thread_name, max(depth) from ranges group by 1" --csv depth.csv
   profkit query run.profkit --tables
@@ -44,9 +46,11 @@ def write_parquet(capture: Capture, folder: str) -> list[str]:
 def run_query(words: Sequence[str]) -> int:
     """Answer one query, or show or save the tables."""
     from profkit.capture.reading import read
+    from profkit.rendering.sql_tables import require_duckdb
     from profkit.rendering.whole_file import check_target
 
     arguments = _parse(words)
+    require_duckdb()
     targets = {name: getattr(arguments, name) for name in FORMATS if getattr(arguments, name)}
     for target in targets.values():
         check_target(target)
@@ -76,10 +80,10 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         parser.add_argument(f"--{name}", metavar="FILE", help=f"save the answer as {name.upper()} instead of printing")
     parser.add_argument("--parquet-folder", metavar="DIR", help="save every table as DIR/<table>.parquet")
     arguments = parser.parse(words)
-    if not (arguments.sql.strip() or arguments.tables or arguments.parquet_folder):
-        raise UsageError('nothing asked: give a query, as "select * from ranges limit 5", or --tables')
     if not arguments.sql.strip() and any(getattr(arguments, name) for name in FORMATS):
         raise UsageError("--csv, --json and --parquet save the answer of a query: give one, or use --parquet-folder")
+    if not (arguments.sql.strip() or arguments.tables or arguments.parquet_folder):
+        raise UsageError('nothing asked: give a query, as "select * from ranges order by row limit 5", or --tables')
     if arguments.rows < 1:
         raise UsageError(f"--rows {arguments.rows}: must be at least 1")
     return arguments

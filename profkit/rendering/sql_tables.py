@@ -178,11 +178,18 @@ def put_in_place(finished: Path, target: str) -> None:
         raise ProfkitError(f"could not write {target}: {error.strerror or error}") from error
 
 
-def _connect() -> duckdb.DuckDBPyConnection:
+def require_duckdb() -> None:
+    """UnavailableError with the line to type when DuckDB is not installed."""
     try:
-        import duckdb
+        import duckdb  # noqa: F401
     except ImportError:
         raise UnavailableError('SQL needs DuckDB; type: pip install "profkit[query]"') from None
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
+    require_duckdb()
+    import duckdb
+
     # All it can do is built in; what is not must not be fetched from somewhere.
     settings: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     return duckdb.connect(":memory:", config=settings)
