@@ -1,0 +1,73 @@
+/* Times empty NVTX ranges: `nvtx_pairs MODE PAIRS THREADS` prints nanoseconds per push + pop of one thread, and the
+   growth of resident memory in KiB. MODE is push (nvtxRangePushA) or domain (nvtxDomainRangePushEx, registered). */
+#define _GNU_SOURCE
+#include <nvtx3/nvToolsExt.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static nvtxDomainHandle_t domain;
+static nvtxEventAttributes_t attributes;
+static int is_domain;
+static long pairs;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static long status_kib(const char* key) {
+  char line[256];
+  long value = 0;
+  FILE* file = fopen("/proc/self/status", "r");
+  while (fgets(line, sizeof line, file))
+    if (!strncmp(line, key, strlen(key))) value = atol(line + strlen(key) + 1);
+  fclose(file);
+  return value;
+}
+
+static void* work(void* unused) {
+  (void)unused;
+  if (is_domain) {
+    for (long i = 0; i < pairs; ++i) {
+      nvtxDomainRangePushEx(domain, &attributes);
+      nvtxDomainRangePop(domain);
+    }
+  } else {
+    for (long i = 0; i < pairs; ++i) {
+      nvtxRangePushA("range");
+      nvtxRangePop();
+    }
+  }
+  return NULL;
+}
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 2;
+  is_domain = !strcmp(argv[1], "domain");
+  const long total = atol(argv[2]);
+  const int threads = atoi(argv[3]);
+  domain = nvtxDomainCreateA("bench");
+  attributes.version = NVTX_VERSION;
+  attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  attributes.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+  attributes.message.registered = nvtxDomainRegisterStringA(domain, "range");
+  pairs = 1000;
+  work(NULL); /* the tool is loaded, the name known, the thread seen */
+  pairs = total / threads;
+  const long before = status_kib("VmRSS:");
+  const double begin = now();
+  if (threads == 1) {
+    work(NULL);
+  } else {
+    pthread_t ids[64];
+    for (int i = 0; i < threads; ++i) pthread_create(&ids[i], NULL, work, NULL);
+    for (int i = 0; i < threads; ++i) pthread_join(ids[i], NULL);
+  }
+  const double elapsed = now() - begin;
+  printf("%.3f %ld\n", elapsed / (double)pairs, status_kib("VmHWM:") - before);
+  return 0;
+}
