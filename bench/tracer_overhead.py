@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rounds import Measured, interleaved
 
-from profkit.capture.environment import traced_environment
+from profkit.capture.environment import RecordingOptions, traced_environment
 from profkit.capture.reading import read
 
 HERE = Path(__file__).parent
@@ -42,7 +42,7 @@ class Bench:
         """The environment in which a program records into a new capture."""
         path = self.folder / "bench.profkit"
         path.unlink(missing_ok=True)
-        return traced_environment(path, allocations=allocations)
+        return traced_environment(os.environ, str(path), RecordingOptions(allocations=allocations), torch="off")
 
 
 def output_of(command: list[str], environment: dict[str, str] | None = None) -> str:
