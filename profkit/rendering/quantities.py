@@ -131,7 +131,8 @@ def _scaled(value: float | None, units: tuple[tuple[float, str], ...], step: flo
         return str(value)
     for factor, unit in units:
         scaled = value / factor
-        # 999.96 must become 1.000 of the next unit, hence the comparison after rounding.
-        if abs(float(f"{scaled:.{digits - 1}e}")) < step or unit == units[-1][1]:
+        # 999.96 must become 1.000 of the next unit, hence the comparison as printed (1024 rounded to three digits
+        # would be 1020, but is printed in full).
+        if abs(float(number_text(scaled, digits))) < step or unit == units[-1][1]:
             break
     return f"{number_text(scaled, digits)} {unit}"

@@ -34,6 +34,7 @@ def test_a_time_has_four_digits_and_the_fitting_unit(value_ns: float | None, tex
         (512, "512 B"),
         (1536, "1.50 KiB"),
         (1023 * 1024, "1023 KiB"),
+        (1 << 20, "1.00 MiB"),
         (12.3 * 2**20, "12.3 MiB"),
     ],
 )
