@@ -206,6 +206,55 @@ def test_torch_that_was_imported_too_early_is_refused_with_the_reason(
     assert not (tmp_path / "run.profkit").exists()
 
 
+def test_torch_s_operators_are_ranges_when_it_is_imported_inside(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    path = tmp_path / "run.profkit"
+    code = (
+        "import profkit\n"
+        f"with profkit.record({str(path)!r}, torch=True):\n"
+        "    import torch\n"
+        "    with profkit.scope('outer'): torch.ones(4, 4) @ torch.ones(4, 4)\n"
+        "torch.ones(4, 4)\n"
+    )
+
+    done = run_python(code)
+    rows = rows_of(read(path))
+
+    assert done.returncode == 0 and "Leaked" not in done.stderr
+    assert ("PyTorch:aten::matmul", "outer") in [(row.name, row.parent) for row in rows]
+    assert [row.name for row in rows].count("PyTorch:aten::ones") == 2
+
+
+def test_a_candidate_s_range_is_named_by_its_operator_and_closed_when_it_fails(tmp_path: Path) -> None:
+    import ctypes
+
+    import numpy as np
+
+    from profkit.backends.native_params import native_params
+    from profkit.errors import KernelError
+    from profkit.ops.bias_relu import BiasRelu
+
+    signature = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+    failing = signature(lambda *_: 5)
+    spec = BiasRelu(batch=2, channels=3, height=4, width=5)
+    output = np.empty(spec.output_shape(), np.float32)
+    address = ctypes.cast(failing, ctypes.c_void_p).value
+    call = _core.bind_candidate(
+        address or 0, "bias_relu", native_params(spec), list(spec.make_inputs().values()), output, 1
+    )
+
+    def run() -> None:
+        with profkit.scope("outer"), pytest.raises(KernelError, match="error code 5"):
+            call()
+
+    rows = record_rows(tmp_path, run)
+
+    assert [(row.name, row.parent, row.is_open) for row in rows] == [
+        ("outer", None, False),
+        ("bias_relu/candidate", "outer", False),
+    ]
+
+
 def test_the_environment_of_a_traced_process_keeps_what_was_there() -> None:
     base = {PRELOAD: "/lib/a.so /lib/b.so", PYTHON_PATH: "/home/x", "PATH": "/bin", "LANG": "C"}
 
