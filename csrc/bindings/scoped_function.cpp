@@ -6,6 +6,7 @@
 
 #include <cstddef>
 
+#include "bindings/python_types.h"
 #include "bindings/scope.h"
 #include "bindings/tracer.h"
 
@@ -15,7 +16,8 @@ namespace profkit {
 namespace {
 
 struct ScopedFunction {
-  PyObject_HEAD vectorcallfunc call;
+  PyObject ob_base;
+  vectorcallfunc call;
   PyObject* scope;
   PyObject* function;
   PyObject* dict;  // what functools.update_wrapper writes
@@ -101,11 +103,6 @@ PyMemberDef members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(ScopedFunction, weak_references), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 
-template <class Function>
-void* slot(Function* function) {
-  return reinterpret_cast<void*>(function);
-}
-
 }  // namespace
 
 void register_scoped_function(py::module_& module) {
@@ -121,14 +118,10 @@ void register_scoped_function(py::module_& module) {
                          {Py_tp_getset, attributes},
                          {Py_tp_members, members},
                          {0, nullptr}};
-  PyType_Spec spec = {
-      "profkit._core.scoped_function", static_cast<int>(sizeof(ScopedFunction)), 0,
-      static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
-                            Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_IMMUTABLETYPE),
-      slots};
-  PyObject* type = PyType_FromSpec(&spec);
-  if (type == nullptr) throw py::error_already_set();
-  module.attr("scoped_function") = py::reinterpret_steal<py::object>(type);
+  PyTypeObject* type =
+      make_type("profkit._core.scoped_function", sizeof(ScopedFunction),
+                Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, slots);
+  module.attr("scoped_function") = py::handle(reinterpret_cast<PyObject*>(type));
 }
 
 }  // namespace profkit

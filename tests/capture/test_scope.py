@@ -52,6 +52,29 @@ def test_a_recursive_decorated_function_nests_as_deep_as_its_calls(tmp_path: Pat
     assert all(row.kind == RangeKind.RANGE for row in rows)
 
 
+def test_recursion_deeper_than_the_recorder_goes_closes_each_range_at_its_own_time(tmp_path: Path) -> None:
+    scope, depth = profkit.scope("deep"), 1100
+
+    def recurse(left: int) -> None:
+        with scope:
+            if left > 1:
+                recurse(left - 1)
+            else:
+                profkit.mark("bottom")
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(10_000)
+    try:
+        rows = record_rows(tmp_path, lambda: recurse(depth))
+    finally:
+        sys.setrecursionlimit(limit)
+
+    deep = [row for row in rows if row.name == "deep"]
+    assert 1000 < len(deep) < depth and all(row.kind == RangeKind.RANGE for row in deep)
+    assert all(outer.end_ns >= inner.end_ns for outer, inner in zip(deep, deep[1:]))
+    assert rows[-1].name == "bottom" and rows[-1].depth == len(deep)
+
+
 def test_threads_share_one_scope_without_mixing_their_ranges(tmp_path: Path) -> None:
     scope, barrier = profkit.scope("shared"), threading.Barrier(4)
 
