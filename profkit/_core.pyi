@@ -24,6 +24,7 @@ class BuildInfo(TypedDict):
     simd: str
     simd_flags: str
     cuda: bool
+    nvtx: bool  # ranges of profkit can be shown to other NVTX tools
 
 class BoundCall:
     """A call whose arguments were checked once; it holds its arrays. Two calls at the same time raise."""

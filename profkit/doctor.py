@@ -18,6 +18,7 @@ def examine(words: Sequence[str]) -> int:
     """Look at everything and print it; 0 when the native kernels work."""
     from profkit import _checks
     from profkit._arguments import Parser
+    from profkit._trace_checks import check_tracing
     from profkit.rendering.content import Missing
     from profkit.rendering.table import print_list
     from profkit.rendering.whole_file import check_target, write_whole
@@ -31,6 +32,7 @@ def examine(words: Sequence[str]) -> int:
     sections: list[Callable[[], list[_checks.Check]]] = [
         _checks.check_build,
         lambda: _checks.check_backends(arguments.deep),
+        check_tracing,
         _checks.check_tools,
         _checks.check_machine,
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from profkit import _checks, doctor
+from profkit import _checks, _trace_checks, doctor
 from profkit.backends import BACKENDS
 from profkit.backends.adapter import Availability, Implementation
 from profkit.errors import UnavailableError
@@ -28,6 +28,7 @@ def test_every_section_and_backend_is_shown_within_100_columns(capsys: pytest.Ca
     assert [line for line in text.splitlines() if line and not line.startswith(" ")] == [
         "profkit",
         "backends",
+        "tracing",
         "tools",
         "machine",
     ]
@@ -214,3 +215,20 @@ def test_an_unknown_flag_offers_the_nearest(capsys: pytest.CaptureFixture[str]) 
 
     assert code == 2
     assert "did you mean --deep?" in capsys.readouterr().err
+
+
+def test_tracing_is_tried_for_real(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = run(capsys)
+
+    assert code == 0
+    assert "an empty range costs" in text
+    assert "attributed to ranges through LD_PRELOAD" in text
+
+
+def test_a_missing_tracer_library_is_broken_with_the_line_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("profkit._core.tracer_library_path", lambda: "/nowhere/libprofkit_inject.so")
+
+    recorder = _trace_checks.check_tracing()[0]
+
+    assert (recorder.status, recorder.fix) == (_checks.BROKEN, _checks.BUILD_LINE)
+    assert "/nowhere/libprofkit_inject.so" in recorder.detail

@@ -9,6 +9,7 @@
 #include "bindings/arguments.h"
 #include "runtime/check.h"
 #include "runtime/cpu_features.h"
+#include "runtime/nvtx_emit.h"
 #include "runtime/peak.h"
 
 namespace py = pybind11;
@@ -62,6 +63,7 @@ py::dict build_info() {
   result["simd"] = PROFKIT_BUILD_SIMD;
   result["simd_flags"] = PROFKIT_BUILD_SIMD_FLAGS;
   result["cuda"] = static_cast<bool>(PROFKIT_BUILD_CUDA);
+  result["nvtx"] = nvtx_compiled();
   return result;
 }
 

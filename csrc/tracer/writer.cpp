@@ -225,8 +225,7 @@ void start_process(uint32_t epoch) {
   write_pass(true);
 }
 
-void sleep_until_woken(uint32_t seen) {
-  const uint32_t flush_ms = options().flush_ms;
+void sleep_until_woken(uint32_t seen, uint32_t flush_ms) {
   const timespec timeout{flush_ms / 1000, static_cast<long>(flush_ms % 1000) * 1'000'000};
   is_asleep.store(true);
   if (full_chunk_count() < kFullChunksToWake) {
@@ -235,10 +234,11 @@ void sleep_until_woken(uint32_t seen) {
   is_asleep.store(false);
 }
 
-bool work_once(uint32_t epoch) {
+bool work_once(uint32_t epoch, uint32_t* flush_ms) {
   pthread_mutex_lock(&writer_mutex);
   const bool is_current = writer.is_open && writer.epoch == epoch;
   if (is_current) write_pass(false);
+  if (is_current) *flush_ms = options().flush_ms;
   pthread_mutex_unlock(&writer_mutex);
   return is_current;
 }
@@ -256,8 +256,9 @@ void* run_writer(void* argument) {
   pthread_mutex_unlock(&writer_mutex);
   for (;;) {
     const uint32_t seen = wake_word.load();
-    if (!work_once(epoch)) return nullptr;
-    sleep_until_woken(seen);
+    uint32_t flush_ms = 0;
+    if (!work_once(epoch, &flush_ms)) return nullptr;
+    sleep_until_woken(seen, flush_ms);
   }
 }
 
