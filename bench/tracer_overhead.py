@@ -107,7 +107,8 @@ def many_ranges(bench: Bench, program: str, runs: int) -> list[str]:
         path = bench.folder / "bench.profkit"
         capture = read(path)
         lines.append(
-            f"| {run + 1} | {len(capture.ranges):,} | {capture.losses.records:,} | {capture.losses.stalled_ns / 1e6:.0f} ms "
+            f"| {run + 1} | {len(capture.ranges):,} | {capture.losses.records:,} "
+            f"| {capture.losses.stalled_ns / 1e6:.0f} ms "
             f"| {kib / 1024:.1f} MiB | {plain_kib / 1024:.1f} MiB | {path.stat().st_size / 2**20:.0f} MiB |"
         )
     return lines

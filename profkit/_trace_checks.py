@@ -48,8 +48,10 @@ def _check_recorder() -> list[Check]:
 
 
 def _check_nvtx() -> Check:
-    from profkit import _core
-
+    try:
+        from profkit import _core
+    except ImportError as error:
+        return Check(SECTION, "ranges for Nsight", BROKEN, str(error), BUILD_LINE)
     if _core.build_info()["nvtx"]:
         return Check(SECTION, "ranges for Nsight", WORKS, "NVTX is compiled in: Nsight Systems shows profkit's ranges")
     detail = "built without nvtx3 headers: other NVTX tools do not see profkit's ranges"
@@ -64,4 +66,4 @@ def _check_sql() -> Check:
 
 def _check_nsight() -> Check:
     nsys = shutil.which("nsys")
-    return Check(SECTION, "Nsight Systems", WORKS, nsys) if nsys else Check(SECTION, "Nsight Systems", MISSING, "no nsys")
+    return Check(SECTION, "Nsight Systems", WORKS if nsys else MISSING, nsys or "nsys is not on the PATH")

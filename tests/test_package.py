@@ -13,7 +13,19 @@ import pytest
 import profkit
 
 PACKAGE = Path(profkit.__file__).parent
-FRAMEWORKS = ("torch", "tensorflow", "keras", "jax", "numba", "onnxruntime", "onnx", "pytensor", "cupy", "pandas", "duckdb")
+FRAMEWORKS = (
+    "torch",
+    "tensorflow",
+    "keras",
+    "jax",
+    "numba",
+    "onnxruntime",
+    "onnx",
+    "pytensor",
+    "cupy",
+    "pandas",
+    "duckdb",
+)
 
 # Each stage may import itself and the stages named here (DESIGN.md, the flow).
 MAY_IMPORT = {
