@@ -194,13 +194,18 @@ class ChromeWriter {
     at = put(at, is_slice ? "{\"ph\":\"X\"," : "{\"ph\":\"i\",\"s\":\"t\",");
     at = put(at, where);
     at = put_microseconds(put(at, ",\"ts\":"), events.start_ns[event]);
-    if (is_slice) at = put_microseconds(put(at, ",\"dur\":"), events.end_ns[event] - events.start_ns[event]);
+    if (is_slice) at = put_microseconds(put(at, ",\"dur\":"), duration_of(event));
     at = put(put(at, ",\"name\":"), name);
     if (category >= 0) at = put(put(at, ",\"cat\":"), string_of(category));
     at = put_arguments(at, event);
     *at++ = '}';
     out_.commit(at);
     if (events.flow != nullptr && events.flow[event] != 0) write_flow(event);
+  }
+
+  int64_t duration_of(size_t event) const {
+    const auto start = static_cast<uint64_t>(content_.events.start_ns[event]);
+    return static_cast<int64_t>(static_cast<uint64_t>(content_.events.end_ns[event]) - start);
   }
 
   size_t text_bytes(size_t event) const {
@@ -243,7 +248,7 @@ class ChromeWriter {
     const std::string& where = places_[static_cast<size_t>(content_.events.track[event])];
     char* at = out_.room(where.size() + 128);
     at = put(at, flow > 0 ? ",\n{\"ph\":\"s\"," : ",\n{\"ph\":\"f\",\"bp\":\"e\",");
-    at = put_number(put(put(at, where), ",\"id\":"), flow > 0 ? flow : -flow);
+    at = put_number(put(put(at, where), ",\"id\":"), flow > 0 ? int64_t{flow} : -int64_t{flow});
     at = put_microseconds(put(at, ",\"ts\":"), content_.events.start_ns[event]);
     out_.commit(put(at, ",\"name\":\"memory\",\"cat\":\"memory\"}"));
   }

@@ -1,6 +1,7 @@
 // TraceContent -> Perfetto's protobuf trace. Every track is a packet sequence of its own: its track and clock
 // are defaults, times are differences to the packet before, and strings are interned at their first use. That
 // keeps a slice (begin and end packet) near 30 bytes.
+#include <algorithm>
 #include <string>
 
 #include "captures/output_buffer.h"
@@ -223,9 +224,11 @@ class PerfettoWriter {
 
   // The packet of `event_` and `interned_`, which are then empty again.
   void write_event_at(int64_t time_ns) {
+    // Time does not run back within a track of a sound capture; in another one it stands still here.
+    const int64_t now = std::max(time_ns, last_ns_);
     packet_.clear();
-    packet_.number<packet::timestamp>(static_cast<uint64_t>(time_ns - last_ns_));
-    last_ns_ = time_ns;
+    packet_.number<packet::timestamp>(static_cast<uint64_t>(now) - static_cast<uint64_t>(last_ns_));
+    last_ns_ = now;
     packet_.number<packet::sequence>(sequence_);
     if (!interned_.empty()) packet_.bytes<packet::interned>(interned_.view());
     packet_.bytes<packet::track_event>(event_.view());
@@ -282,7 +285,7 @@ class PerfettoWriter {
     if (events.flow != nullptr && events.flow[row] > 0) {
       event_.fixed64<event::flow>(static_cast<uint64_t>(events.flow[row]));
     } else if (events.flow != nullptr && events.flow[row] < 0) {
-      event_.fixed64<event::ending_flow>(static_cast<uint64_t>(-events.flow[row]));
+      event_.fixed64<event::ending_flow>(static_cast<uint64_t>(-int64_t{events.flow[row]}));
     }
     write_event_at(events.start_ns[row]);
     if (is_slice) open_.push_back(events.end_ns[row]);
