@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tracer/fatal_signals.h"
 #include "tracer/recorder.h"
 #include "tracer/session.h"
 
@@ -116,6 +117,8 @@ __attribute__((constructor)) void load() {
       complain(why);
     } else if (const char* failure = start(path, wanted)) {
       complain(failure);
+    } else {
+      watch_fatal_signals();
     }
     if (!wanted.children) keep_children_out();
   }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,38 @@ def test_a_process_that_skips_its_clean_up_loses_nothing(program: Path, tmp_path
     assert done.returncode == code
     assert names(capture)["last words"] == 100
     assert capture.warnings == () and capture.processes[0].has_ended
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_the_process_as_ever_but_nothing_is_lost(program: Path, tmp_path: Path, number: int) -> None:
+    done = run_recorded(program, tmp_path / "run.profkit", "raise", str(int(number)))
+
+    capture = read(tmp_path / "run.profkit")
+
+    assert done.returncode == -number
+    assert names(capture) == {"last words": 100} and capture.warnings == ()
+
+
+def test_programs_find_the_default_actions_where_the_recorder_watches(program: Path, tmp_path: Path) -> None:
+    done = run_recorded(program, tmp_path / "run.profkit", "signals_look_untouched")
+
+    capture = read(tmp_path / "run.profkit")
+
+    assert done.returncode == -signal.SIGTERM
+    assert names(capture) == {"last words": 100}
+
+
+def test_python_keeps_its_own_handling_of_signals(tmp_path: Path) -> None:
+    script = (
+        "import os, signal\n"
+        "assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+        "try:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept KeyboardInterrupt:\n    os._exit(9)\n"
+    )
+
+    done = run_recorded(Path(sys.executable), tmp_path / "run.profkit", "-c", script)
+
+    assert done.returncode == 9, done.stderr
 
 
 def test_ranges_left_open_stay_open(program: Path, tmp_path: Path) -> None:

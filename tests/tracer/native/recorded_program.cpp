@@ -2,6 +2,7 @@
 // program would. The arguments say what it does; the test reads its capture.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -33,6 +34,21 @@ int wait_for(pid_t pid) {
   int status = -1;
   waitpid(pid, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::atomic<int> handled{0};
+
+// What a program sees of its signals: the defaults, and whatever it sets.
+int signals_look_untouched() {
+  struct sigaction old{};
+  bool is_good = sigaction(SIGTERM, nullptr, &old) == 0 && old.sa_handler == SIG_DFL && old.sa_flags == 0;
+  const auto count = [](int) { ++handled; };
+  is_good = is_good && signal(SIGTERM, count) == SIG_DFL && raise(SIGTERM) == 0 && handled == 1;
+  is_good = is_good && signal(SIGTERM, SIG_IGN) == static_cast<sighandler_t>(count) && raise(SIGTERM) == 0;
+  is_good = is_good && signal(SIGTERM, SIG_DFL) == SIG_IGN && signal(SIGTERM, SIG_DFL) == SIG_DFL;
+  record("last words", 100);
+  if (is_good) raise(SIGTERM);
+  return 1;
 }
 
 int exec_again(const char* program) {
@@ -184,6 +200,11 @@ int main(int count, char** arguments) {
   if (what == "quick_exit") {
     record("last words", 100);
     quick_exit(8);
+  }
+  if (what == "signals_look_untouched") return signals_look_untouched();
+  if (what == "raise") {
+    record("last words", 100);
+    raise(std::atoi(more));
   }
   if (what == "abort") {
     record("early", 100);
