@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 FORMATS = {"csv": "format csv, header", "json": "format json, array true", "parquet": "format parquet"}
 DEFAULT_ROWS = 100
-EXAMPLES = """Tables have no order of their own: say "order by row", or by start_ns.
-
-examples:
+EXAMPLES = """examples:
   profkit query run.profkit "select title, count(*), sum(duration_ns) from ranges group by 1 order by 3 desc"
   profkit query run.profkit "select thread_name, max(depth) from ranges group by 1" --csv depth.csv
   profkit query run.profkit --tables
@@ -83,7 +81,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     if not arguments.sql.strip() and any(getattr(arguments, name) for name in FORMATS):
         raise UsageError("--csv, --json and --parquet save the answer of a query: give one, or use --parquet-folder")
     if not (arguments.sql.strip() or arguments.tables or arguments.parquet_folder):
-        raise UsageError('nothing asked: give a query, as "select * from ranges order by row limit 5", or --tables')
+        raise UsageError('nothing asked: give a query, as "select * from ranges limit 5", or --tables')
     if arguments.rows < 1:
         raise UsageError(f"--rows {arguments.rows}: must be at least 1")
     return arguments

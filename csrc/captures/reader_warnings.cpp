@@ -13,7 +13,8 @@ std::string grouped(uint64_t number) {
 }
 
 std::string counted(uint64_t number, const std::string& noun) {
-  return grouped(number) + " " + noun + (number == 1 ? "" : "s");
+  const char* ending = number == 1 ? "" : noun.back() == 's' ? "es" : "s";
+  return grouped(number) + " " + noun + ending;
 }
 
 void add_damage(const BlockList& found, std::vector<std::string>& warnings) {
@@ -66,17 +67,17 @@ std::vector<std::string> warnings_of(const BlockList& found, const WarningFacts&
     warnings.push_back("events are missing at " + counted(odd.gaps, "place") + " (" +
                        counted(8 * odd.lost_words, "byte") + "): ranges open there end there");
   }
-  add(odd.skipped_events, "begin or end event", "after such a place could not be placed and was left out");
-  add(odd.unmatched_ends, "end event", "closes no range and was left out");
-  add(odd.unmatched_span_ends, "span end", "has no begin and was left out");
+  add(odd.skipped_events, "begin or end event", "left out: after such a place it is not known what was open");
+  add(odd.unmatched_ends, "end event", "left out: no such range was open");
+  add(odd.unmatched_span_ends, "span end", "left out: no begin was recorded");
   add(odd.broken_blocks + facts.malformed_blocks, "block",
-      "holds what this format does not allow; the rest was read");
+      "with content that this format does not allow: read as far as possible");
   add(odd.too_many_rows, "range", "left out: a table holds at most 2,147,483,646 rows");
   add(facts.unknown_blocks, "block",
-      "of a kind that this version does not know was skipped; a newer profkit reads more");
+      "skipped: of a kind that this version does not know; a newer profkit reads more");
   add(facts.processes_without_clock, "process",
-      "wrote no clock: the times are those of another one, or ticks");
-  add(odd.lost_labels, "range", "lost the name: the block that defined it is missing");
+      "without a clock: the times are those of another process, or ticks");
+  add(odd.lost_labels, "range", "without a name: the block that defines it is missing");
   return warnings;
 }
 

@@ -42,6 +42,7 @@ create view ranges as select
 from range_columns r
   left join strings n on n.id = r.name left join strings d on d.id = r.domain left join strings c on c.id = r.category
   left join thread_names t on t.thread = r.thread
+order by r.row
 """
 
 _ALLOCATIONS = """
@@ -55,6 +56,7 @@ create view allocations as select
 from allocation_columns a
   left join range_columns r on r.row = a.range left join strings n on n.id = r.name
   left join thread_names t on t.thread = a.thread
+order by a.row
 """
 
 _THREADS = """
@@ -65,11 +67,13 @@ create view threads as select
   n.thread, n.thread_name, n.process, n.pid, c.index, c.os_thread_id, c.start_ns, c.end_ns,
   c.end_ns - c.start_ns as duration_ns, c.small_allocations, c.small_allocated_bytes, c.unbalanced_pops, c.dropped
 from thread_columns c join thread_names n on n.thread = c.row
+order by n.thread
 """
 
 _SAMPLES = """
 create view samples as select s.process, p.pid, s.time_ns, s.resident_bytes
 from sample_columns s left join processes p on p.process = s.process
+order by s.row
 """
 
 _PROCESS_COLUMNS = {

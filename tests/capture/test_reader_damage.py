@@ -170,7 +170,7 @@ def test_unknown_blocks_are_skipped_and_counted(tmp_path: Path) -> None:
 
     assert len(capture.ranges) == 2
     assert capture.warnings == (
-        "1 block of a kind that this version does not know was skipped; a newer profkit reads more",
+        "1 block skipped: of a kind that this version does not know; a newer profkit reads more",
     )
 
 
