@@ -96,6 +96,9 @@ def _run(words: Sequence[str]) -> int:
     if not _targets(arguments):
         raise UsageError(f"nothing to write: name at least one file\n{_EXAMPLES.rstrip()}")
     check_export_arguments(arguments)
+    for path in _targets(arguments).values():
+        if os.path.realpath(path) == os.path.realpath(arguments.capture):
+            raise UsageError(f"{path} is the capture itself: give the export a file of its own")
     from profkit.capture.reading import read
     from profkit.rendering.usage_content import loss_lines, visible
 

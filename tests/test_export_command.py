@@ -73,6 +73,7 @@ def test_without_a_file_to_write_examples_are_shown(capture: str, capsys: pytest
         (["--chrome", "{}/t.json", "--flows", "0"], "--flows takes a number"),
         (["--folded", "{}/t", "--flows"], "--flows adds arrows to a trace"),
         (["--chrome", "{}/t", "--perfetto", "{}/t"], "named for two"),
+        (["--folded", "{}/run.profkit"], "is the capture itself"),
         (["--chrom", "{}/t"], "did you mean --chrome?"),
     ],
 )
