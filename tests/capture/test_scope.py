@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def test_recursion_deeper_than_the_recorder_goes_closes_each_range_at_its_own_ti
 
     deep = [row for row in rows if row.name == "deep"]
     assert 1000 < len(deep) < depth and all(row.kind == RangeKind.RANGE for row in deep)
-    assert all(outer.end_ns >= inner.end_ns for outer, inner in zip(deep, deep[1:]))
+    assert all(outer.end_ns >= inner.end_ns for outer, inner in pairwise(deep))
     assert rows[-1].name == "bottom" and rows[-1].depth == len(deep)
 
 
