@@ -7,42 +7,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
-from typing import Any
 
 import pytest
+from traced_programs import titles, trace_words, traced
 
 from profkit._arguments import Parser
 from profkit.capture.program import split_words
 from profkit.capture.reading import read
-from profkit.capture.tables import NONE, Capture
 from profkit.trace import main
 
 SCOPE = "import os, sys, profkit\nwith profkit.scope('work'): pass\n"
-
-
-def trace_words(*words: str) -> list[str]:
-    return [sys.executable, "-m", "profkit.trace", *words]
-
-
-def traced(folder: Path, code: str, *flags: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Trace this script in `folder`; the capture is run.profkit."""
-    (folder / "script.py").write_text(textwrap.dedent(code))
-    return subprocess.run(
-        trace_words("--output", "run.profkit", *flags, "script.py", *arguments),
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        input="typed\n",
-    )
-
-
-def titles(capture: Capture, process: int | None = None) -> list[str]:
-    """Names of the ranges, of all processes or of one."""
-    owners = capture.threads.process[capture.ranges.thread]
-    return [capture.range_title(row) for row in range(len(capture.ranges)) if process in (None, owners[row])]
 
 
 def words_of(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
@@ -72,8 +47,8 @@ def test_the_program_keeps_its_streams_arguments_and_exit_code(tmp_path: Path) -
         ("sys.exit(3)", 3),
         ("os._exit(4)", 4),
         ("raise ValueError('no')", 1),
-        ("import ctypes, time; time.sleep(0.3); ctypes.string_at(0)", 128 + signal.SIGSEGV),
-        ("import time; time.sleep(0.3); os.kill(os.getpid(), 9)", 128 + signal.SIGKILL),
+        ("profkit._core.tracer_flush(); import ctypes; ctypes.string_at(0)", 128 + signal.SIGSEGV),
+        ("profkit._core.tracer_flush(); os.kill(os.getpid(), 9)", 128 + signal.SIGKILL),
         ("os.execv('/bin/sh', ['sh', '-c', 'exit 6'])", 6),
     ],
 )
@@ -326,110 +301,3 @@ def test_our_flags_end_where_the_target_begins() -> None:
     }
 
     assert {words: split_words(words.split(), parser.takes_word) for words in cases} == cases
-
-
-def test_torch_is_left_alone_on_request_and_ends_cleanly_otherwise(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    code = """
-    import sys, threading, torch, profkit
-    x = torch.ones(4, 4)
-
-    def multiply(name):
-        with profkit.scope(name):
-            x @ x
-
-    multiply("main")
-    thread = threading.Thread(target=multiply, args=("thread",))
-    thread.start()
-    thread.join()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as own:
-        x @ x
-    assert any(event.key == "aten::mm" for event in own.key_averages())
-    multiply("after")
-    sys.exit(3)
-    """
-
-    on = traced(tmp_path, code, "--quiet")
-    with_torch = read(tmp_path / "run.profkit")
-    off = traced(tmp_path, code, "--quiet", "--no-torch")
-    without = read(tmp_path / "run.profkit")
-
-    assert (on.returncode, off.returncode) == (3, 3)
-    assert "Leaked" not in on.stderr and "profkit" not in on.stderr
-    assert parents_of(with_torch, "aten::matmul") == {"main", "thread", "after"}
-    assert not any("aten::" in title for title in titles(without))
-
-
-def parents_of(capture: Capture, name: str) -> set[str]:
-    """Titles of the ranges that stand directly around those of this name."""
-    rows = [row for row in range(len(capture.ranges)) if capture.strings[capture.ranges.name[row]] == name]
-    parents = [int(capture.ranges.parent[row]) for row in rows]
-    return {capture.range_title(parent) if parent != NONE else "" for parent in parents}
-
-
-DONE_WHEN = """
-import numpy as np, nvtx, torch, profkit
-from profkit import _core
-from profkit.backends.native_params import native_params
-from profkit.ops import BiasRelu
-
-spec = BiasRelu(batch=4, channels=16, height=16, width=16)
-inputs = list(spec.make_inputs().values())
-output = np.empty(spec.output_shape(), np.float32)
-layer = torch.nn.Linear(64, 64)
-
-@profkit.scope("step")
-def step():
-    with nvtx.annotate("load", domain="data"):
-        batch = np.ones((512, 64), np.float32)          # 128 KiB
-    with nvtx.annotate("forward", domain="model"):
-        loss = layer(torch.from_numpy(batch)).sum()
-    loss.backward()
-    _core.run("bias_relu/native/cpu/reference", native_params(spec), inputs, output, None, 1)
-
-for _ in range(3):
-    step()
-"""
-
-
-def test_one_capture_holds_nvtx_numpy_torch_and_kernels_nested_on_one_clock(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("nvtx")
-
-    done = traced(tmp_path, DONE_WHEN, "--chrome", "run.json", "--perfetto", "run.pftrace")
-    capture = read(tmp_path / "run.profkit")
-
-    assert done.returncode == 0, done.stderr
-    assert parents_of(capture, "load") == parents_of(capture, "forward") == {"step"}
-    assert parents_of(capture, "bias_relu/native/cpu/reference") == {"step"}
-    assert "model:forward" in ancestors_of(capture, "aten::addmm")
-    assert capture.losses.records == 0 and (tmp_path / "run.json").exists() and (tmp_path / "run.pftrace").exists()
-    check_nesting(capture)
-    loads = [row for row in range(len(capture.ranges)) if capture.range_title(row) == "data:load"]
-    loaded = [int(capture.allocations.bytes[capture.allocations.range == row].astype(object).sum()) for row in loads]
-    assert len(loads) == 3 and all(size >= 512 * 64 * 4 for size in loaded)
-    assert "data:load" in done.stdout and "step" in done.stdout
-
-
-def ancestors_of(capture: Capture, name: str) -> set[str]:
-    """Titles of all ranges around those of this name."""
-    found: set[str] = set()
-    for row in range(len(capture.ranges)):
-        if capture.strings[capture.ranges.name[row]] != name:
-            continue
-        parent = int(capture.ranges.parent[row])
-        while parent != NONE:
-            found.add(capture.range_title(parent))
-            parent = int(capture.ranges.parent[parent])
-    return found
-
-
-def check_nesting(capture: Capture) -> None:
-    """Every range lies within its parent's time."""
-    ranges: Any = capture.ranges
-    inner = [row for row in range(len(ranges)) if ranges.parent[row] != NONE]
-
-    assert inner
-    for row in inner:
-        parent = ranges.parent[row]
-        assert ranges.start_ns[parent] <= ranges.start_ns[row] <= ranges.end_ns[row] <= ranges.end_ns[parent]

@@ -151,25 +151,26 @@ def test_three_interleaved_coroutines_are_spans_of_exactly_their_length(tmp_path
         assert inside[number] - CLOCKS_AGREE_NS <= row.duration_ns <= outside[number] + CLOCKS_AGREE_NS
 
 
-def _sleepers(scope: profkit.scope) -> None:
-    """Three tasks that enter one scope in turn and leave it in another order."""
+def test_tasks_that_share_a_held_scope_close_their_own_ranges(tmp_path: Path) -> None:
+    scope = profkit.scope("shared")
 
-    async def sleeper(number: int) -> None:
+    async def hold(may_end: asyncio.Event) -> None:
         with scope:
-            await asyncio.sleep(0.01 * number)
+            await may_end.wait()
 
     async def everything() -> None:
-        await asyncio.gather(sleeper(2), sleeper(3), sleeper(1))
+        events = [asyncio.Event() for _ in range(3)]
+        tasks = [asyncio.ensure_future(hold(event)) for event in events]
+        await asyncio.sleep(0)
+        for number in (2, 0, 1):
+            events[number].set()
+            await tasks[number]
 
-    asyncio.run(everything())
+    first, second, third = record_rows(tmp_path, lambda: asyncio.run(everything()))
 
-
-def test_tasks_that_share_a_held_scope_close_their_own_ranges(tmp_path: Path) -> None:
-    rows = record_rows(tmp_path, lambda: _sleepers(profkit.scope("shared")))
-
-    lengths = [row.duration_ns for row in rows]
-    assert len(rows) == 3 and not any(row.is_open for row in rows)
-    assert lengths[2] < lengths[0] < lengths[1]
+    assert not (first.is_open or second.is_open or third.is_open)
+    assert first.start_ns <= second.start_ns <= third.start_ns
+    assert third.end_ns < first.end_ns < second.end_ns
 
 
 def test_async_with_gives_a_span_that_another_task_cannot_close(tmp_path: Path) -> None:
