@@ -42,6 +42,7 @@ struct Writer {
   bool has_new_events = false;
   FileCounters counted{};  // what the file's counters already have from this process
   uint64_t processes_started = 0, processes_ended = 0;
+  uint64_t replaced_names_before = 0;  // by earlier captures, or the parent of a fork
   OverheadEntry overhead{0, 0, -1};
   Position* positions = nullptr;
   uint8_t* scratch = nullptr;
@@ -166,7 +167,7 @@ void add_counters(bool is_last) {
   total.dropped_too_deep = losses.too_deep.load();
   total.dropped_records = total.dropped_disk_full + total.dropped_too_slow + total.dropped_too_deep;
   total.stalled_ns = losses.stalled_ns.load();
-  total.replaced_names = replaced_names();
+  total.replaced_names = replaced_names() - writer.replaced_names_before;
   total.processes_started = writer.processes_started;
   total.processes_ended = writer.processes_ended;
   if (std::memcmp(&total, &writer.counted, sizeof(total)) == 0) return;
@@ -184,6 +185,7 @@ void add_counters(bool is_last) {
 void write_pass(bool is_last) {
   const int64_t now = monotonic_ns();
   const uint32_t definitions_before = writer.definitions_written;
+  const uint64_t lost_before = writer.file.lost_records();
   writer.has_new_events = false;
   const uint32_t count = ThreadTable::positions(writer.epoch, writer.positions);
   Chunk* const full = collect_full_chunks();
@@ -195,7 +197,6 @@ void write_pass(bool is_last) {
   for (uint32_t i = 0; i < count; ++i) add_events(*writer.positions[i].chunk, writer.positions[i].published);
   add_full_chunks(full);
   add_clock_and_sample(now, is_last);
-  const uint64_t lost_before = writer.file.lost_records();
   if (!writer.file.write_out()) {
     writer.definitions_written = definitions_before;
     writer.described_doors = ~0u;
@@ -216,6 +217,7 @@ void start_process(uint32_t epoch) {
   writer.described_doors = ~0u;
   writer.clock_written_ns = writer.sample_written_ns = writer.entries_written_ns = 0;
   writer.counted = {};
+  writer.replaced_names_before = replaced_names();
   writer.processes_started = 1;
   writer.processes_ended = 0;
   writer.memory.close();  // a fork child's still shows its parent

@@ -80,7 +80,6 @@ def test_what_a_slow_disk_leaves_no_room_for_is_counted_exactly(stress: Path, tm
     assert capture.losses.records == capture.losses.too_slow == dropped > 0
     assert 0 <= recorded + dropped - attempted <= 12, "six outer ranges may lose their begin and end too"
     assert capture.losses.stalled_ns > 0
-    assert capture.warnings
 
 
 def test_a_name_has_one_id_whoever_asks(stress: Path, tmp_path: Path) -> None:
