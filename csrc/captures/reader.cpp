@@ -78,6 +78,13 @@ std::string description_of(const Block& block) {
   return valid_utf8({text, strnlen(text, block.bytes)});
 }
 
+ForeignEnds sorted_by_time(ForeignEnds ends) {
+  for (auto& [key, same] : ends) {
+    std::sort(same.begin(), same.end(), [](const auto& a, const auto& b) { return a.ticks < b.ticks; });
+  }
+  return ends;
+}
+
 class Decoder {
  public:
   explicit Decoder(Capture& capture) : capture_(capture) {}
@@ -229,8 +236,9 @@ void Decoder::decode_process(size_t index) {
   const size_t first_allocation = capture_.allocations.time_ns.size();
   ProcessStory story = replay(process, {});
   if (!story.foreign_ends.empty()) {
+    const ForeignEnds foreign_ends = sorted_by_time(std::move(story.foreign_ends));
     cut_rows(capture_.ranges, first_row);
-    story = replay(process, std::move(story.foreign_ends));
+    story = replay(process, foreign_ends);
   }
   std::vector<int32_t> rows(process.threads.size());
   std::iota(rows.begin(), rows.end(), static_cast<int32_t>(capture_.threads.process.size()));

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "captures/reader_blocks.h"
+#include "captures/reader_events.h"
 
 namespace profkit::captures {
 namespace {
@@ -15,39 +15,6 @@ using tracer::kTickBits;
 using tracer::kTickMask;
 
 constexpr size_t kMaxRows = std::numeric_limits<int32_t>::max() - 1;
-
-// Words of each kind, the first included; a snapshot adds two for each range. 0: no such kind.
-constexpr uint8_t kWordCounts[16] = {0, 1, 2, 1, 2, 3, 2, 2, 3, 2, 3, 3, 2, 1, 2, 3};
-
-struct Event {
-  EventKind kind;
-  uint32_t argument;
-  uint64_t low_ticks;
-  const uint8_t* more;  // words after the first
-  uint64_t word(size_t i) const { return load<uint64_t>(more + 8 * (i - 1)); }
-};
-
-// The words of the event at `at`; 0 when it does not fit into the block or is of no known kind.
-uint32_t read_event(const EventBlock& block, uint32_t at, Event& event) {
-  const auto first = load<uint64_t>(block.words + 8 * size_t{at});
-  event.kind = static_cast<EventKind>(first >> 60);
-  event.argument = static_cast<uint32_t>(first >> kTickBits) & tracer::kMaxArgument;
-  event.low_ticks = first & kTickMask;
-  event.more = block.words + 8 * (size_t{at} + 1);
-  uint32_t count = kWordCounts[first >> 60];
-  if (event.kind == EventKind::snapshot) count += 2 * event.argument;
-  return count <= block.count - at ? count : 0;
-}
-
-uint64_t near_ticks(uint64_t written, uint64_t low) {
-  // The low bits, taken as a signed distance from a full reading.
-  const uint64_t ahead = (low - written) & kTickMask;
-  if (ahead < (uint64_t{1} << (kTickBits - 1))) {
-    return written + ahead < written ? written : written + ahead;
-  }
-  const uint64_t behind = (kTickMask + 1) - ahead;
-  return written >= behind ? written - behind : 0;
-}
 
 constexpr uint64_t kNever = UINT64_MAX;
 
@@ -280,11 +247,10 @@ void Replay::push(int32_t row, uint64_t label, uint64_t begin_ticks) {
   const auto found = context_.foreign_ends.find(foreign_key(thread_->index, begin_ticks));
   if (found == context_.foreign_ends.end()) return;
   // The bits of the key repeat after hours: the first end after this begin is meant.
-  const ForeignEnd* first = nullptr;
-  for (const ForeignEnd& end : found->second) {
-    if (end.ticks >= begin_ticks && (first == nullptr || end.ticks < first->ticks)) first = &end;
-  }
-  if (first == nullptr) return;
+  const auto first =
+      std::lower_bound(found->second.begin(), found->second.end(), begin_ticks,
+                       [](const ForeignEnd& end, uint64_t ticks) { return end.ticks < ticks; });
+  if (first == found->second.end()) return;
   const auto at = static_cast<size_t>(row);
   stack_.back().foreign_end_ticks = first->ticks;
   ranges_.kind[at] = static_cast<uint8_t>(RangeKind::span);
@@ -410,35 +376,6 @@ void Replay::finish(bool is_ended) {
 }
 
 }  // namespace
-
-namespace {
-
-template <typename Action>
-void for_each_column(RangeColumns& r, const Action& act) {
-  const auto all = [&act](auto&... columns) { (act(columns), ...); };
-  all(r.kind, r.source, r.thread, r.end_thread, r.start_ns, r.end_ns, r.name, r.domain, r.category, r.colour,
-      r.payload_type, r.payload, r.parent, r.depth, r.is_open, r.minor_faults, r.major_faults,
-      r.voluntary_switches, r.involuntary_switches);
-}
-
-}  // namespace
-
-void reserve_rows(RangeColumns& ranges, size_t rows) {
-  for_each_column(ranges, [rows](auto& column) { column.reserve(rows); });
-}
-
-void cut_rows(RangeColumns& ranges, size_t rows) {
-  for_each_column(ranges, [rows](auto& column) { column.resize(rows); });
-}
-
-bool first_ticks(const EventBlock& block, uint64_t& ticks) {
-  if (block.count == 0) return false;
-  Event event;
-  if (read_event(block, 0, event) == 0) return false;
-  if (event.kind == EventKind::payload || event.kind == EventKind::usage) return false;
-  ticks = event.kind == EventKind::time ? event.word(1) : near_ticks(block.written_ticks, event.low_ticks);
-  return true;
-}
 
 void replay_thread(const ReplayContext& context, int32_t thread_row, uint32_t thread_index, bool is_ended,
                    std::vector<EventBlock>& blocks) {

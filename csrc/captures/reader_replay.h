@@ -85,7 +85,7 @@ struct ReplayContext {
   RangeColumns& ranges;
   ProcessStory& story;
   // What a first replay of the process found. They are rare, but where one is, the stack of the opener keeps
-  // a range that is over, and only this tells so.
+  // a range that is over, and only this tells so. In order of time for each key.
   const ForeignEnds& foreign_ends;
 };
 

@@ -84,7 +84,7 @@ def _integer(value: object) -> int:
 def _missing_ends(processes: Sequence[Process], content: CaptureContent) -> list[str]:
     """Sentences about processes that were killed, or that never wrote a block."""
     sentences = []
-    killed = [str(process.pid) for process in processes if not process.has_ended]
+    killed = [str(process.pid or "(unknown)") for process in processes if not process.has_ended]
     if killed:
         one = len(killed) == 1
         subject = f"process {killed[0]}" if one else f"{len(killed)} processes ({_shortened(killed)})"
