@@ -1,5 +1,6 @@
 /* Times empty NVTX ranges: `nvtx_pairs MODE PAIRS THREADS` prints nanoseconds per push + pop of one thread, and the
-   growth of resident memory in KiB. MODE is push (nvtxRangePushA) or domain (nvtxDomainRangePushEx, registered). */
+   growth of resident memory in KiB. MODE is push (nvtxRangePushA) or domain (nvtxDomainRangePushEx, registered).
+   With one thread the pairs are made in 5 batches, and the least time of them is printed. */
 #define _GNU_SOURCE
 #include <nvtx3/nvToolsExt.h>
 #include <pthread.h>
@@ -57,17 +58,24 @@ int main(int argc, char** argv) {
   attributes.message.registered = nvtxDomainRegisterStringA(domain, "range");
   pairs = 1000;
   work(NULL); /* the tool is loaded, the name known, the thread seen */
-  pairs = total / threads;
   const long before = status_kib("VmRSS:");
-  const double begin = now();
+  double best = 0;
   if (threads == 1) {
-    work(NULL);
+    pairs = total / 5;
+    for (int i = 0; i < 5; ++i) {
+      const double begin = now();
+      work(NULL);
+      const double elapsed = now() - begin;
+      if (i == 0 || elapsed < best) best = elapsed;
+    }
   } else {
     pthread_t ids[64];
+    pairs = total / threads;
+    const double begin = now();
     for (int i = 0; i < threads; ++i) pthread_create(&ids[i], NULL, work, NULL);
     for (int i = 0; i < threads; ++i) pthread_join(ids[i], NULL);
+    best = now() - begin;
   }
-  const double elapsed = now() - begin;
-  printf("%.3f %ld\n", elapsed / (double)pairs, status_kib("VmHWM:") - before);
+  printf("%.3f %ld\n", best / (double)pairs, status_kib("VmHWM:") - before);
   return 0;
 }
