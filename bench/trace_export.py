@@ -19,10 +19,10 @@ from tracer_overhead import Bench
 EVENTS = 1_000_000
 TORCH = """
 import sys, time, torch
-events, folder = int(sys.argv[1]), sys.argv[2]
+operators, folder = int(sys.argv[1]), sys.argv[2]
 x = torch.zeros(1)
 with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
-    for _ in range(events):
+    for _ in range(operators):
         x.add_(1)
 begin = time.perf_counter()
 profiler.export_chrome_trace(folder + "/torch.json")
@@ -54,7 +54,8 @@ def timed(path: Path, work: str) -> str:
 import time
 from profkit.capture.reading import read
 from profkit.attribution.attribute import usage_by
-from profkit.rendering import chrome, perfetto
+from profkit.rendering.trace_content import trace_content
+from profkit.rendering.trace_files import write_chrome, write_perfetto
 path = {str(path)!r}
 capture = read(path)
 begin = time.perf_counter()
@@ -67,14 +68,17 @@ def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--torch-events", type=int, default=EVENTS, help="torch needs minutes and gigabytes for 1 M")
+    parser.add_argument(
+        "--torch-operators", type=int, default=EVENTS // 5, help="each makes 5 events; 1 M take minutes"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         bench = Bench(folder)
         pairs = bench.compiled("nvtx_pairs.c", "-pthread")
         # 1,000 of them are the program's warm-up.
-        subprocess.run([pairs, "push", str(EVENTS - 1000), "1"], check=True, env=bench.traced(False), stdout=sys.stderr)
+        command = [pairs, "nested", str(EVENTS - 1000), "1"]
+        subprocess.run(command, check=True, env=bench.traced(False), stdout=sys.stderr)
         path = folder / "bench.profkit"
         pftrace, json = folder / "out.pftrace", folder / "out.json"
         results = interleaved(
@@ -82,9 +86,11 @@ def main() -> int:
                 "read the capture": inside(timed(path, "read(path)")),
                 "op table, capture in memory": inside(timed(path, "usage_by(capture, by='name')")),
                 "op table, from the file": inside(timed(path, "usage_by(read(path), by='name')")),
-                "Perfetto": inside(timed(path, f"perfetto.write({str(pftrace)!r}, capture)")),
-                "Chrome JSON": inside(timed(path, f"chrome.write({str(json)!r}, capture)")),
-                "Chrome JSON, gzip": inside(timed(path, f"chrome.write({str(json)!r} + '.gz', capture)")),
+                "Perfetto": inside(timed(path, f"write_perfetto(trace_content(capture), {str(pftrace)!r})")),
+                "Chrome JSON": inside(timed(path, f"write_chrome(trace_content(capture), {str(json)!r})")),
+                "Chrome JSON, gzip": inside(
+                    timed(path, f"write_chrome(trace_content(capture), {str(json)!r} + '.gz')")
+                ),
                 "command: profkit.report": lambda: seconds_of([sys.executable, "-m", "profkit.report", str(path)]),
             },
             arguments.rounds,
@@ -93,7 +99,10 @@ def main() -> int:
         sizes["Chrome JSON, gzip"] = Path(f"{json}.gz").stat().st_size
         print("torch", file=sys.stderr)
         torch = subprocess.run(
-            [sys.executable, "-c", TORCH, str(arguments.torch_events), name], check=True, capture_output=True, text=True
+            [sys.executable, "-c", TORCH, str(arguments.torch_operators), name],
+            check=True,
+            capture_output=True,
+            text=True,
         ).stdout.split()
         torch_export, torch_table, torch_events = float(torch[-3]), float(torch[-2]), int(torch[-1])
         torch_size = (folder / "torch.json").stat().st_size
@@ -104,7 +113,9 @@ def main() -> int:
         "Chrome JSON": "<= 1.5 s",
     }
     print("# A million events\n\n`python bench/trace_export.py`\n")
-    print(f"Median (least to most) of {arguments.rounds} interleaved rounds, {EVENTS:,} ranges. torch ran once.\n")
+    print(
+        f"Median (least to most) of {arguments.rounds} interleaved rounds; {EVENTS:,} ranges of 60 names, five deep. torch ran once.\n"
+    )
     print("| what | seconds | bytes per slice | goal |\n|---|---|---|---|")
     for title, result in results.items():
         size = f"{sizes[title] / EVENTS:.1f}" if title in sizes else ""

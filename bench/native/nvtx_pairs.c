@@ -1,5 +1,6 @@
 /* Times empty NVTX ranges: `nvtx_pairs MODE PAIRS THREADS` prints nanoseconds per push + pop of one thread, and the
-   growth of resident memory in KiB. MODE is push (nvtxRangePushA) or domain (nvtxDomainRangePushEx, registered).
+   growth of resident memory in KiB. MODE is push (nvtxRangePushA), domain (nvtxDomainRangePushEx, registered), or
+   nested (PAIRS ranges of 60 names, five deep, each domain range with a payload).
    With one thread the pairs are made in 5 batches, and the least time of them is printed. */
 #define _GNU_SOURCE
 #include <nvtx3/nvToolsExt.h>
@@ -11,7 +12,7 @@
 
 static nvtxDomainHandle_t domain;
 static nvtxEventAttributes_t attributes;
-static int is_domain;
+static int is_domain, is_nested;
 static long pairs;
 
 static double now(void) {
@@ -32,7 +33,20 @@ static long status_kib(const char* key) {
 
 static void* work(void* unused) {
   (void)unused;
-  if (is_domain) {
+  if (is_nested) {
+    static const char* outer[4] = {"forward", "backward", "optimizer", "load"};
+    char names[56][24];
+    for (int i = 0; i < 56; ++i) snprintf(names[i], sizeof names[i], "operator_%d", i);
+    for (long i = 0; i < pairs / 5; ++i) {
+      attributes.payloadType = NVTX_PAYLOAD_TYPE_INT64;
+      attributes.payload.llValue = i;
+      nvtxDomainRangePushEx(domain, &attributes);
+      nvtxRangePushA(outer[i % 4]);
+      for (int level = 0; level < 3; ++level) nvtxRangePushA(names[(i * 7 + level) % 56]);
+      for (int level = 0; level < 4; ++level) nvtxRangePop();
+      nvtxDomainRangePop(domain);
+    }
+  } else if (is_domain) {
     for (long i = 0; i < pairs; ++i) {
       nvtxDomainRangePushEx(domain, &attributes);
       nvtxDomainRangePop(domain);
@@ -49,6 +63,7 @@ static void* work(void* unused) {
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   is_domain = !strcmp(argv[1], "domain");
+  is_nested = !strcmp(argv[1], "nested");
   const long total = atol(argv[2]);
   const int threads = atoi(argv[3]);
   domain = nvtxDomainCreateA("bench");
