@@ -113,9 +113,8 @@ def main() -> int:
         "Chrome JSON": "<= 1.5 s",
     }
     print("# A million events\n\n`python bench/trace_export.py`\n")
-    print(
-        f"Median (least to most) of {arguments.rounds} interleaved rounds; {EVENTS:,} ranges of 60 names, five deep. torch ran once.\n"
-    )
+    print(f"Median (least to most) of {arguments.rounds} interleaved rounds; {EVENTS:,} ranges of 60 names, five deep.")
+    print("torch ran once.\n")
     print("| what | seconds | bytes per slice | goal |\n|---|---|---|---|")
     for title, result in results.items():
         size = f"{sizes[title] / EVENTS:.1f}" if title in sizes else ""
