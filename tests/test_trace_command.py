@@ -147,6 +147,26 @@ def test_thousands_of_short_threads_are_all_there(tmp_path: Path) -> None:
     assert capture.losses.records == 0
 
 
+def test_threads_show_the_names_that_python_gave_them(tmp_path: Path) -> None:
+    code = """
+    import threading, profkit
+
+    def work():
+        with profkit.scope("inside"):
+            pass
+
+    thread = threading.Thread(target=work, name="loader \u00e4")
+    thread.start()
+    thread.join()
+    """
+
+    done = traced(tmp_path, code, "--quiet", "--no-torch")
+    capture = read(tmp_path / "run.profkit")
+
+    assert done.returncode == 0, done.stderr
+    assert capture.strings[capture.threads.name[capture.ranges.thread[0]]] == "loader \u00e4"
+
+
 def test_record_inside_a_traced_program_only_warns(tmp_path: Path) -> None:
     code = """
     import profkit

@@ -1,5 +1,6 @@
-"""Runs at the start of every traced Python process: has torch's operators become ranges once torch is imported,
-then hands over to the program's own sitecustomize. It imports nothing big and never stops the program."""
+"""Runs at the start of every traced Python process: has torch's operators become ranges once torch is imported, has
+threads show their Python names, then hands over to the program's own sitecustomize. It imports nothing big and never
+stops the program."""
 
 from __future__ import annotations
 
@@ -28,14 +29,15 @@ def _hide_from_children() -> None:
         os.environ.pop("PYTHONPATH", None)
 
 
-class _TorchFinder:
-    """Lets the other finders find torch, and steps in only after its import."""
+class _AfterImport:
+    """Lets the other finders find the module, and acts only once its import is done."""
 
-    def __init__(self, record_shapes: bool) -> None:
-        self._record_shapes = record_shapes
+    def __init__(self, name: str, act: Any) -> None:
+        self._name = name
+        self._act = act
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != "torch":
+        if name != self._name:
             return None
         if self in sys.meta_path:
             sys.meta_path.remove(self)
@@ -44,15 +46,15 @@ class _TorchFinder:
             spec = find(name, path, target) if find is not None else None
             if spec is not None:
                 if spec.loader is not None:
-                    spec.loader = _TorchLoader(spec.loader, self._record_shapes)
+                    spec.loader = _Loader(spec.loader, self._act)
                 return spec
         return None
 
 
-class _TorchLoader:
-    def __init__(self, loader: Any, record_shapes: bool) -> None:
+class _Loader:
+    def __init__(self, loader: Any, act: Any) -> None:
         self._loader = loader
-        self._record_shapes = record_shapes
+        self._act = act
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -65,14 +67,34 @@ class _TorchLoader:
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
         try:
-            sys.path.insert(0, _HERE)
-            try:
-                import profkit_torch_ranges  # type: ignore[import-not-found,unused-ignore]
-            finally:
-                sys.path.remove(_HERE)
-            profkit_torch_ranges.turn_on(self._record_shapes)
+            self._act(module)
         except Exception as error:
-            _complain("torch's operators are not recorded", error)
+            _complain(f"nothing could be done after the import of {module.__name__}", error)
+
+
+def _turn_torch_ranges_on(record_shapes: bool) -> None:
+    sys.path.insert(0, _HERE)
+    try:
+        import profkit_torch_ranges  # type: ignore[import-not-found,unused-ignore]
+    finally:
+        sys.path.remove(_HERE)
+    profkit_torch_ranges.turn_on(record_shapes)
+
+
+def _show_thread_names(threading: Any) -> None:
+    """Before Python 3.14 the system, and so the recorder, does not know what a Python thread is called."""
+    original = threading.Thread._bootstrap_inner
+
+    def bootstrap(thread: Any) -> None:
+        try:
+            # The kernel keeps 15 bytes.
+            with open("/proc/thread-self/comm", "wb") as comm:
+                comm.write(thread.name.encode("utf-8", "replace")[:15])
+        except OSError:
+            pass
+        original(thread)
+
+    threading.Thread._bootstrap_inner = bootstrap
 
 
 def _hand_over() -> None:
@@ -93,7 +115,12 @@ try:
     if _alone:
         _hide_from_children()
     if _torch in ("on", "shapes"):
-        sys.meta_path.insert(0, _TorchFinder(_torch == "shapes"))
+        sys.meta_path.insert(0, _AfterImport("torch", lambda _: _turn_torch_ranges_on(_torch == "shapes")))
+    if sys.version_info < (3, 14):
+        if "threading" in sys.modules:
+            _show_thread_names(sys.modules["threading"])
+        else:
+            sys.meta_path.insert(0, _AfterImport("threading", _show_thread_names))
 except Exception as error:
     _complain("start-up failed", error)
 
