@@ -61,12 +61,11 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check_export_arguments(arguments: argparse.Namespace) -> None:
     """Raise UsageError for what cannot be written: before a long run, not after it."""
-    from profkit.rendering.whole_file import check_target, is_stream
+    from profkit.rendering.whole_file import check_target, is_stream, refuse_dash
 
     targets = _targets(arguments)
     for kind, path in targets.items():
-        if kind != "parquet":
-            check_target(path)
+        (refuse_dash if kind == "parquet" else check_target)(path)
     places = [os.path.realpath(path) for path in targets.values()]
     for path in targets.values():
         if places.count(os.path.realpath(path)) > 1 and not is_stream(path):
@@ -77,7 +76,12 @@ def check_export_arguments(arguments: argparse.Namespace) -> None:
 
 def write_exports(capture: Capture, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:
     """Write every file, and print what was written; what cannot be written is told after all others were."""
+    from profkit.rendering.whole_file import is_stdout, is_stream
+
     out = sys.stdout if stream is None else stream
+    if out is sys.stdout and any(map(is_stdout, _targets(arguments).values())):
+        # Standard output is one of the files: nothing else belongs into it.
+        out = sys.stderr
     exports = _Exports(capture, _flows(arguments))
     problems = []
     for kind, path in _targets(arguments).items():
@@ -85,7 +89,8 @@ def write_exports(capture: Capture, arguments: argparse.Namespace, stream: TextI
             exports.write(kind, path)
         except ProfkitError as error:
             problems.append(error)
-        else:
+            continue
+        if kind == "parquet" or not is_stream(path):
             print(f"{path}  {_size(path)}  open with {_HOW_TO_OPEN[kind]}", file=out)
     if problems:
         raise ProfkitError("\n".join(str(problem) for problem in problems))

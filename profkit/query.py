@@ -45,13 +45,14 @@ def run_query(words: Sequence[str]) -> int:
     """Answer one query, or show or save the tables."""
     from profkit.capture.reading import read
     from profkit.rendering.sql_tables import require_duckdb
-    from profkit.rendering.whole_file import check_target
+    from profkit.rendering.whole_file import check_target, refuse_dash
 
     arguments = _parse(words)
     require_duckdb()
     targets = {name: getattr(arguments, name) for name in FORMATS if getattr(arguments, name)}
     for target in targets.values():
         check_target(target)
+    refuse_dash(arguments.parquet_folder or "")
     capture = read(arguments.capture)
     for sentence in _troubles(capture):
         print(sentence, file=sys.stderr)

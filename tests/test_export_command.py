@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,8 @@ def test_without_a_file_to_write_examples_are_shown(capture: str, capsys: pytest
         (["--chrome", "{}/t", "--perfetto", "{}/t"], "named for two"),
         (["--folded", "{}/run.profkit"], "is the capture itself"),
         (["--chrom", "{}/t"], "did you mean --chrome?"),
+        (["--chrome", "-"], "standard output is /dev/stdout"),
+        (["--parquet", "-"], "standard output is /dev/stdout"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(
@@ -97,6 +101,17 @@ def test_a_file_that_fails_does_not_keep_the_others_from_being_written(
     assert code == 1
     assert "could not write /dev/full" in capsys.readouterr().err
     assert (tmp_path / "t.pftrace").stat().st_size > 0
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="there is no /dev/stdout")
+def test_a_trace_in_standard_output_is_alone_there(capture: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "profkit.export", capture, "--chrome", "/dev/stdout", "--folded", "t.folded"]
+
+    with (tmp_path / "out.json").open("w") as stream:
+        done = subprocess.run(words, check=True, stdout=stream, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+
+    assert json.loads((tmp_path / "out.json").read_text())["traceEvents"]
+    assert "t.folded  " in done.stderr and "/dev/stdout" not in done.stderr
 
 
 def test_a_file_that_is_no_capture_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

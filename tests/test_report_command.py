@@ -90,6 +90,7 @@ def test_a_thread_and_a_process_can_be_chosen(capture: str, capsys: pytest.Captu
         (["--thread", "nobody"], "threads: main, pool"),
         (["--colums", "calls"], "did you mean --columns?"),
         (["--json", "/nowhere/at/all.json"], "there is no folder"),
+        (["--json", "-"], "standard output is /dev/stdout"),
     ],
 )
 def test_wrong_flags_end_with_2_and_say_what_there_is(

@@ -293,6 +293,8 @@ def test_what_cannot_run_is_refused_before_anything_starts(
         (["--json", "x", "--folded", "x", "script.py"], "two files of one run have the same name"),
         (["--sort", "beauty", "script.py"], "beauty"),
         (["--top", "none", "script.py"], "--top takes a number"),
+        (["--output", "-", "script.py"], "cannot write -: name a file"),
+        (["--parquet", "-", "script.py"], "cannot write -: name a file"),
     ]
 
     for argv, message in cases:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from itertools import repeat
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from profkit.attribution.memory import MemoryTotals, group_memory, has_memory
 from profkit.attribution.overhead import Overhead, estimate_overhead
 from profkit.attribution.selection import choose_threads
 from profkit.attribution.tree import Tree, is_mark, tree_of
-from profkit.attribution.usage import MarkCount, Usage, UsageRow
+from profkit.attribution.usage import MarkCount, Usage, UsageRows
 from profkit.attribution.wall import ThreadTime, thread_time
 from profkit.capture.tables import Capture, Column
 from profkit.errors import UsageError
@@ -76,7 +75,7 @@ def usage_by(
         elapsed_ns=capture.duration_ns,
         threads=int(times.is_counted.sum()),
         dropped=capture.losses.records,
-        rows=tuple(_in_order(_rows(groups, columns, times), by)),
+        rows=_rows(groups, columns, times),
         marks=_count_marks(capture, marks & is_row_chosen),
         overhead_ns=overhead.total_ns if overhead else None,
         is_overhead_subtracted=bool(overhead and subtract_overhead),
@@ -110,27 +109,38 @@ def _counters(capture: Capture, tree: Tree, groups: Groups, is_outermost: Column
     return columns
 
 
-def _rows(groups: Groups, columns: dict[str, list[Any]], times: ThreadTime) -> list[UsageRow]:
-    if groups.paths is not None:
-        columns["path"] = list(groups.paths)
+def _rows(groups: Groups, columns: dict[str, list[Any]], times: ThreadTime) -> UsageRows:
+    columns["name"] = list(groups.names)
     if groups.threads is not None:
         columns["wall_ns"] = times.wall_ns[list(groups.threads)].tolist()
-    columns["name"] = list(groups.names)
-    # Field by field instead of row by row: a capture may have a hundred thousand names.
-    rows = list(map(UsageRow, *(columns.get(item.name, repeat(item.default)) for item in fields(UsageRow))))
-    # Allocations belong to ranges of the tree, never to spans: for these nothing was recorded.
-    nothing: dict[str, Any] = dict.fromkeys(_OF_THE_TREE_ONLY)
-    return [row if row.has_own_time or row.alloc_calls else replace(row, **nothing) for row in rows]
+    if "alloc_calls" in columns:
+        # Allocations belong to ranges of the tree, never to spans: for these nothing was recorded.
+        known = zip(columns["span_calls"], columns["calls"], columns["alloc_calls"])
+        is_span = [spans == calls and not allocations for spans, calls, allocations in known]
+        for name in _OF_THE_TREE_ONLY if any(is_span) else ():
+            columns[name] = [None if span else value for span, value in zip(is_span, columns[name])]
+    if groups.paths is None:
+        return UsageRows(columns).in_order(_by_own_time(columns))
+    columns["path"] = list(groups.paths)
+    return UsageRows(columns).in_order(_as_tree(groups.paths, columns["inclusive_ns"]))
 
 
-def _in_order(rows: list[UsageRow], by: str) -> list[UsageRow]:
-    if by != "path":
-        return sorted(rows, key=lambda row: (-row.exclusive_ns, -row.inclusive_ns, row.name))
-    # Children stand below their parent, larger ones first: the key of a row begins with that of its parent.
+def _by_own_time(columns: dict[str, list[Any]]) -> list[int]:
+    """Largest own time first, then inclusive time, then by name: a stable sort by numbers of rows sorted by name."""
+    names = columns["name"]
+    by_name = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)
+    keys = [np.array(columns[name], np.int64)[by_name] for name in ("inclusive_ns", "exclusive_ns")]
+    order: list[int] = by_name[np.lexsort([-key for key in keys])].tolist()
+    return order
+
+
+def _as_tree(paths: Sequence[tuple[str, ...]], inclusive_ns: Sequence[int]) -> list[int]:
+    """Children stand below their parent, larger ones first: the key of a row begins with that of its parent."""
     rank: dict[tuple[str, ...], tuple[tuple[int, str], ...]] = {}
-    for row in sorted(rows, key=lambda row: len(row.path)):
-        rank[row.path] = (*rank.get(row.path[:-1], ()), (-row.inclusive_ns, row.path[-1]))
-    return sorted(rows, key=lambda row: rank[row.path])
+    for row in sorted(range(len(paths)), key=lambda row: len(paths[row])):
+        path = paths[row]
+        rank[path] = (*rank.get(path[:-1], ()), (-inclusive_ns[row], path[-1]))
+    return sorted(range(len(paths)), key=lambda row: rank[paths[row]])
 
 
 def _count_marks(capture: Capture, marks: Column) -> tuple[MarkCount, ...]:

@@ -5,7 +5,10 @@ docs/attribution.md says in words what each number means.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import repeat
+from typing import Any, overload
 
 SCHEMA = "profkit.usage/1"
 
@@ -44,6 +47,48 @@ class UsageRow:
         return self.span_calls < self.calls
 
 
+class UsageRows(Sequence[UsageRow]):
+    """Rows kept as columns: a capture may have hundreds of thousands, and a row is made only when looked at."""
+
+    def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Columns under the names of UsageRow's fields, all of one length; what is left out has its default."""
+        self._columns = dict(columns)
+        self._length = len(self._columns["name"])
+
+    def column(self, name: str) -> Sequence[Any]:
+        """One field of every row."""
+        given = self._columns.get(name)
+        return [_DEFAULTS[name]] * self._length if given is None else given
+
+    def in_order(self, order: Sequence[int]) -> UsageRows:
+        """The rows of these numbers, in this order."""
+        return UsageRows({name: [column[row] for row in order] for name, column in self._columns.items()})
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[UsageRow]:
+        columns = (self._columns.get(name, repeat(default)) for name, default in _DEFAULTS.items())
+        return map(UsageRow, *columns)
+
+    @overload
+    def __getitem__(self, place: int) -> UsageRow: ...
+    @overload
+    def __getitem__(self, place: slice) -> UsageRows: ...
+    def __getitem__(self, place: int | slice) -> UsageRow | UsageRows:
+        if isinstance(place, slice):
+            return UsageRows({name: column[place] for name, column in self._columns.items()})
+        return UsageRow(**{name: column[place] for name, column in self._columns.items()})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+_DEFAULTS = {item.name: item.default for item in fields(UsageRow)}
+
+
 @dataclass(frozen=True)
 class MarkCount:
     """How often a mark was set."""
@@ -65,7 +110,7 @@ class Usage:
     total_alloc_bytes: int | None
     unattributed_alloc_bytes: int | None  # allocated while no range was open
     total_peak_bytes: int | None  # most recorded bytes live at once in the process(es)
-    rows: tuple[UsageRow, ...]
+    rows: UsageRows
     total_alloc_calls: int | None = None
     small_alloc_calls: int | None = None  # below the recorded size: only counted, in no row and in no total
     small_alloc_bytes: int | None = None

@@ -16,7 +16,7 @@ import numpy as np
 
 from profkit.capture.tables import AllocationCall, Capture, PayloadType, RangeKind, Ranges, Source
 from profkit.errors import ProfkitError, UnavailableError, UsageError
-from profkit.rendering.whole_file import is_stream
+from profkit.rendering.whole_file import is_stream, whole_file
 
 if TYPE_CHECKING:
     import duckdb
@@ -175,8 +175,7 @@ def put_in_place(finished: Path, target: str) -> None:
         if not is_stream(target):
             os.replace(finished, os.path.realpath(target))
             return
-        # Appended, never emptied: `/dev/stdout` may be a file that already holds something.
-        with finished.open("rb") as source, os.fdopen(os.open(target, os.O_WRONLY | os.O_APPEND), "wb") as stream:
+        with finished.open("rb") as source, whole_file(target) as stream:
             shutil.copyfileobj(source, stream)
     except OSError as error:
         raise ProfkitError(f"could not write {target}: {error.strerror or error}") from error

@@ -12,6 +12,7 @@ from profkit.rendering.quantities import ABSENT, bytes_text, percent_text, time_
 
 Value = int | float | None
 NAME = "name"
+OWN = "exclusive_ns"
 
 
 def count_text(value: Value) -> str:
@@ -26,8 +27,17 @@ class UsageColumn:
     name: str
     heading: str
     help: str
+    field: str
     value: Callable[[UsageRow, Usage], Value]
     text: Callable[[Value], str]
+
+    def ranked(self, usage: Usage) -> Sequence[Value]:
+        """Numbers of all rows that order them as `value` does, without making a row of any."""
+        values: Sequence[Value] = usage.rows.column(self.field)
+        if self.field != OWN:
+            return values
+        calls = zip(usage.rows.column("span_calls"), usage.rows.column("calls"))
+        return [value if spans < every else None for value, (spans, every) in zip(values, calls)]
 
 
 def _share(value: Value, usage: Usage) -> Value:
@@ -39,15 +49,16 @@ def _own(row: UsageRow, _: Usage) -> Value:
 
 
 def _time(name: str, heading: str, meaning: str) -> UsageColumn:
-    return UsageColumn(name, heading, meaning, lambda row, _: getattr(row, f"{name}_ns"), time_text)
+    field = f"{name}_ns"
+    return UsageColumn(name, heading, meaning, field, lambda row, _: getattr(row, field), time_text)
 
 
 def _bytes(name: str, heading: str, meaning: str) -> UsageColumn:
-    return UsageColumn(name, heading, meaning, lambda row, _: getattr(row, name), bytes_text)
+    return UsageColumn(name, heading, meaning, name, lambda row, _: getattr(row, name), bytes_text)
 
 
 def _count(name: str, heading: str, meaning: str) -> UsageColumn:
-    return UsageColumn(name, heading, meaning, lambda row, _: getattr(row, name), count_text)
+    return UsageColumn(name, heading, meaning, name, lambda row, _: getattr(row, name), count_text)
 
 
 COLUMNS = (
@@ -59,14 +70,16 @@ COLUMNS = (
         "inclusive_share",
         "incl %",
         "inclusive time as a share of the thread time",
+        "inclusive_ns",
         lambda row, usage: _share(row.inclusive_ns, usage),
         percent_text,
     ),
-    UsageColumn("exclusive", "own", "time without the ranges inside", _own, time_text),
+    UsageColumn("exclusive", "own", "time without the ranges inside", OWN, _own, time_text),
     UsageColumn(
         "share",
         "own %",
         "own time as a share of the thread time",
+        OWN,
         lambda row, usage: _share(_own(row, usage), usage),
         percent_text,
     ),
@@ -135,6 +148,6 @@ def default_columns(usage: Usage) -> list[str]:
         names.append("wall")
     if usage.total_alloc_bytes is not None:
         names += ["alloc_bytes", "peak_bytes"]
-    if any(row.minor_faults is not None for row in usage.rows):
+    if any(count is not None for count in usage.rows.column("minor_faults")):
         names.append("minor_faults")
     return names

@@ -9,15 +9,8 @@ from dataclasses import dataclass
 from profkit.attribution.usage import Usage, UsageRow
 from profkit.capture.tables import Capture
 from profkit.rendering.quantities import bytes_text, number_text, percent_text, time_text
-from profkit.rendering.usage_columns import (
-    DISPENSABLE,
-    NAME,
-    UsageColumn,
-    Value,
-    choose_usage_columns,
-    count_text,
-    find_usage_column,
-)
+from profkit.rendering.usage_columns import DISPENSABLE, UsageColumn, Value, choose_usage_columns, count_text
+from profkit.rendering.usage_rows import row_order, top_rows
 
 DEFAULT_TOP = 30
 MARKS_NAMED = 5
@@ -60,21 +53,20 @@ class ShownTable:
 def build_table(usage: Usage, view: View) -> ShownTable:
     """Chosen rows in order, then what is not shown, what no range explains, and the total."""
     columns = choose_usage_columns(view.columns, usage)
-    rows = sorted_rows(usage, view.sort)
-    shown = _top_rows(usage, rows, view.top)
+    order = row_order(usage, view.sort)
+    shown = top_rows(usage, order, view.sort, view.top)
+    rows = [usage.rows[number] for number in shown]
     lines = [
         ShownLine(
             visible(row.path[-1] if row.path else row.name) or UNNAMED,
             tuple(column.text(column.value(row, usage)) for column in columns),
             max(0, len(row.path) - 1),
         )
-        for row in shown
+        for row in rows
     ]
-    if len(shown) < len(rows):
-        kept = set(map(id, shown))
-        hidden = [row for row in rows if id(row) not in kept]
-        name = f"… {len(hidden):,} more rows (--top {len(rows)})"
-        lines.append(_special(name, _hidden_values(hidden, usage), columns, "more"))
+    if len(shown) < len(order):
+        name = f"… {len(order) - len(shown):,} more rows (--top {len(order)})"
+        lines.append(_special(name, _hidden_values(rows, usage), columns, "more"))
     lines.append(_special(REMAINDER, _remainder_values(usage), columns, "remainder"))
     lines.append(_special(TOTAL, _total_values(usage), columns, "total"))
     dispensable = tuple(
@@ -82,27 +74,6 @@ def build_table(usage: Usage, view: View) -> ShownTable:
         for column in columns
     )
     return ShownTable(usage.by, tuple(column.heading for column in columns), dispensable, tuple(lines))
-
-
-def sorted_rows(usage: Usage, sort: str | None) -> list[UsageRow]:
-    """Rows by a column, the largest first (names from a to z); what was not recorded comes last."""
-    if sort is None:
-        return list(usage.rows)
-    if sort == NAME:
-        return sorted(usage.rows, key=lambda row: row.path or (row.name,))
-    column = find_usage_column(sort)
-
-    def rank(row: UsageRow) -> tuple[bool, float, str]:
-        value = column.value(row, usage)
-        return (value is None, -(value or 0), row.name)
-
-    if usage.by != "path":
-        return sorted(usage.rows, key=rank)
-    # In a tree siblings are ordered, each below its parent.
-    keys: dict[tuple[str, ...], tuple[tuple[bool, float, str], ...]] = {}
-    for row in sorted(usage.rows, key=lambda row: len(row.path)):
-        keys[row.path] = (*keys.get(row.path[:-1], ()), rank(row))
-    return sorted(usage.rows, key=lambda row: keys[row.path])
 
 
 def loss_lines(capture: Capture) -> list[str]:
@@ -154,7 +125,7 @@ def footnotes(usage: Usage) -> list[str]:
     notes = []
     if usage.threads > 1:
         notes.append(f"total is the time of {usage.threads} threads together")
-    spans, opened = (sum(getattr(row, name) for row in usage.rows) for name in ("span_calls", "open_calls"))
+    spans, opened = _sum(usage, "span_calls"), _sum(usage, "open_calls")
     if spans:
         notes.append(f"{_plural(spans, 'span')} (started and ended by id): no own time")
     if opened:
@@ -190,34 +161,19 @@ def _overhead_notes(usage: Usage) -> list[str]:
     return [f"recording itself took about {taken}; --subtract-overhead takes it out"]
 
 
-def _top_rows(usage: Usage, rows: list[UsageRow], top: int | None) -> list[UsageRow]:
-    if top is None or len(rows) <= top:
-        return rows
-    if usage.by != "path":
-        return rows[:top]
-    # A row of a tree is shown with all rows above it, or not at all.
-    by_path = {row.path: row for row in rows}
-    kept: set[tuple[str, ...]] = set()
-    for row in sorted(rows, key=lambda row: -row.inclusive_ns):
-        way = [row.path[:length] for length in range(1, len(row.path) + 1)]
-        new = [path for path in way if path in by_path and path not in kept]
-        if len(kept) + len(new) <= top:
-            kept.update(new)
-        if len(kept) == top:
-            break
-    return [row for row in rows if row.path in kept]
-
-
 def _special(name: str, values: dict[str, Value], columns: Sequence[UsageColumn], tone: str) -> ShownLine:
     texts = tuple(column.text(values[column.name]) if column.name in values else "" for column in columns)
     return ShownLine(name, texts, tone=tone)
 
 
-def _hidden_values(hidden: Sequence[UsageRow], usage: Usage) -> dict[str, Value]:
-    own = sum(row.exclusive_ns for row in hidden)
-    values: dict[str, Value] = {"calls": sum(row.calls for row in hidden), "exclusive": own, "share": _part(own, usage)}
+def _hidden_values(shown: Sequence[UsageRow], usage: Usage) -> dict[str, Value]:
+    def rest(name: str) -> int:
+        return _sum(usage, name) - sum(getattr(row, name) or 0 for row in shown)
+
+    own = rest("exclusive_ns")
+    values: dict[str, Value] = {"calls": rest("calls"), "exclusive": own, "share": _part(own, usage)}
     if usage.total_alloc_bytes is not None:
-        values["own_alloc_bytes"] = sum(row.own_alloc_bytes or 0 for row in hidden)
+        values["own_alloc_bytes"] = rest("own_alloc_bytes")
     return values
 
 
@@ -235,9 +191,9 @@ def _remainder_values(usage: Usage) -> dict[str, Value]:
 
 def _total_values(usage: Usage) -> dict[str, Value]:
     values: dict[str, Value] = {
-        "calls": sum(row.calls for row in usage.rows),
-        "span_calls": sum(row.span_calls for row in usage.rows),
-        "open_calls": sum(row.open_calls for row in usage.rows),
+        "calls": _sum(usage, "calls"),
+        "span_calls": _sum(usage, "span_calls"),
+        "open_calls": _sum(usage, "open_calls"),
         "inclusive": usage.wall_ns,
         "inclusive_share": _part(usage.wall_ns, usage),
         "exclusive": usage.wall_ns,
@@ -252,6 +208,10 @@ def _total_values(usage: Usage) -> dict[str, Value]:
             "peak_bytes": usage.total_peak_bytes,
         }
     return values
+
+
+def _sum(usage: Usage, name: str) -> int:
+    return sum(value or 0 for value in usage.rows.column(name))
 
 
 def _part(value: int, usage: Usage) -> Value:

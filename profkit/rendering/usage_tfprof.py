@@ -2,15 +2,18 @@
 
 By name, category, domain or thread: a row per operation with `value (accumulated %, own %)`, where accumulated is
 this row and all rows below it. By path: the scope layout, `name (own/with all inside)`. Device time was not recorded
-yet and is `--`, as are bytes when allocations were not.
+yet and is `--`, as are bytes when allocations were not, and the own time and bytes of spans, which have none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 from profkit.attribution.usage import Usage, UsageRow
-from profkit.rendering.usage_content import View, sorted_rows, visible
+from profkit.rendering.usage_columns import Value, find_usage_column
+from profkit.rendering.usage_content import View, visible
+from profkit.rendering.usage_rows import row_order, top_rows
 
 HEADER = "node name | requested bytes | total execution time | accelerator execution time | cpu execution time"
 ROOT = "_TFProfRoot"
@@ -25,15 +28,17 @@ def render_tfprof(usage: Usage, view: View) -> str:
     return "\n".join([HEADER, *lines]) + "\n"
 
 
-def micros_text(value_ns: int) -> str:
+def micros_text(value_ns: Value) -> str:
     """A duration as tfprof writes it: 97us, 1.37ms, 3.74sec."""
+    if value_ns is None:
+        return ABSENT
     micros = value_ns / 1000
     if micros < 1000:
         return f"{micros:.0f}us"
     return f"{micros / 1000:.2f}ms" if micros < 1_000_000 else f"{micros / 1_000_000:.2f}sec"
 
 
-def memory_text(value: int | None) -> str:
+def memory_text(value: Value) -> str:
     """Bytes as tfprof writes them, in powers of ten: 768B, 4.38KB, 741.37MB."""
     if value is None:
         return ABSENT
@@ -43,28 +48,27 @@ def memory_text(value: int | None) -> str:
 
 
 def _op_lines(usage: Usage, view: View) -> list[str]:
-    rows = sorted_rows(usage, view.sort)
-    times = _cells([row.exclusive_ns for row in rows], micros_text)
-    has_memory = usage.total_alloc_bytes is not None
-    memory = _cells([row.own_alloc_bytes or 0 for row in rows], memory_text) if has_memory else [ABSENT] * len(rows)
+    order = row_order(usage, view.sort)
+    own = find_usage_column("exclusive").ranked(usage)
+    sizes = usage.rows.column("own_alloc_bytes")
+    cells = (_cells([sizes[row] for row in order], memory_text), _cells([own[row] for row in order], micros_text))
+    names = usage.rows.column("name")
     return [
-        f"{visible(row.name):<{_NAME_WIDTH}}"
+        f"{visible(names[row]):<{_NAME_WIDTH}}"
         + ", ".join(f"{cell:>{_CELL_WIDTH}}" for cell in (size, time, ABSENT, time))
-        for row, size, time in list(zip(rows, memory, times))[: view.top]
+        for row, size, time in islice(zip(order, *cells), view.top)
     ]
 
 
-def _cells(values: Sequence[int], text: Callable[[int], str]) -> list[str]:
-    total = sum(values)
-    left = total
-    cells = []
+def _cells(values: Sequence[Value], text: Callable[[Value], str]) -> Iterator[str]:
+    """`value (accumulated %, own %)`; a row for which nothing was recorded has no part in the sums."""
+    left = total = sum(value or 0 for value in values)
     for value in values:
-        cells.append(f"{text(value)} ({_percent(left, total)}, {_percent(value, total)})")
-        left -= value
-    return cells
+        yield ABSENT if value is None else f"{text(value)} ({_percent(left, total)}, {_percent(value, total)})"
+        left -= value or 0
 
 
-def _percent(part: int, whole: int) -> str:
+def _percent(part: float, whole: float) -> str:
     return f"{100 * part / whole if whole else 0.0:.2f}%"
 
 
@@ -74,11 +78,13 @@ def _scope_lines(usage: Usage, view: View) -> list[str]:
     total = memory_text((usage.total_alloc_bytes or 0) - (usage.unattributed_alloc_bytes or 0)) if known else ABSENT
     time = micros_text(explained)
     lines = [f"{ROOT} ({ABSENT}/{total}, {ABSENT}/{time}, {ABSENT}/{ABSENT}, {ABSENT}/{time})"]
-    return lines + [_scope_line(row) for row in sorted_rows(usage, view.sort)[: view.top]]
+    rows = top_rows(usage, row_order(usage, view.sort), view.sort, view.top)
+    return lines + [_scope_line(usage.rows[row]) for row in rows]
 
 
 def _scope_line(row: UsageRow) -> str:
-    time = f"{micros_text(row.exclusive_ns)}/{micros_text(row.inclusive_ns)}"
+    own = row.exclusive_ns if row.has_own_time else None
+    time = f"{micros_text(own)}/{micros_text(row.inclusive_ns)}"
     size = f"{memory_text(row.own_alloc_bytes)}/{memory_text(row.alloc_bytes)}"
     name = "/".join(map(visible, row.path))
     return f"{'  ' * len(row.path)}{name} ({size}, {time}, {ABSENT}/{ABSENT}, {time})"

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ def check_target(path: str | Path) -> None:
     """Raise UsageError now when the file could not be written later, after a long measurement."""
     target = Path(path)
     folder = target.parent
+    refuse_dash(path)
     if target.is_dir():
         raise UsageError(f"cannot write {target}: it is a folder")
     if is_stream(target):
@@ -33,6 +35,12 @@ def check_target(path: str | Path) -> None:
         raise UsageError(f"cannot write {target}: {error.strerror or error}") from None
     os.close(descriptor)
     os.unlink(name)
+
+
+def refuse_dash(path: str | Path) -> None:
+    """Raise UsageError for `-`, which some programs take for standard output and others for a file of that name."""
+    if str(path) == "-":
+        raise UsageError("cannot write -: name a file; standard output is /dev/stdout, a file called - is ./-")
 
 
 def write_whole(path: str | Path, text: str) -> None:
@@ -76,8 +84,20 @@ def _replacing(path: str | Path, syncs: bool) -> Iterator[BinaryIO]:
 @contextlib.contextmanager
 def _written_into(path: str | Path) -> Iterator[BinaryIO]:
     # Never created or emptied: `/dev/stdout` may be a file that already holds the table.
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "wb") as stream:
+    with os.fdopen(_opened(path), "wb") as stream:
         yield stream
+
+
+def _opened(path: str | Path) -> int:
+    """A descriptor to write to. Where this program prints, it shares the position with what is printed before and
+    after, by others too: a file opened anew would be written over by them."""
+    shared = _printed_to(path)
+    if shared is None:
+        return os.open(path, os.O_WRONLY | os.O_APPEND)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    return os.dup(shared)
 
 
 def is_stream(path: str | Path) -> bool:
@@ -86,11 +106,21 @@ def is_stream(path: str | Path) -> bool:
         found = os.stat(path)
     except OSError:
         return False
-    if not stat.S_ISREG(found.st_mode):
-        return True
-    with contextlib.suppress(OSError):
-        return os.path.samestat(found, os.fstat(1))
-    return False
+    return not stat.S_ISREG(found.st_mode) or _printed_to(path) is not None
+
+
+def is_stdout(path: str | Path) -> bool:
+    """Whether what is written there comes out between what is printed."""
+    return _printed_to(path) == 1
+
+
+def _printed_to(path: str | Path) -> int | None:
+    """Descriptor 1 or 2, whichever the path means."""
+    for descriptor in (1, 2):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.stat(path), os.fstat(descriptor)):
+                return descriptor
+    return None
 
 
 def _mode(target: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -115,6 +116,15 @@ def test_answers_are_saved_as_csv_json_and_parquet(capture_path: str, tmp_path: 
     ]
 
 
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="there is no /dev/stdout")
+def test_an_answer_into_standard_output_stays_between_what_others_print(capture_path: str, tmp_path: Path) -> None:
+    shell = '(echo before; "$0" -m profkit.query "$1" "select 7 as n" --csv /dev/stdout; echo after) > out.txt'
+
+    subprocess.run(["sh", "-c", shell, sys.executable, capture_path], check=True, cwd=tmp_path)
+
+    assert (tmp_path / "out.txt").read_text().split() == ["before", "n", "7", "after"]
+
+
 def test_all_tables_are_saved_as_parquet(tmp_path: Path) -> None:
     rows = [Row("a", 0, 100), Row("b", 10, 20, domain="d"), Row("x", 15, 120, kind=RangeKind.SPAN)]
     capture = capture_of(rows, [Alloc(12, 4096, 50)])
@@ -156,6 +166,8 @@ def test_the_tables_are_shown_with_their_columns(capture_path: str, capsys: pyte
         (["select 1", "--rows", "0"], "must be at least 1"),
         (["select 1", "--cvs", "x"], "did you mean --csv?"),
         (["select 1", "--csv", "missing/folder/x.csv"], "there is no folder"),
+        (["select 1", "--json", "-"], "standard output is /dev/stdout"),
+        (["--parquet-folder", "-"], "standard output is /dev/stdout"),
     ],
 )
 def test_wrong_questions_are_explained(

@@ -279,6 +279,30 @@ def test_a_file_behind_stdout_keeps_what_was_printed(tmp_path: Path) -> None:
     assert target.read_text() == "the table\nthe file"
 
 
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="there is no /dev/stdout")
+@pytest.mark.parametrize("descriptor", ["1", "2"])
+def test_what_others_print_before_and_after_stays_around_the_file(tmp_path: Path, descriptor: str) -> None:
+    name = {"1": "stdout", "2": "stderr"}[descriptor]
+    program = (
+        "import sys\n"
+        "from profkit.rendering.whole_file import check_target, write_whole\n"
+        f"sys.{name}.write('table\\n')\n"
+        f"check_target('/dev/{name}')\n"
+        f"write_whole('/dev/{name}', 'file\\n')\n"
+        f"sys.{name}.write('notes\\n')\n"
+    )
+    shell = f'(echo before >&{descriptor}; "$0" -c "$1"; echo after >&{descriptor}) {descriptor}> out.txt'
+
+    subprocess.run(["sh", "-c", shell, sys.executable, program], check=True, cwd=tmp_path)
+
+    assert (tmp_path / "out.txt").read_text().split() == ["before", "table", "file", "notes", "after"]
+
+
+def test_a_dash_is_refused_with_the_name_of_standard_output() -> None:
+    with pytest.raises(UsageError, match="standard output is /dev/stdout"):
+        check_target("-")
+
+
 def test_a_target_without_a_folder_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="mkdir -p"):
         check_target(tmp_path / "nowhere" / "result.json")

@@ -12,7 +12,7 @@ from capture_tables import Alloc, Row, capture_of
 from rich.cells import cell_len
 
 from profkit.attribution.attribute import usage_by
-from profkit.attribution.usage import Usage
+from profkit.attribution.usage import Usage, UsageRow
 from profkit.capture.tables import Capture, Losses, RangeKind
 from profkit.errors import UsageError
 from profkit.rendering.usage_columns import COLUMNS, choose_usage_columns, column_names, find_usage_column
@@ -151,6 +151,57 @@ def test_the_top_of_a_tree_has_all_rows_above_each_row() -> None:
     table = build_table(usage, View(top=3))
 
     assert [(line.name, line.level) for line in table.lines if line.tone == "row"] == [("a", 0), ("b", 1), ("c", 2)]
+
+
+@pytest.mark.parametrize(
+    ("sort", "names"),
+    [
+        ("calls", ["a", "many", "step"]),
+        ("max", ["long", "inside", "a"]),
+        ("own", ["long", "inside", "a"]),
+        ("name", ["a", "many", "step"]),
+        ("alloc", ["a", "many", "step"]),
+    ],
+)
+def test_the_top_of_a_tree_goes_by_the_column_it_is_sorted_by(sort: str, names: list[str]) -> None:
+    rows = [Row("long", 0, 900), Row("inside", 0, 400), Row("a", 1000, 1500), Row("many", 1001, 1099)]
+    rows += [Row("step", 1001 + 10 * i, 1003 + 10 * i) for i in range(9)]
+    usage = usage_by(capture_of(rows, [Alloc(1002, 4096)]), "path")
+
+    table = build_table(usage, View(sort=sort, top=3))
+    profile = render_tfprof(usage, View(sort=sort, top=3)).splitlines()[2:]
+
+    assert [line.name for line in table.lines if line.tone == "row"] == names
+    assert [line.split(" (")[0].split("/")[-1].strip() for line in profile] == names
+
+
+@pytest.mark.parametrize("by", ["name", "path"])
+def test_of_many_rows_only_those_shown_are_made(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def counted(*values: object, **fields: object) -> UsageRow:
+        made.append(UsageRow(*values, **fields))  # type: ignore[arg-type]
+        return made[-1]
+
+    capture = capture_of([Row(f"name {i}", 10 * i, 10 * i + 5) for i in range(500)], [Alloc(1, 4096)])
+    monkeypatch.setattr("profkit.attribution.usage.UsageRow", counted)
+
+    usage = usage_by(capture, by)
+    text = render_usage(capture, usage, View(top=3, sort="own"))
+    render_usage_json(usage)
+    render_usage_csv(usage)
+
+    assert "497 more rows" in text
+    assert len(made) == 3
+
+
+def test_rows_of_a_table_are_a_sequence() -> None:
+    rows = usage_by(busy_capture()).rows
+
+    assert list(rows)[3] == rows[3] == rows[2:5][1]
+    assert [row.name for row in rows] == list(rows.column("name"))
+    assert rows.column("wall_ns") == [None] * len(rows)
+    assert rows == tuple(rows) and rows != rows[1:] and rows != 5
 
 
 def test_spans_and_what_was_not_recorded_are_dashes() -> None:
@@ -366,10 +417,21 @@ def test_accumulated_percentages_start_at_100_and_end_at_the_last_rows_own() -> 
 
     rows = render_tfprof(usage_by(capture), View(top=None)).splitlines()[1:]
 
-    shares = [re.findall(r"\(([\d.]+)%, ([\d.]+)%\)", row)[-1] for row in rows]
+    shares = [re.findall(r"\(([\d.]+)%, ([\d.]+)%\)", row)[-1] for row in rows if not row.startswith("request")]
     assert shares[0][0] == "100.00"
     assert shares[-1][0] == shares[-1][1]
     assert [float(total) for total, _ in shares] == sorted((float(total) for total, _ in shares), reverse=True)
+
+
+def test_spans_have_no_own_time_and_no_bytes_in_tfprofs_layouts_either() -> None:
+    capture = capture_of([Row("a", 0, 5_000_000), Row("s", 0, 97_000, kind=RangeKind.SPAN)], [Alloc(5, 4000)])
+
+    operations = render_tfprof(usage_by(capture), View()).splitlines()[1:]
+    scopes = render_tfprof(usage_by(capture, "path"), View()).splitlines()[1:]
+
+    assert operations[0].split()[:3] == ["a", "4.00KB", "(100.00%,"]
+    assert re.split("[ ,]+", operations[1]) == ["s", "--", "--", "--", "--"]
+    assert scopes[2].strip() == "a/s (--/--, --/97us, --/--, --/97us)"
 
 
 def test_the_scope_layout_has_own_and_accumulated_values_below_a_root() -> None:
