@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from profkit._arguments import Request, parse_request
-from profkit.cli import INTERRUPTED
+from profkit.cli import INTERRUPTED, abandon_stdout
 from profkit.errors import ProfkitError, UnavailableError, UsageError
 from profkit.measurement.result import Result
 from profkit.ops import default_preset, presets_for
@@ -88,14 +88,6 @@ def show(result: Result, columns: Sequence[str] | None) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         abandon_stdout()
-
-
-def abandon_stdout() -> None:
-    """Let everything that is still printed vanish, the interpreter's last flush included."""
-    with contextlib.suppress(OSError, ValueError):
-        descriptor = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(descriptor, sys.stdout.fileno())
-        os.close(descriptor)
 
 
 def tell(text: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
@@ -65,13 +67,25 @@ def guarded(command: str, run: Callable[[Sequence[str]], int], argv: Sequence[st
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        from profkit._compare import abandon_stdout
-
         abandon_stdout()
         return 0
+    except OSError as error:
+        # A full disk behind `> file` shows only when something is printed, or at the last flush.
+        place = f"{error.filename}: " if error.filename else ""
+        print(wrapped(f"profkit {command}".rstrip() + f": {place}{error.strerror or error}"), file=sys.stderr)
+        abandon_stdout()
+        return 1
     except SystemExit as ended:
         # argparse leaves this way after --help.
         return int(ended.code or 0)
+
+
+def abandon_stdout() -> None:
+    """Let everything that is still printed vanish, the interpreter's last flush included."""
+    with contextlib.suppress(OSError, ValueError):
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(descriptor, sys.stdout.fileno())
+        os.close(descriptor)
 
 
 def wrapped(text: str) -> str:

@@ -16,11 +16,11 @@ from profkit.attribution.attribute import usage_by
 from profkit.attribution.grouping import GROUPINGS
 from profkit.attribution.usage import Usage
 from profkit.capture.tables import Capture
-from profkit.cli import guarded
+from profkit.cli import abandon_stdout, guarded
 from profkit.errors import ProfkitError, UsageError
 from profkit.rendering.table import encodable
 from profkit.rendering.usage_columns import COLUMNS, NAME, find_usage_column
-from profkit.rendering.usage_content import DEFAULT_TOP, View, loss_lines, warning_lines
+from profkit.rendering.usage_content import DEFAULT_TOP, View, loss_lines, no_range_lines, warning_lines
 from profkit.rendering.usage_files import write_usage_csv, write_usage_json, write_usage_markdown
 from profkit.rendering.usage_text import print_usage
 from profkit.rendering.usage_tfprof import render_tfprof
@@ -74,7 +74,6 @@ def check_report_arguments(arguments: argparse.Namespace) -> None:
 
 def print_report(capture: Capture, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:
     """Print the table, then write the files; what cannot be written is told after all others were."""
-    out = sys.stdout if stream is None else stream
     view = _view(arguments)
     usage = usage_by(
         capture,
@@ -83,13 +82,10 @@ def print_report(capture: Capture, arguments: argparse.Namespace, stream: TextIO
         thread=arguments.thread,
         subtract_overhead=arguments.subtract_overhead,
     )
-    if arguments.format == "tfprof":
-        lines = [*loss_lines(capture), *warning_lines(capture)]
-        out.write(encodable("".join(f"{line}\n" for line in lines) + render_tfprof(usage, view), out))
-    else:
-        print_usage(capture, usage, view, out)
-    out.flush()
-    _write_files(capture, usage, view, arguments)
+    out = sys.stdout if stream is None else stream
+    problems = _printed(capture, usage, view, arguments.format, out) + _written(capture, usage, view, arguments)
+    if problems:
+        raise ProfkitError("\n".join(problems))
 
 
 def _run(words: Sequence[str]) -> int:
@@ -139,7 +135,25 @@ def _targets(arguments: argparse.Namespace) -> dict[str, str]:
     return {kind: getattr(arguments, kind) for kind in _FILES if getattr(arguments, kind)}
 
 
-def _write_files(capture: Capture, usage: Usage, view: View, arguments: argparse.Namespace) -> None:
+def _printed(capture: Capture, usage: Usage, view: View, layout: str, out: TextIO) -> list[str]:
+    """Print the table and give what went wrong: a reader that went away or a full disk must not cost the files."""
+    try:
+        if layout == "tfprof":
+            lines = [*loss_lines(capture), *warning_lines(capture), *no_range_lines(capture, usage)]
+            out.write(encodable("".join(f"{line}\n" for line in lines) + render_tfprof(usage, view), out))
+        else:
+            print_usage(capture, usage, view, out)
+        out.flush()
+    except BrokenPipeError:
+        abandon_stdout()
+    except OSError as error:
+        abandon_stdout()
+        return [f"could not print the table: {error.strerror or error}"]
+    return []
+
+
+def _written(capture: Capture, usage: Usage, view: View, arguments: argparse.Namespace) -> list[str]:
+    """Write the files and give what went wrong."""
     writers: dict[str, Callable[[str], None]] = {
         "json": lambda path: write_usage_json(usage, path),
         "csv": lambda path: write_usage_csv(usage, path),
@@ -151,8 +165,7 @@ def _write_files(capture: Capture, usage: Usage, view: View, arguments: argparse
             writers[kind](path)
         except ProfkitError as error:
             problems.append(str(error))
-    if problems:
-        raise ProfkitError("\n".join(problems))
+    return problems
 
 
 if __name__ == "__main__":

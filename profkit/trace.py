@@ -5,20 +5,24 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import shlex
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from profkit.cli import guarded, wrapped
+from profkit.cli import abandon_stdout, guarded, wrapped
 from profkit.errors import ProfkitError, UsageError
 
 if TYPE_CHECKING:
     from profkit._arguments import Parser
     from profkit.capture.environment import RecordingOptions
+    from profkit.capture.tables import Capture
 
 SLOW_S = 2.0
+GRACE_S = 0.2
+"""How long processes that outlive the program may take to end before the capture is read without their last moments."""
 _FILES = ("json", "csv", "markdown", "chrome", "perfetto", "folded", "folded_bytes", "parquet")
 _EPILOG = """\
 examples:
@@ -49,9 +53,10 @@ def trace(words: Sequence[str]) -> int:
     capture = arguments.output or program.default_capture
     _check_files(capture, arguments)
     environment = traced_environment(os.environ, capture, options, _torch_word(arguments))
+    replaces = os.path.isfile(capture) and os.path.getsize(capture) > 0
     claim_target(capture)
     code = run_program(program, environment)
-    _finish(capture, arguments)
+    _finish(capture, arguments, replaces)
     return code
 
 
@@ -121,14 +126,15 @@ def _check_files(capture: str, arguments: argparse.Namespace) -> None:
             raise UsageError(f"two files of one run have the same name: {place}")
 
 
-def _finish(capture: str, arguments: argparse.Namespace) -> None:
+def _finish(capture: str, arguments: argparse.Namespace, replaces: bool) -> None:
     """Table and files; whatever fails here is told and leaves the program's exit code alone."""
     try:
-        _show_and_save(capture, arguments)
+        _show_and_save(capture, arguments, replaces)
         sys.stdout.flush()
     except BrokenPipeError:
-        from profkit._compare import abandon_stdout
-
+        abandon_stdout()
+    except OSError as error:
+        _tell(f"profkit trace: {error.strerror or error}; the capture is in {capture}: profkit report {capture}")
         abandon_stdout()
     except KeyboardInterrupt:
         _tell(f"interrupted; the capture is in {capture}: profkit report {capture}")
@@ -136,8 +142,7 @@ def _finish(capture: str, arguments: argparse.Namespace) -> None:
         _tell(f"profkit trace: {error}" + ("" if isinstance(error, ProfkitError) else f" ({type(error).__name__})"))
 
 
-def _show_and_save(capture: str, arguments: argparse.Namespace) -> None:
-    from profkit.capture.reading import read
+def _show_and_save(capture: str, arguments: argparse.Namespace, replaces: bool) -> None:
     from profkit.export import write_exports
     from profkit.report import print_report
 
@@ -147,7 +152,7 @@ def _show_and_save(capture: str, arguments: argparse.Namespace) -> None:
             "(statically linked, set-uid, or ended before it began)"
         )
     with _told_if_slow(f"reading {capture}"):
-        tables = read(capture)
+        tables = _read_when_ended(capture)
     out = io.StringIO() if arguments.quiet else sys.stdout
     problems = []
     for text, show in (("making the table", print_report), ("writing traces", write_exports)):
@@ -156,8 +161,30 @@ def _show_and_save(capture: str, arguments: argparse.Namespace) -> None:
                 show(tables, arguments, out)
         except ProfkitError as error:
             problems.append(str(error))
+    print(_where(capture, replaces), file=out)
     if problems:
         raise ProfkitError("\n".join(problems))
+
+
+def _read_when_ended(capture: str) -> Capture:
+    """The capture, read again once what the program left running has ended, or has had the time for it."""
+    from profkit.capture.program import still_running
+    from profkit.capture.reading import read
+
+    tables = read(capture)
+    pids = [process.pid for process in tables.processes if not process.has_ended]
+    if not still_running(pids, 0.0):
+        return tables
+    return read(capture, still_running(pids, GRACE_S))
+
+
+def _where(capture: str, replaces: bool) -> str:
+    """The last line: where the capture is, how large, what to type for more."""
+    from profkit.rendering.quantities import bytes_text
+
+    size = bytes_text(os.path.getsize(capture))
+    earlier = "replaces an earlier capture; " if replaces else ""
+    return f"{capture}  {size}  {earlier}profkit report {shlex.quote(capture)}"
 
 
 @contextmanager

@@ -436,6 +436,18 @@ def test_a_reader_that_goes_away_costs_no_file(
     assert (tmp_path / "out.json").exists()
 
 
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no /dev/full")
+@pytest.mark.parametrize("words", [["conv", "--list-presets"], ["--version"], ["doctor"]])
+def test_a_full_disk_behind_stdout_is_one_sentence(words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "profkit", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("profkit") and done.stderr.endswith(f": {os.strerror(errno.ENOSPC)}\n")
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_list_cut_by_head_ends_without_a_traceback() -> None:
     read, write = os.pipe()
     os.close(read)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -152,6 +155,42 @@ def test_a_file_that_cannot_be_written_is_an_error_after_the_table(
     assert "No space left" in captured.err
     assert "total" in captured.out
     assert not (tmp_path / "usage.json").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no /dev/full")
+def test_a_full_disk_behind_the_table_is_one_sentence_and_costs_no_file(capture: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "profkit.report", capture, "--json", str(tmp_path / "usage.json")]
+
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
+
+    assert done.returncode == 1
+    assert done.stderr == f"profkit report: could not print the table: {os.strerror(errno.ENOSPC)}\n"
+    assert json.loads((tmp_path / "usage.json").read_text())["rows"]
+
+
+def test_a_reader_that_goes_away_costs_no_file_of_the_table(capture: str, tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    words = [sys.executable, "-m", "profkit.report", capture, "--json", str(tmp_path / "usage.json")]
+
+    done = subprocess.run(words, check=False, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads((tmp_path / "usage.json").read_text())["rows"]
+
+
+@pytest.mark.parametrize("layout", ["table", "tfprof"])
+def test_a_capture_without_ranges_says_where_ranges_come_from(
+    tmp_path: Path, layout: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builder = CaptureBuilder().process(4711, doors=["allocations"]).thread("main").alloc(2500, 0x1000, 4096)
+
+    code = main([builder.write(tmp_path / "run.profkit"), "--format", layout])
+
+    assert code == 0
+    assert "no ranges were recorded: they come from nvtx, torch, oneDNN or profkit.scope" in capsys.readouterr().out
 
 
 def test_help_lists_every_column(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from traced_programs import titles, trace_words, traced
 
 from profkit._arguments import Parser
-from profkit.capture.program import split_words
+from profkit.capture.program import split_words, still_running
 from profkit.capture.reading import read
 from profkit.trace import main
 
@@ -243,6 +246,82 @@ def test_ctrl_c_in_a_terminal_reaches_the_program_once(tmp_path: Path) -> None:
 
     assert process.returncode == 7
     assert titles(read(tmp_path / "run.profkit")) == ["waiting", "cleaning"]
+
+
+def test_the_last_line_says_where_the_capture_is_and_that_it_replaces_one(tmp_path: Path) -> None:
+    first = traced(tmp_path, SCOPE, "--no-torch", "--folded", "run.folded")
+    second = traced(tmp_path, SCOPE, "--no-torch", "--folded", "run.folded")
+    quiet = traced(tmp_path, SCOPE, "--no-torch", "--quiet")
+
+    last = [done.stdout.splitlines()[-1] for done in (first, second)]
+    assert re.fullmatch(r"run\.profkit  [\d.]+ KiB  profkit report run\.profkit", last[0])
+    assert re.fullmatch(r"run\.profkit  [\d.]+ KiB  replaces an earlier capture; profkit report run\.profkit", last[1])
+    assert quiet.stdout == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no /dev/full")
+def test_a_full_disk_behind_the_table_is_told_and_keeps_the_program_s_code(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCOPE + "sys.exit(3)")
+    words = trace_words("--folded", "run.folded", "script.py")
+
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, check=False, stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+
+    assert done.returncode == 3
+    assert done.stderr == f"profkit trace: could not print the table: {os.strerror(errno.ENOSPC)}\n"
+    assert "work" in (tmp_path / "run.folded").read_text()
+
+
+LEAVES_A_CHILD = """
+import os, sys, time, profkit
+read, write = os.pipe()
+if os.fork() == 0:
+    with profkit.scope("child"):
+        profkit._core.tracer_flush()
+        os.write(write, b"x")
+        while not os.path.exists("stop"):
+            time.sleep(0.01)
+    os._exit(0)
+os.read(read, 1)
+"""
+
+
+def test_a_child_that_outlives_the_program_for_a_moment_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("profkit.trace.GRACE_S", 60.0)
+    (tmp_path / "script.py").write_text(LEAVES_A_CHILD)
+
+    def stop_once_waited_for(pids: Sequence[int], seconds: float) -> list[int]:
+        if seconds:
+            (tmp_path / "stop").touch()
+        return still_running(pids, seconds)
+
+    monkeypatch.setattr("profkit.capture.program.still_running", stop_once_waited_for)
+
+    code = main(["--no-torch", "script.py"])
+
+    printed = capfd.readouterr().out
+    assert code == 0
+    assert (tmp_path / "stop").exists()
+    assert "did not end in order" not in printed and "still running" not in printed
+    assert all(process.has_ended for process in read("script.profkit").processes)
+
+
+def test_a_child_that_runs_on_is_not_taken_for_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.py").write_text(LEAVES_A_CHILD)
+
+    code = main(["--no-torch", "script.py"])
+    (tmp_path / "stop").touch()
+
+    printed = " ".join(capfd.readouterr().out.split())
+    assert code == 0
+    assert re.search(r"warning: process \d+ is still running; what is recorded from now on is not shown", printed)
+    assert "did not end in order" not in printed
 
 
 def test_a_failure_after_the_run_is_told_and_keeps_the_program_s_code(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from types import FrameType
 from profkit.errors import UsageError
 
 _HOW = "name a script, -m MODULE or -- PROGRAM"
+_LOOK_AGAIN_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,25 @@ def run_program(program: Program, environment: Mapping[str, str]) -> int:
         passed.append(child)
         code = child.wait()
     return code if code >= 0 else 128 - code
+
+
+def still_running(pids: Sequence[int], seconds: float) -> list[int]:
+    """Those of these processes that live on, at most so much later; at once when none does."""
+    deadline = time.monotonic() + seconds
+    while True:
+        alive = [pid for pid in pids if _is_alive(pid)]
+        if not alive or time.monotonic() >= deadline:
+            return alive
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def _is_alive(pid: int) -> bool:
+    """A process that ended and was not waited for yet is not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state not in (b"Z", b"X")
 
 
 @contextmanager

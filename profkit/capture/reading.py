@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from profkit.capture.tables import Allocations, Capture, Losses, Process, Ranges, Samples, Threads
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from profkit._core import CaptureContent, CaptureProcess
 
 
-def read(path: str | os.PathLike[str]) -> Capture:
+def read(path: str | os.PathLike[str], running: Collection[int] = ()) -> Capture:
     """The capture in this file; one that is still being written is read up to its present end.
 
+    `running` are processes known to be alive, so that their missing end is not taken for a crash.
     CaptureError when the file is no capture or cannot be read at all.
     """
     from profkit import _core
@@ -33,7 +34,7 @@ def read(path: str | os.PathLike[str]) -> Capture:
         allocations=Allocations(**content["allocations"]),
         samples=Samples(**content["samples"]),
         losses=_losses(content["counters"]),
-        warnings=(*content["warnings"], *_missing_ends(processes, content)),
+        warnings=(*content["warnings"], *_missing_ends(processes, content, running)),
     )
 
 
@@ -81,10 +82,15 @@ def _integer(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _missing_ends(processes: Sequence[Process], content: CaptureContent) -> list[str]:
-    """Sentences about processes that were killed, or that never wrote a block."""
+def _missing_ends(processes: Sequence[Process], content: CaptureContent, running: Collection[int]) -> list[str]:
+    """Sentences about processes that were killed, that run on, or that never wrote a block."""
     sentences = []
-    killed = [str(process.pid or "(unknown)") for process in processes if not process.has_ended]
+    unended = [process.pid for process in processes if not process.has_ended]
+    alive = [str(pid) for pid in unended if pid in running]
+    if alive:
+        subject = f"process {alive[0]} is" if len(alive) == 1 else f"{len(alive)} processes ({_shortened(alive)}) are"
+        sentences.append(f"{subject} still running; what is recorded from now on is not shown here")
+    killed = [str(pid or "(unknown)") for pid in unended if pid not in running]
     if killed:
         one = len(killed) == 1
         subject = f"process {killed[0]}" if one else f"{len(killed)} processes ({_shortened(killed)})"

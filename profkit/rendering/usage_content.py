@@ -6,8 +6,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from profkit.attribution.usage import Usage, UsageRow
-from profkit.capture.tables import Capture
+from profkit.capture.tables import Capture, RangeKind
 from profkit.rendering.quantities import bytes_text, number_text, percent_text, time_text
 from profkit.rendering.usage_columns import DISPENSABLE, UsageColumn, Value, choose_usage_columns, count_text
 from profkit.rendering.usage_rows import row_order, top_rows
@@ -118,6 +120,24 @@ def headlines(capture: Capture, usage: Usage) -> list[str]:
         low, high = number_text(min(costs)), number_text(max(costs))
         second.append(f"recording a range costs {low if low == high else f'{low} to {high}'} ns")
     return [first, *(["; ".join(second)] if second else [])]
+
+
+def no_range_lines(capture: Capture, usage: Usage) -> list[str]:
+    """What stands in place of a table without rows: why there are none, and the totals; nothing when there are rows."""
+    if usage.rows:
+        return []
+    is_range = capture.ranges.kind != np.uint8(RangeKind.MARK)
+    if is_range.any():
+        lines = ["no ranges were recorded in the chosen threads"]
+    else:
+        lines = ["no ranges were recorded: they come from nvtx, torch, oneDNN or profkit.scope"]
+    totals = f"thread time {time_text(usage.wall_ns)}"
+    if usage.total_alloc_bytes is not None:
+        totals += (
+            f"; {_plural(usage.total_alloc_calls or 0, 'allocation')} of {bytes_text(usage.total_alloc_bytes)}, "
+            f"at most {bytes_text(usage.total_peak_bytes)} at once"
+        )
+    return [*lines, totals]
 
 
 def footnotes(usage: Usage) -> list[str]:

@@ -19,6 +19,7 @@ from profkit.rendering.usage_content import (
     footnotes,
     headlines,
     loss_lines,
+    no_range_lines,
     warning_lines,
 )
 from profkit.rendering.whole_file import write_whole
@@ -67,8 +68,11 @@ def render_usage_markdown(capture: Capture, usage: Usage, view: View) -> str:
     lines += [f"**{_escaped(line)}**  " for line in loss_lines(capture)]
     lines += [f"{_escaped(line)}  " for line in warning_lines(capture)]
     lines += [f"{line}  " for line in facts]
-    lines += ["", _row([table.by, *table.headings]), _row([":--", *("--:" for _ in table.headings)])]
-    lines += [_row([_name(line), *map(_escaped, line.texts)]) for line in table.lines] + [""]
+    lines += ["", *(f"{line}  " for line in no_range_lines(capture, usage))]
+    if usage.rows:
+        lines += [_row([table.by, *table.headings]), _row([":--", *("--:" for _ in table.headings)])]
+        lines += [_row([_name(line), *map(_escaped, line.texts)]) for line in table.lines]
+    lines.append("")
     return "\n".join(lines + [f"- {_escaped(note)}" for note in footnotes(usage)]).rstrip("\n") + "\n"
 
 

@@ -20,6 +20,7 @@ from profkit.rendering.usage_content import (
     footnotes,
     headlines,
     loss_lines,
+    no_range_lines,
     warning_lines,
 )
 
@@ -78,7 +79,10 @@ def _lines(capture: Capture, usage: Usage, view: View, width: int) -> Iterator[T
     for line in others:
         yield from _wrapped(line, width, "note")
     yield "", ""
-    yield from _table_lines(build_table(usage, view), width)
+    if usage.rows:
+        yield from _table_lines(build_table(usage, view), width)
+    for line in no_range_lines(capture, usage):
+        yield from _wrapped(line, width, "row")
     notes = footnotes(usage)
     if notes:
         yield "", ""

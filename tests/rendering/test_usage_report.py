@@ -267,11 +267,33 @@ def test_control_signs_in_names_never_reach_the_terminal() -> None:
     assert visible("bad\x1b[31m\nname\u202e") == r"bad\x1b[31m\nname\u202e"
 
 
-def test_an_empty_capture_is_a_table_without_rows() -> None:
-    lines = shown(capture_of(span_ns=(0, 100)))
+def test_without_ranges_the_totals_stand_in_place_of_the_table() -> None:
+    capture = capture_of([], [Alloc(10, 4096, 20), Alloc(30, 8192)], span_ns=(0, 100))
 
-    assert lines[-1].split()[0] == "total"
-    assert lines[-2].startswith(REMAINDER)
+    lines = shown(capture)
+    markdown = render_usage_markdown(capture, usage_by(capture), View())
+
+    assert lines[-2:] == [
+        "no ranges were recorded: they come from nvtx, torch, oneDNN or profkit.scope",
+        "thread time 100.0 ns; 2 allocations of 12.0 KiB, at most 8.00 KiB at once",
+    ]
+    assert not any(line.startswith(REMAINDER) for line in lines)
+    assert "profkit.scope  \nthread time 100.0 ns" in markdown and "|" not in markdown
+
+
+def test_a_chosen_thread_without_ranges_is_not_told_to_record_some() -> None:
+    capture = capture_of([Row("a", 0, 10)], processes=[["main", "idle"]], span_ns=(0, 100))
+
+    text = render_usage(capture, usage_by(capture, thread="idle"), View())
+
+    assert "no ranges were recorded in the chosen threads\nthread time" in text
+
+
+def test_marks_alone_are_no_table_and_still_counted() -> None:
+    lines = shown(capture_of([Row("tick", 5, 5, kind=RangeKind.MARK)], span_ns=(0, 100)))
+
+    assert any(line.startswith("no ranges were recorded: they come") for line in lines)
+    assert lines[-1] == "1 mark: tick 1"
 
 
 def test_an_ascii_stream_gets_ascii() -> None:
