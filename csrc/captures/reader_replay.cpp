@@ -19,7 +19,7 @@ constexpr size_t kMaxRows = std::numeric_limits<int32_t>::max() - 1;
 constexpr uint64_t kNever = UINT64_MAX;
 
 struct OpenRange {
-  int32_t row;
+  int32_t row;  // -1: inherited by a fork child, whose parent has the row
   uint64_t label, begin_ticks;
   uint64_t foreign_end_ticks;  // another thread ended it then; kNever
   bool has_usage;
@@ -48,6 +48,8 @@ class Replay {
   bool is_crossed(size_t index) const;
   void end(uint32_t index);
   void snapshot(const Event& event);
+  void inherit(const Event& event, size_t depth);
+  size_t own_depth() const { return knows_stack_ ? stack_.size() - inherited_ : 0; }
   void close_from(size_t depth, uint64_t ticks);
   void close_row(const OpenRange& range, int64_t end_ns);
   void usage(const Event& event);
@@ -61,6 +63,8 @@ class Replay {
   ThreadStory* thread_ = nullptr;
   int32_t thread_row_;
   std::vector<OpenRange> stack_;
+  size_t inherited_ = 0;     // so many at the bottom of the stack have no row
+  bool is_at_start_ = true;  // nothing was read or lost so far
   bool knows_stack_ = true;  // false between a loss and the next snapshot
   bool has_ticks_ = false;   // false before the first event and after a loss
   uint64_t ticks_ = 0;       // of the last event
@@ -88,6 +92,7 @@ void Replay::run(const std::vector<EventBlock>& blocks, ThreadStory& thread) {
 }
 
 void Replay::lose(uint64_t words) {
+  is_at_start_ = false;
   ++story_.odd.gaps;
   story_.odd.lost_words += std::min(words, uint64_t{1} << 40);
   if (knows_stack_) loss_ticks_ = last_ticks_;
@@ -109,6 +114,7 @@ void Replay::replay_block(const EventBlock& block) {
     }
     advance(block, event);
     apply(event);
+    is_at_start_ = false;
     at += count;
   }
 }
@@ -221,7 +227,7 @@ int32_t Replay::add_row(RangeKind kind, uint64_t label_id, uint64_t ticks) {
   ranges_.payload_type.push_back(0);
   ranges_.payload.push_back(0);
   ranges_.parent.push_back(innermost());
-  ranges_.depth.push_back(knows_stack_ ? static_cast<int32_t>(stack_.size()) : 0);
+  ranges_.depth.push_back(static_cast<int32_t>(own_depth()));
   ranges_.is_open.push_back(0);
   ranges_.minor_faults.push_back(-1);
   ranges_.major_faults.push_back(-1);
@@ -277,7 +283,9 @@ void Replay::end(uint32_t index) {
     const OpenRange& range = stack_[index];
     value_row_ = range.row;
     close_row(range, time_of(ticks_));
-    if (is_crossed(index)) {
+    if (range.row < 0) {
+      --inherited_;
+    } else if (is_crossed(index)) {
       ranges_.kind[static_cast<size_t>(range.row)] = static_cast<uint8_t>(RangeKind::span);
       story_.has_moved_spans = true;
     }
@@ -287,7 +295,7 @@ void Replay::end(uint32_t index) {
 }
 
 void Replay::close_row(const OpenRange& range, int64_t end_ns) {
-  if (range.foreign_end_ticks != kNever) return;
+  if (range.row < 0 || range.foreign_end_ticks != kNever) return;
   const auto row = static_cast<size_t>(range.row);
   ranges_.end_ns[row] = end_ns;
   if (!range.has_usage || !has_end_usage_) return;
@@ -302,7 +310,9 @@ void Replay::close_from(size_t depth, uint64_t ticks) {
   const int64_t end_ns = time_of(ticks);
   while (stack_.size() > depth) {
     close_row(stack_.back(), end_ns);
-    if (stack_.back().foreign_end_ticks == kNever) {
+    if (stack_.back().row < 0) {
+      --inherited_;
+    } else if (stack_.back().foreign_end_ticks == kNever) {
       ranges_.is_open[static_cast<size_t>(stack_.back().row)] = 1;
     }
     stack_.pop_back();
@@ -312,6 +322,7 @@ void Replay::close_from(size_t depth, uint64_t ticks) {
 void Replay::snapshot(const Event& event) {
   const size_t depth = std::min<size_t>(event.argument, tracer::kMaxDepth);
   has_end_usage_ = false;
+  if (is_at_start_) return inherit(event, depth);
   size_t same = 0;
   while (same < std::min(depth, stack_.size()) && stack_[same].label == event.word(1 + 2 * same) &&
          stack_[same].begin_ticks == event.word(2 + 2 * same)) {
@@ -333,6 +344,15 @@ void Replay::snapshot(const Event& event) {
   }
 }
 
+// A fork child lists the ranges that its parent has open. They stay the parent's: counted here as well, they
+// would multiply its calls and its time by the number of its children.
+void Replay::inherit(const Event& event, size_t depth) {
+  for (size_t i = 0; i < depth; ++i) {
+    stack_.push_back({-1, event.word(1 + 2 * i), event.word(2 + 2 * i), kNever, false, {}});
+  }
+  inherited_ = depth;
+}
+
 void Replay::usage(const Event& event) {
   const uint64_t faults = event.word(1), switches = event.word(2);
   const uint32_t counts[4] = {static_cast<uint32_t>(faults), static_cast<uint32_t>(faults >> 32),
@@ -340,7 +360,7 @@ void Replay::usage(const Event& event) {
   if (event.argument == 1) {
     std::copy(counts, counts + 4, end_usage_);
     has_end_usage_ = true;
-  } else if (knows_stack_ && !stack_.empty() && stack_.back().row == value_row_) {
+  } else if (knows_stack_ && stack_.size() > inherited_ && stack_.back().row == value_row_) {
     std::copy(counts, counts + 4, stack_.back().usage);
     stack_.back().has_usage = true;
   }
@@ -369,7 +389,7 @@ void Replay::finish(bool is_ended) {
     return;
   }
   for (const OpenRange& range : stack_) {
-    if (range.foreign_end_ticks != kNever) continue;
+    if (range.row < 0 || range.foreign_end_ticks != kNever) continue;
     story_.open_rows.push_back(range.row);
     thread_->is_left_open = true;
   }

@@ -168,7 +168,8 @@ enum class EventKind : uint32_t {
   snapshot =
       13,  // 1 + 2 * argument words: the whole stack, outermost first: label, then full begin ticks. Stands
            //   at the start of every chunk: after lost blocks decoding goes on here. As a thread's very
-           //   first event it may open ranges: a fork child inherits those of its parent, from the fork on.
+           //   first event it may list ranges: those that a fork child's parent has open, from the fork on.
+           //   They hold their places in the child's stack, but are rows of the parent only.
   dropped = 14,        // 2 words: so many records of this thread were lost here
   end_elsewhere = 15,  // 3 words: this thread closed a range that another thread opened: the opener's thread
                        //   index modulo 2^20 in word 1, bits 0..43 of that range's begin ticks in word 2. In

@@ -165,6 +165,13 @@ class CaptureBuilder:
         self._thread.ticks_at[len(self._thread.words)] = ticks
         return self.words(word("snapshot", len(stack), ticks), *(part for entry in stack for part in entry))
 
+    def inherit(self, t: int, *names: str) -> CaptureBuilder:
+        """The thread starts as a fork child does, whose parent has these ranges open."""
+        stack = [(self.label(name), self.ticks(t) + place) for place, name in enumerate(names)]
+        self._thread.stack += stack
+        self._thread.ticks_at[0] = self.ticks(t)
+        return self.words(word("snapshot", len(stack), self.ticks(t)), *(part for entry in stack for part in entry))
+
     def part(self) -> CaptureBuilder:
         """The next event of this thread begins a new block of the same chunk."""
         self._thread.cuts.append(len(self._thread.words))

@@ -164,18 +164,6 @@ def test_between_a_loss_and_the_snapshot_memory_and_marks_are_kept(tmp_path: Pat
     assert any(sentence.startswith("1 begin or end event left out") for sentence in capture.warnings)
 
 
-def test_a_thread_that_starts_with_a_snapshot_inherits_open_ranges(tmp_path: Path) -> None:
-    builder = CaptureBuilder(first_tick=0)
-    label = builder.label("inherited")
-    builder.thread("child").words(word("snapshot", 1, 10), label, 10)
-    builder.begin(12, "own").end(14, index=1).end(20, index=0)
-
-    capture = read_blocks(builder.blocks(), tmp_path)
-
-    assert rows(capture) == [("inherited", 10, 20), ("own", 12, 14)]
-    assert capture.ranges.parent.tolist() == [-1, 0]
-
-
 def test_the_deepest_allowed_stack_is_read(tmp_path: Path) -> None:
     builder = CaptureBuilder()
     for depth in range(1024):

@@ -26,6 +26,7 @@ def test_the_small_reader_finds_the_same_ranges_as_profkit(tmp_path: Path) -> No
     builder.begin(5, "outer", domain="d", payload=1).begin(7, "inner", wide=True).usage(False, 1, 2, 3, 4).cut()
     builder.mark(8, "m").alloc(9, 0x1000, 5).part().end(11).end(20).thread("two").begin(6, "crossed").begin(8, "late")
     builder.end(9, index=0).end(12).process(20).begin(30, "other").time(1 << 50).end((1 << 50) + 1)
+    builder.process(30).inherit(40, "of the parent").begin(41, "of the child").end(43).end(44)
     path = builder.write(tmp_path / "example.profkit")
 
     command = [sys.executable, str(tmp_path / "example.py"), path]
@@ -40,7 +41,7 @@ def test_the_small_reader_finds_the_same_ranges_as_profkit(tmp_path: Path) -> No
         for row in range(len(r))
         if r.kind[row] != 2
     ]
-    assert len(expected) == 5
+    assert len(expected) == 6
     assert sorted(filter(None, printed)) == sorted(expected)
 
 
