@@ -214,6 +214,7 @@ class RangeTable:
         bytes: NDArray[Any],
         free_time_ns: NDArray[Any],
         free_range: NDArray[Any],
+        is_part: NDArray[Any],
     ) -> dict[str, Any]:
         """Per range: own_calls, own_bytes, calls, bytes, live_bytes, peak_bytes, freed_elsewhere_bytes; and
         total_peak_bytes."""
@@ -248,8 +249,9 @@ class CaptureContent(TypedDict):
     allocations: dict[str, NDArray[Any]]
     samples: dict[str, NDArray[Any]]
 
-def read_capture(path: str) -> CaptureContent:
-    """Decode a capture file. CaptureError when it is none; damage inside it is skipped and named in `warnings`."""
+def read_capture(path: str, max_rows: int = ...) -> CaptureContent:
+    """Decode a capture file. CaptureError when it is none; damage inside it is skipped and named in `warnings`, as are
+    ranges and allocations beyond `max_rows` each (at most and by default 2^31 - 2)."""
 
 # --- Trace files (profkit/rendering/trace_content.py makes their content) --------------------------------------------
 

@@ -121,12 +121,16 @@ class RangeTable {
   }
 
   py::dict memory(const Column<int32_t>& range, const Column<int64_t>& time_ns, const Column<uint64_t>& bytes,
-                  const Column<int64_t>& free_time_ns, const Column<int32_t>& free_range) const {
+                  const Column<int64_t>& free_time_ns, const Column<int32_t>& free_range,
+                  const Column<uint8_t>& is_part) const {
     const auto rows = static_cast<size_t>(range.size());
-    const captures::AllocationView view{
-        data_of(range, rows, "range"),           data_of(time_ns, rows, "time_ns"),
-        data_of(bytes, rows, "bytes"),           data_of(free_time_ns, rows, "free_time_ns"),
-        data_of(free_range, rows, "free_range"), rows};
+    const captures::AllocationView view{data_of(range, rows, "range"),
+                                        data_of(time_ns, rows, "time_ns"),
+                                        data_of(bytes, rows, "bytes"),
+                                        data_of(free_time_ns, rows, "free_time_ns"),
+                                        data_of(free_range, rows, "free_range"),
+                                        data_of(is_part, rows, "is_part"),
+                                        rows};
     refuse(view.check(view_.count));
     auto memory = without_gil([&] { return captures::attribute_memory(view_, view); });
     py::dict result;
@@ -177,7 +181,7 @@ void register_attribution(py::module_& module) {
            py::arg("group"), py::arg("groups"))
       .def("max_by_group", &RangeTable::max_by_group, py::arg("values"), py::arg("group"), py::arg("groups"))
       .def("memory", &RangeTable::memory, py::arg("range"), py::arg("time_ns"), py::arg("bytes"),
-           py::arg("free_time_ns"), py::arg("free_range"));
+           py::arg("free_time_ns"), py::arg("free_range"), py::arg("is_part"));
 }
 
 }  // namespace profkit

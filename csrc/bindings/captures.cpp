@@ -4,6 +4,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -68,6 +69,7 @@ py::dict allocations_dict(captures::AllocationColumns&& allocations) {
   result["free_time_ns"] = as_array(std::move(allocations.free_time_ns));
   result["free_thread"] = as_array(std::move(allocations.free_thread));
   result["free_range"] = as_array(std::move(allocations.free_range));
+  result["is_part"] = as_array(std::move(allocations.is_part), py::dtype("bool"));
   return result;
 }
 
@@ -120,16 +122,17 @@ py::dict counters_dict(const tracer::FileCounters& counters) {
   result["stalled_ns"] = counters.stalled_ns;
   result["processes_started"] = counters.processes_started;
   result["processes_ended"] = counters.processes_ended;
+  result["replaced_names"] = counters.replaced_names;
   return result;
 }
 
-Capture read_without_gil(const std::string& path) {
+Capture read_without_gil(const std::string& path, size_t max_rows) {
   const py::gil_scoped_release release;
-  return captures::read_capture(path);
+  return captures::read_capture(path, max_rows);
 }
 
-py::dict read_capture(const std::string& path) {
-  Capture capture = read_without_gil(path);
+py::dict read_capture(const std::string& path, size_t max_rows) {
+  Capture capture = read_without_gil(path, std::min(max_rows, captures::kMaxRows));
   py::list processes;
   for (const captures::Process& process : capture.processes) processes.append(process_dict(process));
   py::dict result;
@@ -149,6 +152,8 @@ py::dict read_capture(const std::string& path) {
 
 }  // namespace
 
-void register_captures(py::module_& module) { module.def("read_capture", &read_capture, py::arg("path")); }
+void register_captures(py::module_& module) {
+  module.def("read_capture", &read_capture, py::arg("path"), py::arg("max_rows") = captures::kMaxRows);
+}
 
 }  // namespace profkit

@@ -176,7 +176,7 @@ RangeMemory attribute_memory(const RangeView& ranges, const AllocationView& allo
     if (range < 0) continue;
     const auto bytes = static_cast<int64_t>(allocations.bytes[row]);
     const int64_t free_time = allocations.free_time_ns[row];
-    result.own_calls[index(range)] += 1;
+    result.own_calls[index(range)] += allocations.is_part[row] == 0 ? 1 : 0;
     result.own_bytes[index(range)] += bytes;
     result.live_bytes[index(range)] += bytes;
     if (free_time == kNotFreed) continue;

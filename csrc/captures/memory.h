@@ -16,6 +16,7 @@ struct AllocationView {
   const uint64_t* bytes;
   const int64_t* free_time_ns;
   const int32_t* free_range;
+  const uint8_t* is_part;  // bytes without a call
   size_t count;
 
   // What is wrong with the columns, or nothing.

@@ -87,7 +87,7 @@ ForeignEnds sorted_by_time(ForeignEnds ends) {
 
 class Decoder {
  public:
-  explicit Decoder(Capture& capture) : capture_(capture) {}
+  Decoder(Capture& capture, size_t max_rows) : capture_(capture), max_rows_(max_rows) {}
 
   void sort_blocks(const std::vector<Block>& blocks);
   void set_clocks();
@@ -107,6 +107,7 @@ class Decoder {
   }
 
   Capture& capture_;
+  size_t max_rows_;
   StringTable strings_;
   std::vector<ProcessBlocks> processes_;
   std::unordered_map<uint64_t, size_t> index_of_;
@@ -222,8 +223,9 @@ void Decoder::decode() {
 
 ProcessStory Decoder::replay(ProcessBlocks& process, const ForeignEnds& foreign_ends) {
   ProcessStory story;
-  const ReplayContext context{process.names,   *process.map, capture_.origin_monotonic_ns,
-                              capture_.ranges, story,        foreign_ends};
+  const ReplayContext context{process.names, *process.map,    capture_.origin_monotonic_ns,
+                              max_rows_,     capture_.ranges, story,
+                              foreign_ends};
   auto row = static_cast<int32_t>(capture_.threads.process.size());
   for (auto& [index, thread] : process.threads)
     replay_thread(context, row++, index, thread.is_ended, thread.events);
@@ -245,7 +247,9 @@ void Decoder::decode_process(size_t index) {
   process.facts.end_ns = process_end_ns(process, story);
   close_open_rows(story, process.facts.end_ns, capture_.ranges);
   match_spans(story, process.facts.end_ns, capture_.ranges);
-  process.facts.frees_of_unknown = match_allocations(story.threads, rows, capture_.allocations);
+  const MatchCounts counts = match_allocations(story.threads, rows, max_rows_, capture_.allocations);
+  process.facts.frees_of_unknown = counts.frees_of_unknown;
+  story.odd.too_many_allocations = counts.left_out;
   if (story.has_moved_spans)
     lift_children_of_spans(first_row, first_allocation, capture_.ranges, capture_.allocations);
   process.facts.start_ns = process.clock.empty() ? process.facts.end_ns : relative(process.map->first_ns());
@@ -304,6 +308,7 @@ void Decoder::finish(const BlockList& found) {
   facts.unknown_blocks = unknown_blocks_;
   facts.malformed_blocks = malformed_blocks_;
   facts.processes_without_clock = processes_without_clock_;
+  facts.max_rows = max_rows_;
   facts.odd = odd_;
   for (ProcessBlocks& process : processes_) {
     capture_.processes.push_back(std::move(process.facts));
@@ -314,14 +319,14 @@ void Decoder::finish(const BlockList& found) {
 
 }  // namespace
 
-Capture decode_capture(const uint8_t* data, size_t size) {
+Capture decode_capture(const uint8_t* data, size_t size, size_t max_rows) {
   const tracer::FileHeader header = checked_header(data, size);
   Capture capture;
   capture.capture_id = header.capture_id;
   capture.created_unix_ns = header.created_unix_ns;
   capture.counters = load<tracer::FileCounters>(data + tracer::kHeaderCountersOffset);
   const BlockList found = find_blocks(data, size, header.header_bytes, header.capture_id);
-  Decoder decoder(capture);
+  Decoder decoder(capture, max_rows);
   decoder.sort_blocks(found.blocks);
   decoder.set_clocks();
   decoder.decode();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,8 @@ struct AllocationColumns {
   std::vector<uint8_t> call;  // tracer::AllocationCall
   std::vector<uint64_t> address, bytes;
   std::vector<int64_t> free_time_ns;             // -1: not freed while recording
-  std::vector<int32_t> free_thread, free_range;  // -1 likewise
+  std::vector<int32_t> free_thread, free_range;  // -1 likewise; free_thread -1 alone: not known by whom
+  std::vector<uint8_t> is_part;  // a further piece of a mapping unmapped in pieces: no call of its own
 };
 
 struct ThreadColumns {
@@ -86,9 +88,12 @@ struct Capture {
   SampleColumns samples;
 };
 
-// Throws CaptureError.
-Capture read_capture(const std::string& path);
+// What row numbers can tell apart.
+constexpr size_t kMaxRows = std::numeric_limits<int32_t>::max() - 1;
+
+// Throws CaptureError. Ranges and allocations beyond `max_rows` each are left out and counted in a warning.
+Capture read_capture(const std::string& path, size_t max_rows = kMaxRows);
 // The same on bytes in memory, for tests and fuzzing.
-Capture decode_capture(const uint8_t* data, size_t size);
+Capture decode_capture(const uint8_t* data, size_t size, size_t max_rows = kMaxRows);
 
 }  // namespace profkit::captures

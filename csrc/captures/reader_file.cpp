@@ -95,10 +95,10 @@ tracer::FileHeader checked_header(const uint8_t* data, size_t size) {
   return header;
 }
 
-Capture read_capture(const std::string& path) {
+Capture read_capture(const std::string& path, size_t max_rows) {
   try {
     const FileBytes bytes = read_bytes(path);
-    return decode_capture(bytes.data.get(), bytes.size);
+    return decode_capture(bytes.data.get(), bytes.size, max_rows);
   } catch (const CaptureError& error) {
     throw CaptureError{path + ": " + error.message};
   }

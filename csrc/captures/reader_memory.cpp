@@ -3,7 +3,6 @@
 #include "captures/reader_memory.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <queue>
 
@@ -14,7 +13,6 @@ using tracer::AllocationCall;
 using Kind = MemoryEvent::Kind;
 
 constexpr uint64_t kPageBytes = 4096;
-constexpr size_t kMaxRows = std::numeric_limits<int32_t>::max() - 1;
 
 // Address -> row, open addressing with linear probing. Deleting shifts back, so that it never fills up with
 // tombstones. Address 0 cannot be stored, nor is it ever allocated.
@@ -79,7 +77,8 @@ class LiveBlocks {
 
 class Matcher {
  public:
-  explicit Matcher(AllocationColumns& rows) : rows_(rows), first_(rows.time_ns.size()) {}
+  Matcher(AllocationColumns& rows, size_t max_rows)
+      : rows_(rows), first_(rows.time_ns.size()), max_rows_(max_rows) {}
 
   void apply(const MemoryEvent& event, int32_t thread) {
     switch (event.kind) {
@@ -88,13 +87,13 @@ class Matcher {
       case Kind::release:
         return release(event, thread);
       case Kind::unmap:
-        if (!unmap(event, page_end(event.address, event.bytes), thread)) ++unknown_;
+        if (!unmap(event, page_end(event.address, event.bytes), thread)) ++counts_.frees_of_unknown;
     }
   }
 
-  uint64_t finish() {
+  MatchCounts finish() {
     if (has_splits_) sort_by_time();
-    return unknown_;
+    return counts_;
   }
 
  private:
@@ -121,11 +120,16 @@ class Matcher {
     rows_.free_time_ns.push_back(-1);
     rows_.free_thread.push_back(-1);
     rows_.free_range.push_back(-1);
+    rows_.is_part.push_back(0);
     return static_cast<int32_t>(rows_.time_ns.size() - 1);
   }
 
   void allocate(const MemoryEvent& event, int32_t thread) {
-    if (rows_.time_ns.size() >= kMaxRows || event.address == 0) return;
+    if (event.address == 0) return;
+    if (rows_.time_ns.size() >= max_rows_) {
+      ++counts_.left_out;
+      return;
+    }
     if (is_mapping(event.call)) {
       // A mapping put over others (MAP_FIXED) replaces what was there.
       unmap(event, page_end(event.address, event.bytes), thread);
@@ -142,7 +146,7 @@ class Matcher {
     if (row < 0) {
       const auto mapping = mappings_.find(event.address);
       if (mapping == mappings_.end()) {
-        ++unknown_;
+        ++counts_.frees_of_unknown;
         return;
       }
       row = mapping->second;
@@ -170,11 +174,10 @@ class Matcher {
     while (at != mappings_.end() && at->first < end) {
       const int32_t row = at->second;
       const uint64_t from = at->first, to = mapping_end(*at);
-      if (rows_.time_ns.size() + 2 >= kMaxRows) return has_hit;
       at = mappings_.erase(at);
       has_hit = true;
-      if (from < begin) mappings_[from] = part_of(row, from, begin);
-      if (to > end) mappings_[end] = part_of(row, end, to);
+      if (from < begin) keep_part(row, from, begin);
+      if (to > end) keep_part(row, end, to);
       const uint64_t freed_from = std::max(from, begin);
       rows_.address[static_cast<size_t>(row)] = freed_from;
       rows_.bytes[static_cast<size_t>(row)] = std::min(to, end) - freed_from;
@@ -187,12 +190,18 @@ class Matcher {
     return range_end(mapping.first, rows_.bytes[static_cast<size_t>(mapping.second)]);
   }
 
-  // A row for the part of a mapping that stays.
-  int32_t part_of(int32_t row, uint64_t from, uint64_t to) {
+  // A row for the part of a mapping that stays. The call is counted with the part that went first.
+  void keep_part(int32_t row, uint64_t from, uint64_t to) {
+    if (rows_.time_ns.size() >= max_rows_) {
+      ++counts_.left_out;
+      return;
+    }
     const auto at = static_cast<size_t>(row);
     has_splits_ = true;
-    return add({rows_.time_ns[at], from, to - from, rows_.range[at], rows_.call[at], Kind::allocate},
-               rows_.thread[at]);
+    const MemoryEvent part{rows_.time_ns[at], from,           to - from,
+                           rows_.range[at],   rows_.call[at], Kind::allocate};
+    mappings_[from] = add(part, rows_.thread[at]);
+    rows_.is_part.back() = 1;
   }
 
   void sort_by_time() {
@@ -215,13 +224,15 @@ class Matcher {
     reorder(rows_.free_time_ns);
     reorder(rows_.free_thread);
     reorder(rows_.free_range);
+    reorder(rows_.is_part);
   }
 
   AllocationColumns& rows_;
   size_t first_;  // of this process
+  size_t max_rows_;
   LiveBlocks live_;
   std::map<uint64_t, int32_t> mappings_;
-  uint64_t unknown_ = 0;
+  MatchCounts counts_;
   bool has_splits_ = false;
 };
 
@@ -243,9 +254,9 @@ Head head_of(const std::vector<ThreadStory>& threads, size_t thread, size_t at) 
 
 }  // namespace
 
-uint64_t match_allocations(std::vector<ThreadStory>& threads, const std::vector<int32_t>& thread_rows,
-                           AllocationColumns& rows) {
-  Matcher matcher(rows);
+MatchCounts match_allocations(std::vector<ThreadStory>& threads, const std::vector<int32_t>& thread_rows,
+                              size_t max_rows, AllocationColumns& rows) {
+  Matcher matcher(rows, max_rows);
   std::vector<size_t> next(threads.size(), 0);
   std::priority_queue<Head, std::vector<Head>, std::greater<>> heads;
   for (size_t thread = 0; thread < threads.size(); ++thread) {

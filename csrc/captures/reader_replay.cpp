@@ -3,7 +3,6 @@
 #include "captures/reader_replay.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "captures/reader_events.h"
 
@@ -13,8 +12,6 @@ namespace {
 using tracer::EventKind;
 using tracer::kTickBits;
 using tracer::kTickMask;
-
-constexpr size_t kMaxRows = std::numeric_limits<int32_t>::max() - 1;
 
 constexpr uint64_t kNever = UINT64_MAX;
 
@@ -208,7 +205,7 @@ void Replay::note_time() {
 }
 
 int32_t Replay::add_row(RangeKind kind, uint64_t label_id, uint64_t ticks) {
-  if (ranges_.kind.size() >= kMaxRows) {
+  if (ranges_.kind.size() >= context_.max_rows) {
     ++story_.odd.too_many_rows;
     return -1;
   }

@@ -64,7 +64,7 @@ struct Oddities {
   uint64_t unmatched_ends = 0;        // ends of nothing: only damage makes them
   uint64_t broken_blocks = 0;         // blocks that end within an event or repeat words
   uint64_t unmatched_span_ends = 0;
-  uint64_t too_many_rows = 0;
+  uint64_t too_many_rows = 0, too_many_allocations = 0;
   uint64_t lost_labels = 0;  // rows whose name was not defined
 };
 
@@ -82,6 +82,7 @@ struct ReplayContext {
   const Names& names;
   const ClockMap& clock;
   int64_t origin_ns;
+  size_t max_rows;
   RangeColumns& ranges;
   ProcessStory& story;
   // What a first replay of the process found. They are rare, but where one is, the stack of the opener keeps

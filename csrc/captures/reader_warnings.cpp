@@ -49,6 +49,7 @@ Oddities summed(const std::vector<Oddities>& all) {
     sum.broken_blocks += odd.broken_blocks;
     sum.unmatched_span_ends += odd.unmatched_span_ends;
     sum.too_many_rows += odd.too_many_rows;
+    sum.too_many_allocations += odd.too_many_allocations;
     sum.lost_labels += odd.lost_labels;
   }
   return sum;
@@ -72,7 +73,9 @@ std::vector<std::string> warnings_of(const BlockList& found, const WarningFacts&
   add(odd.unmatched_span_ends, "span end", "left out: no begin was recorded");
   add(odd.broken_blocks + facts.malformed_blocks, "block",
       "with content that this format does not allow: read as far as possible");
-  add(odd.too_many_rows, "range", "left out: a table holds at most 2,147,483,646 rows");
+  const std::string full = "left out: a table holds at most " + grouped(facts.max_rows) + " rows";
+  add(odd.too_many_rows, "range", full);
+  add(odd.too_many_allocations, "allocation", full);
   add(facts.unknown_blocks, "block",
       "skipped: of a kind that this version does not know; a newer profkit reads more");
   add(facts.processes_without_clock, "process",

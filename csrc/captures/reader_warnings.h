@@ -12,6 +12,7 @@ namespace profkit::captures {
 
 struct WarningFacts {
   uint64_t unknown_blocks = 0, malformed_blocks = 0, processes_without_clock = 0;
+  size_t max_rows = kMaxRows;
   std::vector<Oddities> odd;  // per process
 };
 

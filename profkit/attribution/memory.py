@@ -8,7 +8,7 @@ import numpy as np
 
 from profkit.attribution.grouping import Groups
 from profkit.attribution.tree import Tree
-from profkit.capture.tables import Capture, Column
+from profkit.capture.tables import NONE, Capture, Column
 
 ALLOCATIONS_DOOR = "allocations"
 MOST_BYTES = 1 << 47
@@ -50,7 +50,9 @@ def group_memory(
         allocations.time_ns,
         np.minimum(allocations.bytes, np.uint64(MOST_BYTES)),
         allocations.free_time_ns,
-        allocations.free_range,
+        # Who freed it may not be known: that must not count as "elsewhere".
+        np.where(allocations.free_thread == NONE, allocations.range, allocations.free_range),
+        allocations.is_part,
     ]
     is_chosen = is_thread_chosen[allocations.thread]
     if not is_chosen.all():
@@ -70,10 +72,10 @@ def group_memory(
         "freed_elsewhere_bytes": summed("freed_elsewhere_bytes", is_outermost),
         "peak_bytes": tree.table.max_by_group(memory["peak_bytes"], groups.of_row, len(groups)).tolist(),
     }
-    ranges, sizes = columns[0], columns[2]
+    ranges, sizes, is_part = columns[0], columns[2], columns[5]
     threads = capture.threads
     totals = MemoryTotals(
-        calls=len(sizes),
+        calls=int(np.count_nonzero(~is_part)),
         bytes=int(sizes.sum()),
         unattributed_bytes=int(sizes[ranges < 0].sum()),
         peak_bytes=memory["total_peak_bytes"],

@@ -99,8 +99,9 @@ class Allocations:
     address: Column  # uint64
     bytes: Column  # uint64
     free_time_ns: Column  # int64; -1 still live at the end
-    free_thread: Column  # int32; -1 likewise
+    free_thread: Column  # int32; -1 likewise, or not known: the address was used again, its release not recorded
     free_range: Column  # int32; -1 likewise, or no range was open
+    is_part: Column  # bool, a further piece of a mapping that was unmapped in pieces: bytes without a call of their own
 
     def __len__(self) -> int:
         return len(self.time_ns)

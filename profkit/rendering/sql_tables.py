@@ -47,7 +47,7 @@ order by r.row
 
 _ALLOCATIONS = """
 create view allocations as select
-  a.row, a.time_ns, a.bytes, a.address, {call} as call,
+  a.row, a.time_ns, a.bytes, a.address, {call} as call, a.is_part,
   a.thread, t.thread_name, t.process, t.pid,
   nullif(a.range, -1) as range, n.text as range_name,
   nullif(a.free_time_ns, -1) as free_time_ns, nullif(a.free_thread, -1) as free_thread,

@@ -58,6 +58,8 @@ def captures(draw: st.DrawFn) -> Capture:
                 freed,
                 draw(st.sampled_from(threads)),
                 draw(st.sampled_from(threads)) if freed is not None else None,
+                is_part=draw(st.booleans()),
+                is_free_known=draw(st.booleans()),
             )
         )
     processes = [threads[:1], threads[1:]] if len(threads) > 1 and draw(st.booleans()) else [threads]

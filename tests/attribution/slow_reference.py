@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from profkit.capture.tables import Capture, RangeKind
+from profkit.capture.tables import NONE, Capture, RangeKind
 
 
 @dataclass
@@ -51,6 +51,8 @@ class SlowTree:
                 allocations.free_range.tolist(),
             )
         )
+        self.is_part: list[bool] = allocations.is_part.tolist()
+        self.is_free_known: list[bool] = (allocations.free_thread != NONE).tolist()
 
     def ancestors(self, row: int) -> list[int]:
         """The row itself and all ranges around it."""
@@ -113,15 +115,15 @@ def _row(tree: SlowTree, rows: list[int]) -> SlowRow:
     for row in rows:
         result.peak_bytes = max(result.peak_bytes, tree.peak(row))
         is_outermost = not members.intersection(tree.ancestors(row)[1:])
-        for holder, _, size, freed, free_range in tree.allocations:
+        for number, (holder, _, size, freed, free_range) in enumerate(tree.allocations):
             if holder == row:
                 result.own_alloc_bytes += size
             if not is_outermost or row not in tree.ancestors(holder):
                 continue
-            result.alloc_calls += 1
+            result.alloc_calls += not tree.is_part[number]
             result.alloc_bytes += size
             if freed == -1 or freed > tree.end[row]:
                 result.live_bytes += size
-            if freed != -1 and row not in tree.ancestors(free_range):
+            if freed != -1 and tree.is_free_known[number] and row not in tree.ancestors(free_range):
                 result.freed_elsewhere_bytes += size
     return result

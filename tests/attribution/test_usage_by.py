@@ -368,6 +368,15 @@ def test_losses_are_passed_on() -> None:
     assert usage_by(capture_of([Row("a", 0, 10)], losses=Losses(7, 7, 0, 0, 0))).dropped == 7
 
 
+def test_memory_whose_release_was_not_seen_is_not_said_to_be_freed_elsewhere() -> None:
+    ranges = [Row("a", 0, 10), Row("b", 10, 20)]
+    capture = capture_of(ranges, [Alloc(1, 100, 15, is_free_known=False), Alloc(2, 7, 15), Alloc(3, 5, 4)])
+
+    row = next(row for row in usage_by(capture).rows if row.name == "a")
+
+    assert (row.freed_elsewhere_bytes, row.live_bytes) == (7, 107)
+
+
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
@@ -393,4 +402,4 @@ def test_groups_and_allocations_out_of_bounds_are_refused() -> None:
     with pytest.raises(ValueError, match="group 1 of 1"):
         table.outermost(one + 1, 1)
     with pytest.raises(ValueError, match="range that does not exist"):
-        table.memory(one + 1, one, one, one - 1, one - 1)
+        table.memory(one + 1, one, one, one - 1, one - 1, one)

@@ -55,6 +55,8 @@ class Alloc:
     free_thread: str | None = None  # the same thread unless said
     address: int | None = None
     call: AllocationCall = AllocationCall.MALLOC
+    is_part: bool = False
+    is_free_known: bool = True
 
 
 def capture_of(
@@ -189,7 +191,10 @@ def _ranges(
 
 def _allocations(given: Sequence[Alloc], placed: Sequence[Row], number: dict[str, int]) -> Allocations:
     lines = sorted(given, key=lambda a: a.time_ns)
-    freed = [(a.free_time_ns, a.free_thread or a.thread) if a.free_time_ns is not None else (None, None) for a in lines]
+    freed = [
+        (a.free_time_ns, (a.free_thread or a.thread) if a.is_free_known and a.free_time_ns is not None else None)
+        for a in lines
+    ]
     columns: dict[str, tuple[Any, list[Any]]] = {
         "thread": (np.int32, [number[a.thread] for a in lines]),
         "range": (np.int32, [_innermost(placed, a.thread, a.time_ns) for a in lines]),
@@ -200,6 +205,7 @@ def _allocations(given: Sequence[Alloc], placed: Sequence[Row], number: dict[str
         "free_time_ns": (np.int64, [NONE if time is None else time for time, _ in freed]),
         "free_thread": (np.int32, [NONE if thread is None else number[thread] for _, thread in freed]),
         "free_range": (np.int32, [NONE if t is None else _innermost(placed, thread, t) for t, thread in freed]),
+        "is_part": (np.bool_, [a.is_part for a in lines]),
     }
     return Allocations(**{name: np.array(values, dtype) for name, (dtype, values) in columns.items()})
 

@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from capture_builders import CLOCK, DEFINITIONS, CaptureBuilder, block, file_header, word
+from capture_builders import CLOCK, DEFINITIONS, CaptureBuilder, block, file_header
 
 from profkit.capture.reading import read
 from profkit.capture.tables import Capture

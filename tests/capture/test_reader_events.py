@@ -9,7 +9,7 @@ import pytest
 from capture_builders import CaptureBuilder, word
 
 from profkit.capture.reading import read
-from profkit.capture.tables import AllocationCall, Capture, PayloadType, RangeKind, Source, payload_values
+from profkit.capture.tables import Capture, PayloadType, RangeKind, Source, payload_values
 
 
 def read_back(builder: CaptureBuilder, folder: Path) -> Capture:
@@ -181,70 +181,6 @@ def test_usage_is_the_difference_of_counts_modulo_2_to_32(tmp_path: Path) -> Non
     assert [int(column[0]) for column in counts] == [2, 0, 3, 0]
     assert [int(column[1]) for column in counts] == [-1] * 4
     assert payload_values(r).tolist() == [8, None]
-
-
-def test_allocations_are_paired_with_their_release(tmp_path: Path) -> None:
-    builder = CaptureBuilder().thread("one").begin(1, "a").alloc(2, 0x1000, 100).alloc(3, 0x2000, 200).end(4)
-    builder.thread("two").begin(5, "b").free(6, 0x1000).end(7).free(8, 0x9999)
-
-    capture = read_back(builder, tmp_path)
-
-    a = capture.allocations
-    assert memory(capture) == [(0x1000, 100, 2, 6), (0x2000, 200, 3, -1)]
-    assert (a.range.tolist(), a.free_range.tolist()) == ([0, 0], [1, -1])
-    assert (a.thread.tolist(), a.free_thread.tolist()) == ([0, 0], [1, -1])
-    assert capture.processes[0].frees_of_unknown == 1
-
-
-def test_an_address_given_twice_ends_the_first_block(tmp_path: Path) -> None:
-    builder = CaptureBuilder().alloc(2, 0x1000, 100).alloc(5, 0x1000, 50).free(9, 0x1000)
-
-    capture = read_back(builder, tmp_path)
-
-    assert memory(capture) == [(0x1000, 100, 2, 5), (0x1000, 50, 5, 9)]
-    assert capture.allocations.free_thread.tolist() == [-1, 0]
-
-
-def test_a_release_and_an_allocation_at_the_same_time_on_two_threads_are_put_in_order(tmp_path: Path) -> None:
-    builder = CaptureBuilder().thread("one").alloc(1, 0x1000, 10).thread("two").alloc(5, 0x1000, 20)
-
-    capture = read_back(builder.thread("one").free(5, 0x1000), tmp_path)
-
-    assert memory(capture) == [(0x1000, 10, 1, 5), (0x1000, 20, 5, -1)]
-    assert capture.allocations.free_thread.tolist() == [0, -1]
-
-
-def test_an_unmap_splits_a_mapping(tmp_path: Path) -> None:
-    builder = CaptureBuilder().alloc(1, 0x10000, 0x4000, AllocationCall.MMAP).alloc(2, 0x90000, 10)
-
-    capture = read_back(builder.unmap(3, 0x11000, 0x1000).unmap(4, 0x12000, 0x2000), tmp_path)
-
-    assert memory(capture) == [
-        (0x10000, 0x1000, 1, -1),
-        (0x11000, 0x1000, 1, 3),
-        (0x12000, 0x2000, 1, 4),
-        (0x90000, 10, 2, -1),
-    ]
-
-
-def test_an_unmap_may_cover_several_mappings_and_whole_pages_only(tmp_path: Path) -> None:
-    builder = (
-        CaptureBuilder().alloc(1, 0x10000, 5000, AllocationCall.MMAP).alloc(2, 0x12000, 0x1000, AllocationCall.MMAP)
-    )
-    builder.unmap(3, 0x10000, 0x2001).unmap(4, 0x50000, 0x1000)
-
-    capture = read_back(builder, tmp_path)
-
-    assert memory(capture) == [(0x10000, 5000, 1, 3), (0x12000, 0x1000, 2, 3)]
-    assert capture.processes[0].frees_of_unknown == 1
-
-
-def test_a_mapping_over_another_replaces_what_it_covers(tmp_path: Path) -> None:
-    builder = CaptureBuilder().alloc(1, 0x10000, 0x2000, AllocationCall.MMAP)
-
-    capture = read_back(builder.alloc(5, 0x11000, 0x2000, AllocationCall.MMAP), tmp_path)
-
-    assert memory(capture) == [(0x10000, 0x1000, 1, -1), (0x11000, 0x1000, 1, 5), (0x11000, 0x2000, 5, -1)]
 
 
 def test_memory_samples_arrive(tmp_path: Path) -> None:
