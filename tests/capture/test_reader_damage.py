@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import struct
 import subprocess
 from pathlib import Path
 
 import pytest
 from capture_builders import CAPTURE_ID, CaptureBuilder, block, events_block, file_header, word
+from sanitized_programs import SOURCES, build_program
 
 from profkit.capture.reading import read
 from profkit.capture.tables import AllocationCall
 from profkit.errors import CaptureError
 
-SOURCES = Path(__file__).parents[2] / "csrc"
 FUZZER = Path(__file__).parent / "native" / "fuzz_reader.cpp"
 FILES = 100_000
 SEED = 20_261_116
@@ -202,18 +201,9 @@ def test_numbers_in_the_file_do_not_decide_how_much_memory_is_taken(tmp_path: Pa
 
 @pytest.fixture(scope="module")
 def fuzzer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("g++ is not installed: the fuzzer cannot be built")
-    program = tmp_path_factory.mktemp("fuzzer") / "fuzz_reader"
     sources = [FUZZER, *sorted((SOURCES / "captures").glob("reader*.cpp")), SOURCES / "tracer" / "crc32c.cpp"]
-    flags = ["-std=c++17", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    command = [compiler, *flags, "-D_GLIBCXX_ASSERTIONS", f"-I{SOURCES}", *map(str, sources), "-o", str(program)]
-    built = subprocess.run(command, capture_output=True, text=True, check=False)
-    if "cannot find -lasan" in built.stderr or "cannot find -lubsan" in built.stderr:
-        pytest.skip("the compiler has no sanitizers")
-    assert built.returncode == 0, built.stderr
-    return program
+    program = tmp_path_factory.mktemp("fuzzer") / "fuzz_reader"
+    return build_program(program, sources, "address,undefined", ["-D_GLIBCXX_ASSERTIONS"])
 
 
 @pytest.mark.timeout(900)

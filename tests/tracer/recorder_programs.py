@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from sanitized_programs import SOURCES, build_program
 
 from profkit import _core
 from profkit.capture.tables import Capture, RangeKind
 
-SOURCES = Path(__file__).parents[2] / "csrc"
 PROGRAMS = Path(__file__).parent / "native"
 LIBRARY = Path(_core.__file__).with_name("libprofkit_inject.so")
 
@@ -36,32 +34,18 @@ RECORDER = (
 )
 
 
-def compile_program(program: Path, sources: Sequence[Path], flags: Sequence[str] = ()) -> Path:
-    """`program`, made of these sources; the test is skipped without a compiler."""
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("no C++ compiler (g++)")
-    command = [compiler, "-std=c++17", "-O1", "-g", "-pthread", "-ftls-model=initial-exec", "-I", str(SOURCES)]
-    texts = [str(source) for source in sources]
-    command += [*flags, *texts, "-o", str(program), "-ldl"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return program
-
-
 def compile_stress(folder: Path, sanitizers: str) -> Path:
     """The stress program with the recorder inside."""
     sources = [SOURCES / "tracer" / f"{name}.cpp" for name in RECORDER]
     sources += [PROGRAMS / "stress_recorder.cpp", PROGRAMS / "absent_doors.cpp"]
-    flags = [f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all"] if sanitizers else []
-    return compile_program(folder / "stress_recorder", sources, flags)
+    return build_program(folder / "stress_recorder", sources, sanitizers)
 
 
 def compile_recorded(folder: Path) -> Path:
     """The program that is recorded from outside."""
     if not LIBRARY.exists():
         pytest.skip("this build has no tracer library")
-    return compile_program(folder / "recorded_program", [PROGRAMS / "recorded_program.cpp"])
+    return build_program(folder / "recorded_program", [PROGRAMS / "recorded_program.cpp"])
 
 
 def environment(capture: Path, options: str = "", **variables: str) -> dict[str, str]:

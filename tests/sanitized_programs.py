@@ -1,0 +1,55 @@
+"""Native test programs: sources of csrc in, a program out. Two compilers work at a time, and an object is kept for the
+session, since several programs hold the same sources under the same sanitizer."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parents[1] / "csrc"
+FLAGS = ("-std=c++17", "-O1", "-g", "-pthread", "-ftls-model=initial-exec", '-DPROFKIT_VERSION="0"', "-I", str(SOURCES))
+
+
+def build_program(program: Path, sources: Sequence[Path], sanitizers: str = "", flags: Sequence[str] = ()) -> Path:
+    """`program`, made of these sources; the test is skipped without a compiler or without the sanitizers."""
+    if shutil.which("g++") is None:
+        pytest.skip("no C++ compiler (g++)")
+    asked = (*FLAGS, *flags)
+    if sanitizers:
+        asked = (*asked, f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all")
+    with ThreadPoolExecutor(2) as pool:
+        objects = list(pool.map(lambda source: _object_of(source, asked), sources))
+    linked = _run(["g++", *asked, *objects, "-o", str(program), "-ldl"])
+    if "cannot find -l" in linked.stderr or "cannot find lib" in linked.stderr:
+        pytest.skip(f"the compiler has no sanitizer {sanitizers}")
+    assert linked.returncode == 0, linked.stderr
+    return program
+
+
+@cache
+def _folder() -> Path:
+    folder = tempfile.mkdtemp(prefix="profkit-objects-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+@cache
+def _object_of(source: Path, flags: tuple[str, ...]) -> str:
+    name = hashlib.sha256(repr((str(source), flags)).encode()).hexdigest()[:16]
+    target = _folder() / f"{source.stem}-{name}.o"
+    done = _run(["g++", *flags, "-c", str(source), "-o", str(target)])
+    assert done.returncode == 0, done.stderr
+    return str(target)
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False)
