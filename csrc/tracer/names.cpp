@@ -14,6 +14,19 @@ namespace {
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
+// A forking thread has the lock already (lock_names), and other libraries' fork handlers may bring names.
+class NamesLock {
+ public:
+  NamesLock() {
+    if (!thread_state.is_forking) pthread_mutex_lock(&mutex);
+  }
+  ~NamesLock() {
+    if (!thread_state.is_forking) pthread_mutex_unlock(&mutex);
+  }
+  NamesLock(const NamesLock&) = delete;
+  NamesLock& operator=(const NamesLock&) = delete;
+};
+
 struct Text {
   uint32_t offset, size;
 };
@@ -132,7 +145,7 @@ uint32_t key_id(KeyTable& table, DefinitionKind kind, const Key& key) {
   const auto is_equal = [&](uint32_t id) { return table.keys[id] == key; };
   if (const uint32_t id = table.index.find(hash, is_equal)) return id;
   QuietThread quiet;
-  pthread_mutex_lock(&mutex);
+  const NamesLock lock;
   uint32_t id = table.index.find(hash, is_equal);
   if (id == 0 && table.count < table.capacity) {
     id = ++table.count;
@@ -140,7 +153,6 @@ uint32_t key_id(KeyTable& table, DefinitionKind kind, const Key& key) {
     append_definition(kind, id);
     table.index.insert(hash, id);
   }
-  pthread_mutex_unlock(&mutex);
   if (id == 0) replaced.fetch_add(1, std::memory_order_relaxed);
   return id;
 }
@@ -186,13 +198,12 @@ bool prepare_locked() {
 bool prepare_names() {
   if (is_prepared.load(std::memory_order_acquire)) return true;
   QuietThread quiet;
-  pthread_mutex_lock(&mutex);
+  const NamesLock lock;
   bool is_ready = is_prepared.load(std::memory_order_relaxed);
   if (!is_ready) {
     is_ready = prepare_locked();
     is_prepared.store(is_ready, std::memory_order_release);
   }
-  pthread_mutex_unlock(&mutex);
   return is_ready;
 }
 
@@ -203,11 +214,9 @@ uint32_t string_id(std::string_view text) {
   const auto is_equal = [text](uint32_t id) { return has_text(id, text); };
   if (const uint32_t id = string_index.find(hash, is_equal)) return id;
   QuietThread quiet;
-  pthread_mutex_lock(&mutex);
-  uint32_t id = string_index.find(hash, is_equal);
-  if (id == 0) id = insert_string(hash, text);
-  pthread_mutex_unlock(&mutex);
-  return id;
+  const NamesLock lock;
+  const uint32_t id = string_index.find(hash, is_equal);
+  return id != 0 ? id : insert_string(hash, text);
 }
 
 uint32_t domain_id(std::string_view name, Source source) {

@@ -237,6 +237,7 @@ struct ThreadState {
   uint32_t epoch;  // the session that `recorder` was set up for
   uint16_t quiet;  // depth of QuietThread
   bool is_ending;
+  bool is_forking;  // between the handlers of fork(): it holds the tracer's locks
 };
 extern __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
 

@@ -35,10 +35,15 @@ struct Session {
 Session session;
 pthread_mutex_t session_mutex = PTHREAD_MUTEX_INITIALIZER;
 
+// A forking thread has it already.
 class SessionLock {
  public:
-  SessionLock() { pthread_mutex_lock(&session_mutex); }
-  ~SessionLock() { pthread_mutex_unlock(&session_mutex); }
+  SessionLock() {
+    if (!thread_state.is_forking) pthread_mutex_lock(&session_mutex);
+  }
+  ~SessionLock() {
+    if (!thread_state.is_forking) pthread_mutex_unlock(&session_mutex);
+  }
   SessionLock(const SessionLock&) = delete;
   SessionLock& operator=(const SessionLock&) = delete;
 };
@@ -199,19 +204,23 @@ ThreadRecorder* attach_thread() {
 
 // --- fork: the child goes on in the same file as a process of its own, from its first event on
 // ------------------
+// Other libraries' handlers run on the thread while it holds the locks: what they record is left out.
 void before_fork() {
+  ++thread_state.quiet;
   pthread_mutex_lock(&session_mutex);
   lock_names();
+  thread_state.is_forking = true;
 }
 
 void after_fork_in_parent() {
+  thread_state.is_forking = false;
   unlock_names();
   pthread_mutex_unlock(&session_mutex);
+  --thread_state.quiet;
 }
 
 void after_fork_in_child() {
-  unlock_names();
-  pthread_mutex_unlock(&session_mutex);
+  after_fork_in_parent();
   reset_writer_lock();
   if (!session.is_running.load()) return;
   if (!session.options.children) {

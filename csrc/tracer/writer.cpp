@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 
 #include "tracer/capture_file.h"
@@ -27,6 +28,7 @@ namespace {
 constexpr int64_t kEntriesEveryNs = 100'000'000;  // changed counts of threads
 constexpr int64_t kIdleEveryNs =
     50'000'000;  // clock and memory while nothing happens: when a killed process was last alive
+constexpr long kEntrySizeOffset = 16;  // of d_reclen in the kernel's linux_dirent64
 constexpr size_t kScratchBytes = 64 << 10;
 constexpr size_t kStackBytes = 1 << 20;  // the threads' static TLS comes off it
 
@@ -39,6 +41,7 @@ struct Writer {
   int64_t clock_written_ns = 0, sample_written_ns = 0, entries_written_ns = 0;
   uint64_t resident_bytes = 0;
   WatchedDescriptor memory;  // /proc/self/statm
+  bool first_thread_left = false;
   bool has_new_events = false;
   FileCounters counted{};  // what the file's counters already have from this process
   uint64_t processes_started = 0, processes_ended = 0;
@@ -141,6 +144,7 @@ bool read_resident_bytes(uint64_t* result) {
   uint64_t pages = 0;
   for (++at; *at >= '0' && *at <= '9'; ++at) pages = pages * 10 + static_cast<uint64_t>(*at - '0');
   *result = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  writer.first_thread_left = pages == 0;  // the file shows that thread's memory: none after pthread_exit()
   return pages != 0;
 }
 
@@ -236,11 +240,28 @@ void sleep_until_woken(uint32_t seen, uint32_t flush_ms) {
   is_asleep.store(false);
 }
 
-bool work_once(uint32_t epoch, uint32_t* flush_ms) {
+// Only the program's first thread, which has left, and this one.
+bool is_only_thread_left() {
+  const int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return false;
+  char entries[1024];
+  const long bytes = syscall(SYS_getdents64, folder, entries, sizeof(entries));
+  close(folder);
+  uint64_t count = 0;
+  for (long at = 0; at < bytes; ++count) {
+    uint16_t size;
+    std::memcpy(&size, entries + at + kEntrySizeOffset, sizeof(size));
+    at += size;
+  }
+  return count == 4;  // with "." and ".."
+}
+
+bool work_once(uint32_t epoch, uint32_t* flush_ms, bool* must_exit) {
   pthread_mutex_lock(&writer_mutex);
   const bool is_current = writer.is_open && writer.epoch == epoch;
   if (is_current) write_pass(false);
   if (is_current) *flush_ms = options().flush_ms;
+  *must_exit = is_current && writer.first_thread_left && is_only_thread_left();
   pthread_mutex_unlock(&writer_mutex);
   return is_current;
 }
@@ -259,7 +280,9 @@ void* run_writer(void* argument) {
   for (;;) {
     const uint32_t seen = wake_word.load();
     uint32_t flush_ms = 0;
-    if (!work_once(epoch, &flush_ms)) return nullptr;
+    bool must_exit = false;
+    if (!work_once(epoch, &flush_ms, &must_exit)) return nullptr;
+    if (must_exit) std::exit(0);  // as libc when the last thread of a program ends, which this one hides
     sleep_until_woken(seen, flush_ms);
   }
 }
