@@ -11,9 +11,7 @@ namespace {
 // Numbers for categories that have only a name; apart from those that NVTX programs choose.
 constexpr uint32_t kNamedCategory = 0x80000000;
 
-void add_payload(ThreadRecorder& recorder, uint32_t type, uint64_t bits) {
-  if (type != 0) recorder.payload(static_cast<PayloadType>(type), bits);
-}
+Payload payload_of(uint32_t type, uint64_t bits) { return {static_cast<PayloadType>(type), bits}; }
 
 uint32_t label(const char* name, size_t name_bytes, const char* category, size_t category_bytes) {
   LabelKey key;
@@ -27,15 +25,16 @@ uint32_t label(const char* name, size_t name_bytes, const char* category, size_t
 
 uint64_t begin(uint32_t label) {
   ThreadRecorder* const recorder = this_thread();
-  if (recorder == nullptr || recorder->begin(label, kNoGroup) == 0) return 0;
-  return recorder->token_of_last_begin();
+  if (recorder == nullptr) return 0;
+  const uint64_t ticks = recorder->begin(label, kNoGroup);
+  return ticks == 0 ? 0 : recorder->token_of(ticks);
 }
 
 uint64_t begin_with_payload(uint32_t label, uint32_t payload_type, uint64_t payload_bits) {
   ThreadRecorder* const recorder = this_thread();
-  if (recorder == nullptr || recorder->begin(label, kNoGroup) == 0) return 0;
-  add_payload(*recorder, payload_type, payload_bits);
-  return recorder->token_of_last_begin();
+  if (recorder == nullptr) return 0;
+  const uint64_t ticks = recorder->begin(label, kNoGroup, payload_of(payload_type, payload_bits));
+  return ticks == 0 ? 0 : recorder->token_of(ticks);
 }
 
 void end(uint64_t token) {
@@ -47,8 +46,7 @@ uint64_t span_begin(uint32_t label, uint32_t payload_type, uint64_t payload_bits
   ThreadRecorder* const recorder = this_thread();
   if (recorder == nullptr) return 0;
   const uint64_t id = next_span_id(*recorder);
-  recorder->span_begin(id, label);
-  add_payload(*recorder, payload_type, payload_bits);
+  recorder->span_begin(id, label, payload_of(payload_type, payload_bits));
   return id;
 }
 
@@ -59,13 +57,11 @@ void span_end(uint64_t id) {
 
 void mark(uint32_t label, uint32_t payload_type, uint64_t payload_bits) {
   ThreadRecorder* const recorder = this_thread();
-  if (recorder == nullptr) return;
-  recorder->mark(label);
-  add_payload(*recorder, payload_type, payload_bits);
+  if (recorder != nullptr) recorder->mark(label, payload_of(payload_type, payload_bits));
 }
 
 const char* start_with_options(const char* path, const char* text) {
-  static __thread char why[128] __attribute__((tls_model("initial-exec")));
+  static char why[128];
   Options wanted;
   if (!parse_options(text, &wanted, why)) return why;
   return start(path, wanted);

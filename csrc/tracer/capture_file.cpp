@@ -24,7 +24,8 @@ namespace {
 constexpr size_t kBufferBytes = size_t{256} << 10;  // many blocks per write(), and small beside a cache
 constexpr int kLockTries = 200;
 
-__thread char reason[512] __attribute__((tls_model("initial-exec")));
+// The session's lock protects it. Not thread-local: the space for that is scarce in a library loaded late.
+char reason[512];
 
 const char* explain(const char* what, const char* path, const char* advice) {
   char error[128];
@@ -52,6 +53,15 @@ void take_size_signal() {
   sigaddset(&set, SIGXFSZ);
   const timespec now{0, 0};
   sigtimedwait(&set, nullptr, &now);
+}
+
+bool write_at(int fd, const void* bytes, size_t size, off_t offset) {
+  const ssize_t count = pwrite(fd, bytes, size, offset);
+  if (count < 0 && errno == EFBIG) {
+    take_size_signal();
+    errno = EFBIG;
+  }
+  return count == static_cast<ssize_t>(size);
 }
 
 uint32_t words_of_event(uint64_t word) {
@@ -168,9 +178,10 @@ const char* CaptureFile::write_header(int fd) {
   header.created_unix_ns = int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
   header.crc = crc32c(0, &header, offsetof(FileHeader, crc));
   std::memcpy(page, &header, sizeof(header));
-  if (pwrite(fd, page, sizeof(page), 0) == static_cast<ssize_t>(sizeof(page))) return nullptr;
+  if (write_at(fd, page, sizeof(page), 0)) return nullptr;
   if (errno == 0) errno = ENOSPC;
-  const char* why = explain("cannot write to", path_, "make room on the disk");
+  const char* why = explain("cannot write to", path_,
+                            errno == EFBIG ? "raise the limit of file sizes" : "make room on the disk");
   if (ftruncate(fd, 0) != 0) return why;  // an empty file is no damaged capture
   return why;
 }
@@ -307,7 +318,7 @@ bool CaptureFile::add_counters(const FileCounters& amounts, bool is_last) {
   std::memcpy(more, &amounts, sizeof(more));
   bool is_done = pread(fd, counts, sizeof(counts), kHeaderCountersOffset) == sizeof(counts);
   for (size_t i = 0; i < kCounts; ++i) counts[i] += more[i];
-  is_done = is_done && pwrite(fd, counts, sizeof(counts), kHeaderCountersOffset) == sizeof(counts);
+  is_done = is_done && write_at(fd, counts, sizeof(counts), kHeaderCountersOffset);
   flock(fd, LOCK_UN);
   return is_done;
 }

@@ -52,8 +52,7 @@ void begin_task(const Domain* domain, const StringHandle* name) {
   if (thread == nullptr) return;
   const uint32_t id = id_of(domain);
   const uint32_t label = thread->label_of_string(name, id_of(name), {id, 0, 0}, Source::itt);
-  bool is_recorded = false;
-  thread->push(*recorder, label, group_of(id), &is_recorded);
+  thread->push(*recorder, label, group_of(id));
 }
 
 void task_begin(const Domain* domain, Id, Id, StringHandle* name) { begin_task(domain, name); }

@@ -72,26 +72,26 @@ uint64_t extended_bytes(const EventAttributes& event) {
   return bytes;
 }
 
-void record_payload(ThreadRecorder& recorder, const EventAttributes* event) {
-  if (event == nullptr || event->bytes < sizeof(EventAttributes)) return;
+Payload payload_of(const EventAttributes* event) {
+  if (event == nullptr || event->bytes < sizeof(EventAttributes)) return {};
   const uint64_t low = event->payload & 0xFFFFFFFFu;
   switch (event->payload_type) {
     case nvtx::kPayloadUint64:
-      return recorder.payload(PayloadType::uint64, event->payload);
+      return {PayloadType::uint64, event->payload};
     case nvtx::kPayloadInt64:
-      return recorder.payload(PayloadType::int64, event->payload);
+      return {PayloadType::int64, event->payload};
     case nvtx::kPayloadDouble:
-      return recorder.payload(PayloadType::float64, event->payload);
+      return {PayloadType::float64, event->payload};
     case nvtx::kPayloadUint32:
-      return recorder.payload(PayloadType::uint32, low);
+      return {PayloadType::uint32, low};
     case nvtx::kPayloadInt32:
-      return recorder.payload(PayloadType::int32, low);
+      return {PayloadType::int32, low};
     case nvtx::kPayloadFloat:
-      return recorder.payload(PayloadType::float32, low);
+      return {PayloadType::float32, low};
     case nvtx::kPayloadExtended:
-      return recorder.payload(PayloadType::opaque, extended_bytes(*event));
+      return {PayloadType::opaque, extended_bytes(*event)};
     default:
-      return;
+      return {};
   }
 }
 
@@ -101,10 +101,7 @@ int push(uint32_t domain, const EventAttributes* event, FindLabel find_label) {
   ThreadRecorder* recorder = this_thread();
   DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
   if (thread == nullptr) return nvtx::kNoTracking;
-  bool is_recorded = false;
-  const int level = thread->push(*recorder, find_label(*thread), domain, &is_recorded);
-  if (is_recorded) record_payload(*recorder, event);
-  return level;
+  return thread->push(*recorder, find_label(*thread), domain, payload_of(event));
 }
 
 int pop(uint32_t domain) {
@@ -119,8 +116,7 @@ uint64_t start_span(const EventAttributes* event, FindLabel find_label) {
   DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
   if (thread == nullptr) return 0;
   const uint64_t id = next_span_id(*recorder);
-  recorder->span_begin(id, find_label(*thread));
-  record_payload(*recorder, event);
+  recorder->span_begin(id, find_label(*thread), payload_of(event));
   return id;
 }
 
@@ -134,8 +130,7 @@ void mark(const EventAttributes* event, FindLabel find_label) {
   ThreadRecorder* recorder = this_thread();
   DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
   if (thread == nullptr) return;
-  recorder->mark(find_label(*thread));
-  record_payload(*recorder, event);
+  recorder->mark(find_label(*thread), payload_of(event));
 }
 
 // --- How the calls name their events ---

@@ -37,13 +37,12 @@ class DoorThread {
     return remember_string(entry, handle, string, look, source);
   }
 
-  // The level (0 outermost) of the range within its group, or kNotTracked. `is_recorded` tells whether a
-  // payload may follow.
-  int push(ThreadRecorder& recorder, uint32_t label, uint32_t group, bool* is_recorded) {
+  // The level (0 outermost) of the range within its group, or kNotTracked.
+  int push(ThreadRecorder& recorder, uint32_t label, uint32_t group, Payload payload = {}) {
     Level& level = level_of(recorder, group);
     // Within a range that was too deep to be recorded nothing of its group is: pops must find their pushes.
-    *is_recorded = level.skipped == 0 ? recorder.begin(label, group) != 0 : refuse();
-    if (!*is_recorded) ++level.skipped;
+    const bool is_recorded = level.skipped == 0 ? recorder.begin(label, group, payload) != 0 : refuse();
+    if (!is_recorded) ++level.skipped;
     const int result = static_cast<int>(level.open++);
     return level.is_shared ? kNotTracked : result;
   }

@@ -178,6 +178,7 @@ enum class EventKind : uint32_t {
 };
 
 enum class PayloadType : uint32_t {
+  none = 0,  // never in a file
   int64 = 1,
   uint64 = 2,
   float64 = 3,

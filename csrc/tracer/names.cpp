@@ -125,11 +125,17 @@ void append_definition(DefinitionKind kind, uint32_t id) {
   order_count.store(count + 1, std::memory_order_release);
 }
 
+uint32_t replace_name(uint32_t by) {
+  replaced.fetch_add(1, std::memory_order_relaxed);
+  return by;
+}
+
+// In a signal handler that interrupted the tracer: waiting for the lock might be waiting for itself.
+bool may_hold_lock() { return thread_state.quiet != 0 && !thread_state.is_forking; }
+
 uint32_t insert_string(uint64_t hash, std::string_view text) {
-  if (string_count >= kMaxStrings || text_bytes + text.size() > kMaxTextBytes) {
-    replaced.fetch_add(1, std::memory_order_relaxed);
-    return fallback_string;
-  }
+  if (string_count >= kMaxStrings || text_bytes + text.size() > kMaxTextBytes)
+    return replace_name(fallback_string);
   const uint32_t id = ++string_count;
   std::memcpy(text_memory + text_bytes, text.data(), text.size());
   texts[id] = {static_cast<uint32_t>(text_bytes), static_cast<uint32_t>(text.size())};
@@ -144,6 +150,7 @@ uint32_t key_id(KeyTable& table, DefinitionKind kind, const Key& key) {
   const uint64_t hash = hash_key(key);
   const auto is_equal = [&](uint32_t id) { return table.keys[id] == key; };
   if (const uint32_t id = table.index.find(hash, is_equal)) return id;
+  if (may_hold_lock()) return replace_name(0);
   QuietThread quiet;
   const NamesLock lock;
   uint32_t id = table.index.find(hash, is_equal);
@@ -153,8 +160,7 @@ uint32_t key_id(KeyTable& table, DefinitionKind kind, const Key& key) {
     append_definition(kind, id);
     table.index.insert(hash, id);
   }
-  if (id == 0) replaced.fetch_add(1, std::memory_order_relaxed);
-  return id;
+  return id != 0 ? id : replace_name(0);
 }
 
 // Cuts a piece off the reserved memory.
@@ -213,6 +219,7 @@ uint32_t string_id(std::string_view text) {
   const uint64_t hash = hash_text(text);
   const auto is_equal = [text](uint32_t id) { return has_text(id, text); };
   if (const uint32_t id = string_index.find(hash, is_equal)) return id;
+  if (may_hold_lock()) return replace_name(fallback_string);
   QuietThread quiet;
   const NamesLock lock;
   const uint32_t id = string_index.find(hash, is_equal);

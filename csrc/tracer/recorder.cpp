@@ -76,7 +76,6 @@ void ThreadRecorder::open_chunk(Chunk* chunk) {
   chunk->first_word = next_word_;
   chunk_ = chunk;
   base_ = chunk->words;
-  hard_end_ = base_ + chunk->capacity - 2;
   published_ = &chunk->published;
   uint64_t* at = base_;
   *at++ = event_word(EventKind::snapshot, depth_, last_ticks_);
@@ -101,7 +100,7 @@ uint64_t* ThreadRecorder::claim_slowly() {
   const uint64_t ticks = read_ticks();
   const uint64_t gap = ticks - last_ticks_;
   if (gap < uint64_t{1} << 63) {
-    if (gap >= kMaxGapTicks && chunk_ != nullptr) {  // the words behind hard_end_ are kept for this
+    if (gap >= kMaxGapTicks && chunk_ != nullptr) {  // of kReservedWords two are kept for this
       cursor_[0] = event_word(EventKind::time, 0, ticks);
       cursor_[1] = ticks;
       publish(cursor_ + 2);
@@ -121,7 +120,6 @@ uint64_t* ThreadRecorder::claim_slowly() {
     is_losing_ = true;
     lose_record();
     base_ = cursor_ = trash_;
-    hard_end_ = trash_ + 2 * kReservedWords;
     published_ = &trash_published_;
     limit_.store(nullptr, std::memory_order_relaxed);
   }
@@ -134,7 +132,7 @@ uint64_t* ThreadRecorder::claim_and_mend_stack() {
   for (std::atomic<uint64_t>& place : foreign_ends_) {
     if (place.load(std::memory_order_relaxed) == 0) continue;
     const uint64_t token = place.exchange(0, std::memory_order_relaxed);
-    if (token >> kTickBits == token_thread()) end_token(token);
+    if (token >> kTickBits == token_thread()) end_own(token);
   }
   return cursor_;
 }
@@ -170,13 +168,25 @@ uint32_t ThreadRecorder::refuse_begin() {
   return 0;
 }
 
+uint32_t ThreadRecorder::lose_nested() {
+  losses.nested.fetch_add(1, std::memory_order_relaxed);
+  return 0;
+}
+
+bool ThreadRecorder::end_inherited(uint64_t token) {
+  for (uint32_t i = inherited_depth_; i > 0; --i) {
+    if (stack_[i - 1].inherited_token == token) return end_at(i - 1);
+  }
+  return false;
+}
+
 bool ThreadRecorder::refuse_end() {
   add(unbalanced_pops_, 1);
   return false;
 }
 
 void ThreadRecorder::end_elsewhere(uint64_t token) {
-  write(EventKind::end_elsewhere, 0, token >> kTickBits, token & kTickMask);
+  put(EventKind::end_elsewhere, 0, token >> kTickBits, token & kTickMask);
   ThreadTable::tell_owner(token);
 }
 

@@ -2,6 +2,8 @@
 // and no system call except when a chunk is full, a thread is seen for the first time or a name is new.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
 #include <string_view>
@@ -28,76 +30,78 @@ uint32_t label_id(const LabelKey& key);
 struct OpenRange {
   uint64_t begin_ticks;
   uint32_t label;
-  uint32_t serial;  // grows with every begin of the thread; names this very range
-  uint32_t group;   // who may pop it: see begin()
+  uint32_t group;            // who may pop it: see begin()
+  uint64_t inherited_token;  // in a fork child, whose times are other ones: the token given out by the parent
 };
 
 struct Chunk;
 
-// Group of ranges that are closed by serial or token only.
+// Group of ranges that are closed by token only.
 constexpr uint32_t kNoGroup = ~0u;
 
+struct Payload {
+  PayloadType type = PayloadType::none;
+  uint64_t bits = 0;
+};
+
 // Written by its thread alone, except for what is atomic: the writer reads that, and clears limit_ to have a
-// new chunk started. A signal handler must not record: it could interrupt the thread in the middle of an
-// event.
+// new chunk started. A signal handler may record, too; what it records while it interrupts an event of its
+// own thread is dropped, and counted.
 class alignas(64) ThreadRecorder {
  public:
   // `group` separates stacks that share the thread: NVTX pops the innermost range of its own domain only.
-  // Returns the serial; 0 when the range was not recorded (too deep): it must not be popped. While there is
-  // no room the stack is kept all the same, so that ends find their begins and ranges still open afterwards
-  // are in the next snapshot.
-  uint32_t begin(uint32_t label, uint32_t group) {
+  // Returns the begin ticks; 0 when the range was not recorded (too deep): it must not be popped. While there
+  // is no room the stack is kept all the same, so that ends find their begins and ranges still open
+  // afterwards are in the next snapshot.
+  uint64_t begin(uint32_t label, uint32_t group, Payload payload = {}) {
+    if (is_in_event()) return lose_nested();
     if (depth_ >= kMaxDepth) return refuse_begin();
+    const InEvent event(*this);
     uint64_t* at = claim_for_begin();
     const uint64_t ticks = stamp(at);
     *at++ = event_word(label <= kMaxArgument ? EventKind::begin : EventKind::begin_wide,
                        label <= kMaxArgument ? label : 0, ticks);
     if (label > kMaxArgument) *at++ = label;
-    if (++serial_ == 0) serial_ = 1;
-    stack_[depth_++] = {ticks, label, serial_, group};
+    OpenRange& range = stack_[depth_++];
+    range.begin_ticks = ticks;
+    range.label = label;
+    range.group = group;
     if (records_usage_) at = write_usage(at, 0);
-    publish(at);
-    return serial_;
+    publish(put_payload(at, payload));
+    return ticks;
   }
 
   // Close the innermost range of the group; false (and counted) when it has none.
   bool end_innermost(uint32_t group) {
+    if (is_in_event()) return lose_nested() != 0;
+    const InEvent event(*this);
     for (uint32_t i = depth_; i > 0; --i) {
       if (stack_[i - 1].group == group) return end_at(i - 1);
     }
     return refuse_end();
   }
-  // Close exactly this range, wherever it stands in the stack; false when it is not open on this thread.
-  bool end_serial(uint32_t serial) {
-    for (uint32_t i = depth_; i > 0; --i) {
-      if (stack_[i - 1].serial == serial) return end_at(i - 1);
-    }
-    return false;
-  }
 
   // Tokens name a range in the whole process: 20 bits of the thread's index, 44 of the begin ticks.
-  uint64_t token_of_last_begin() const { return token_thread() << kTickBits | (last_ticks_ & kTickMask); }
+  uint64_t token_of(uint64_t begin_ticks) const {
+    return token_thread() << kTickBits | (begin_ticks & kTickMask);
+  }
   // A token of another thread writes `end_elsewhere`; one of this thread that is not open does nothing.
   void end_token(uint64_t token) {
-    if (token >> kTickBits != token_thread()) return end_elsewhere(token);
-    for (uint32_t i = depth_; i > 0; --i) {
-      if (((stack_[i - 1].begin_ticks ^ token) & kTickMask) == 0) {
-        end_at(i - 1);
-        return;
-      }
+    if (is_in_event()) {
+      lose_nested();
+      return;
     }
+    const InEvent event(*this);
+    if (token >> kTickBits == token_thread() && end_own(token)) return;
+    if (inherited_depth_ != 0 && end_inherited(token)) return;
+    if (token >> kTickBits != token_thread()) end_elsewhere(token);
   }
 
-  void mark(uint32_t label) { write(EventKind::mark, 0, label); }
-  void span_begin(uint64_t id, uint32_t label) { write(EventKind::span_begin, 0, id, label); }
-  void span_end(uint64_t id) { write(EventKind::span_end, 0, id); }
-  // The value of the event just written.
-  void payload(PayloadType type, uint64_t bits) {
-    if (cursor_ + 2 > hard_end_) return;
-    cursor_[0] = event_word(EventKind::payload, static_cast<uint32_t>(type), 0);
-    cursor_[1] = bits;
-    publish(cursor_ + 2);
+  void mark(uint32_t label, Payload payload = {}) { write(EventKind::mark, 0, label, payload); }
+  void span_begin(uint64_t id, uint32_t label, Payload payload = {}) {
+    write(EventKind::span_begin, 0, id, label, payload);
   }
+  void span_end(uint64_t id) { write(EventKind::span_end, 0, id); }
   void allocate(AllocationCall call, const void* address, uint64_t bytes) {
     write(EventKind::allocate, static_cast<uint32_t>(call), reinterpret_cast<uint64_t>(address), bytes);
   }
@@ -123,6 +127,26 @@ class alignas(64) ThreadRecorder {
   friend class ThreadTable;
   friend uint64_t next_span_id(ThreadRecorder& recorder);
 
+  // From the claim of room to the publication. For handlers that run on this very thread: the compiler must
+  // keep the order, the processor does anyway.
+  class InEvent {
+   public:
+    explicit InEvent(ThreadRecorder& recorder) : flag_(recorder.is_in_event_) {
+      flag_.store(true, std::memory_order_relaxed);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+    ~InEvent() {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      flag_.store(false, std::memory_order_relaxed);
+    }
+    InEvent(const InEvent&) = delete;
+    InEvent& operator=(const InEvent&) = delete;
+
+   private:
+    std::atomic<bool>& flag_;
+  };
+  bool is_in_event() const { return is_in_event_.load(std::memory_order_relaxed); }
+
   // Room behind limit_: the longest event with a `time` before, its usage and payload, and a `time` to close.
   static constexpr uint32_t kReservedWords = 12;
   static constexpr uint64_t kMaxGapTicks = (uint64_t{1} << (kTickBits - 1)) - 2;
@@ -147,20 +171,45 @@ class alignas(64) ThreadRecorder {
     cursor_ = end;
     published_->store(static_cast<uint32_t>(end - base_), std::memory_order_release);
   }
-  void write(EventKind kind, uint32_t argument, uint64_t word1) {
+  static uint64_t* put_payload(uint64_t* at, Payload payload) {
+    if (payload.type == PayloadType::none) return at;
+    at[0] = event_word(EventKind::payload, static_cast<uint32_t>(payload.type), 0);
+    at[1] = payload.bits;
+    return at + 2;
+  }
+  void write(EventKind kind, uint32_t argument, uint64_t word1, Payload payload = {}) {
+    if (is_in_event()) {
+      lose_nested();
+      return;
+    }
+    const InEvent event(*this);
     uint64_t* at = claim();
     const uint64_t ticks = stamp(at);
     at[0] = event_word(kind, argument, ticks);
     at[1] = word1;
-    publish(at + 2);
+    publish(put_payload(at + 2, payload));
   }
-  void write(EventKind kind, uint32_t argument, uint64_t word1, uint64_t word2) {
+  void write(EventKind kind, uint32_t argument, uint64_t word1, uint64_t word2, Payload payload = {}) {
+    if (is_in_event()) {
+      lose_nested();
+      return;
+    }
+    const InEvent event(*this);
+    put(kind, argument, word1, word2, payload);
+  }
+  void put(EventKind kind, uint32_t argument, uint64_t word1, uint64_t word2, Payload payload = {}) {
     uint64_t* at = claim();
     const uint64_t ticks = stamp(at);
     at[0] = event_word(kind, argument, ticks);
     at[1] = word1;
     at[2] = word2;
-    publish(at + 3);
+    publish(put_payload(at + 3, payload));
+  }
+  bool end_own(uint64_t token) {
+    for (uint32_t i = depth_; i > 0; --i) {
+      if (((stack_[i - 1].begin_ticks ^ token) & kTickMask) == 0) return end_at(i - 1);
+    }
+    return false;
   }
   bool end_at(uint32_t index) {
     uint64_t* at = claim();
@@ -169,6 +218,7 @@ class alignas(64) ThreadRecorder {
     *at++ = event_word(EventKind::end, index, ticks);
     --depth_;
     if (index != depth_) close_gap(index);
+    if (index < inherited_depth_) --inherited_depth_;
     publish(at);
     return true;
   }
@@ -183,7 +233,9 @@ class alignas(64) ThreadRecorder {
   uint64_t mend_time(uint64_t ticks, uint64_t*& at);
   uint64_t* write_usage(uint64_t* at, uint32_t argument);
   void close_gap(uint32_t index);
+  bool end_inherited(uint64_t token);
   uint32_t refuse_begin();
+  uint32_t lose_nested();
   bool refuse_end();
   void end_elsewhere(uint64_t token);
   void open_chunk(Chunk* chunk);
@@ -197,16 +249,16 @@ class alignas(64) ThreadRecorder {
   std::atomic<uint32_t>* published_ = nullptr;
   uint64_t last_ticks_ = 0;
   uint32_t depth_ = 0;
-  uint32_t serial_ = 0;
+  uint32_t inherited_depth_ = 0;  // the outermost ranges, which a fork child has from its parent
   std::atomic<uint32_t> thread_index_{0};
+  std::atomic<bool> is_in_event_{false};
   bool records_usage_ = false;
   bool is_losing_ = false;    // no chunk: events go to trash_
   bool keeps_stack_ = false;  // a fork child goes on with its parent's open ranges
-  uint64_t* hard_end_ = nullptr;
   Chunk* chunk_ = nullptr;
   uint64_t next_word_ = 0;     // words of the stream before the chunk in use, lost ones included
   uint64_t lost_records_ = 0;  // since the last chunk
-  uint64_t last_span_ = 0;
+  std::atomic<uint64_t> last_span_{0};
   uint32_t slot_ = 0;
 
   // Tokens of this thread's ranges that other threads ended; 0: a free place.
@@ -241,12 +293,23 @@ struct ThreadState {
 };
 extern __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
 
-// What the thread does while one exists is not recorded: the tracer's own work.
-struct QuietThread {
-  QuietThread() { ++thread_state.quiet; }
-  ~QuietThread() { --thread_state.quiet; }
+// What the thread does while one exists is not recorded: the tracer's own work. Nor can it be cancelled: the
+// tracer holds locks, and the program's calls that led here need not be places where a thread may end.
+class QuietThread {
+ public:
+  QuietThread() {
+    ++thread_state.quiet;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
+  }
+  ~QuietThread() {
+    pthread_setcancelstate(cancel_state_, nullptr);
+    --thread_state.quiet;
+  }
   QuietThread(const QuietThread&) = delete;
   QuietThread& operator=(const QuietThread&) = delete;
+
+ private:
+  int cancel_state_ = PTHREAD_CANCEL_ENABLE;
 };
 
 ThreadRecorder* attach_thread();
@@ -263,7 +326,8 @@ inline ThreadRecorder* this_thread() {
 
 // Process-wide id for a span_begin/span_end pair.
 inline uint64_t next_span_id(ThreadRecorder& recorder) {
-  return (uint64_t{recorder.thread_index()} + 1) << 32 | (++recorder.last_span_ & 0xFFFFFFFF);
+  const uint64_t number = recorder.last_span_.fetch_add(1, std::memory_order_relaxed) + 1;
+  return (uint64_t{recorder.thread_index()} + 1) << 32 | (number & 0xFFFFFFFF);
 }
 
 // --- The session (session.cpp)
@@ -278,8 +342,8 @@ struct Options {
 };
 const Options& options();
 
-// nullptr on success, otherwise why not (static or thread-local text). Creates the file or, if it is an
-// intact capture file without blocks of this process, appends to it. One session at a time.
+// nullptr on success, otherwise why not (a text that stays until the next start). Creates the file or, if it
+// is an intact capture file without blocks of this process, appends to it. One session at a time.
 const char* start(const char* path, const Options& options);
 // Flushes, writes the last block, stops the writer thread. Ranges still open stay open in the file.
 const char* stop();

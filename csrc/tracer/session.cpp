@@ -52,6 +52,7 @@ void reset_losses() {
   losses.too_slow = 0;
   losses.too_deep = 0;
   losses.disk_full = 0;
+  losses.nested = 0;
   losses.stalled_ns = 0;
 }
 
@@ -167,7 +168,10 @@ void flush() {
   if (session_is_ours()) write_now();
 }
 
-const char* capture_path() { return writer_path(); }
+const char* capture_path() {
+  QuietThread quiet;
+  return writer_path();
+}
 
 bool session_is_ours() {
   return session.is_running.load() && !session.child_is_pending.load() && session.pid.load() == getpid();

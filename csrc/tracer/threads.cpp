@@ -80,8 +80,12 @@ ThreadRecorder* ThreadTable::attach(uint32_t epoch) {
     recorder->slot_ = slot;
     recorder->chunk_ = nullptr;
     recorder->keeps_stack_ = false;
+    recorder->is_in_event_.store(false, std::memory_order_relaxed);  // of a thread that a fork left behind
     pthread_setspecific(thread_key, recorder);
     state.recorder = recorder;
+  } else if (recorder->is_in_event()) {  // a signal handler, and a capture that began a moment ago
+    recorder->lose_nested();
+    return nullptr;
   }
   // A chunk left from an earlier session: its last words were never asked for.
   recorder->epoch_.store(0, std::memory_order_relaxed);
@@ -91,7 +95,7 @@ ThreadRecorder* ThreadTable::attach(uint32_t epoch) {
   recorder->cursor_ = recorder->trash_;
   recorder->limit_.store(nullptr, std::memory_order_relaxed);
   recorder->last_ticks_ = read_ticks();
-  if (!recorder->keeps_stack_) recorder->depth_ = 0;
+  if (!recorder->keeps_stack_) recorder->depth_ = recorder->inherited_depth_ = 0;
   recorder->keeps_stack_ = false;
   recorder->is_losing_ = false;
   recorder->next_word_ = recorder->lost_records_ = 0;
@@ -149,7 +153,13 @@ void ThreadTable::keep_only(ThreadRecorder* recorder, bool keeps_stack, uint64_t
   if (recorder == nullptr) return;
   recorder->chunk_ = nullptr;
   recorder->keeps_stack_ = keeps_stack;
-  for (uint32_t i = 0; i < recorder->depth_; ++i) recorder->stack_[i].begin_ticks = fork_ticks + i;
+  recorder->is_in_event_.store(false, std::memory_order_relaxed);  // a handler may have forked
+  for (uint32_t i = 0; i < recorder->depth_; ++i) {
+    OpenRange& range = recorder->stack_[i];
+    if (i >= recorder->inherited_depth_) range.inherited_token = recorder->token_of(range.begin_ticks);
+    range.begin_ticks = fork_ticks + i;
+  }
+  recorder->inherited_depth_ = recorder->depth_;
 }
 
 uint32_t ThreadTable::positions(uint32_t epoch, Position* result) {

@@ -115,6 +115,7 @@ void add_thread_entry(const ThreadEntry& entry) {
 }
 
 void add_events(Chunk& chunk, uint32_t published) {
+  if (published > chunk.capacity) published = chunk.capacity;
   if (published <= chunk.flushed) return;
   const uint32_t count = published - chunk.flushed;
   const EventsHeader header{chunk.thread, count, chunk.first_word + chunk.flushed, read_ticks()};
@@ -169,7 +170,8 @@ void add_counters(bool is_last) {
   total.dropped_disk_full = losses.disk_full.load();
   total.dropped_too_slow = losses.too_slow.load();
   total.dropped_too_deep = losses.too_deep.load();
-  total.dropped_records = total.dropped_disk_full + total.dropped_too_slow + total.dropped_too_deep;
+  total.dropped_records =
+      total.dropped_disk_full + total.dropped_too_slow + total.dropped_too_deep + losses.nested.load();
   total.stalled_ns = losses.stalled_ns.load();
   total.replaced_names = replaced_names() - writer.replaced_names_before;
   total.processes_started = writer.processes_started;
@@ -305,6 +307,7 @@ const char* open_writer(const char* path, uint32_t epoch) {
 }
 
 const char* open_writer_in_child(uint32_t epoch) {
+  const WriterTurn turn;
   start_process(epoch);
   return nullptr;
 }

@@ -140,3 +140,16 @@ def test_times_are_right_after_idle_hours_and_never_run_back(stress: Path, tmp_p
     assert hours["on a core that is behind"] == hours["still behind"] == 0
     assert (table.end_ns >= table.start_ns).all()
     assert (table.start_ns[1:] >= table.start_ns[:-1]).all()
+
+
+def test_what_signal_handlers_record_within_an_event_is_dropped_and_counted(stress: Path, tmp_path: Path) -> None:
+    output = run(stress, "handlers", tmp_path / "run.profkit", PROFKIT_TRACE_CLOCK="monotonic")
+
+    capture = read(tmp_path / "run.profkit")
+
+    table = capture.ranges
+    assert capture.warnings == ()
+    assert names(capture) == {"interrupted": 2000} and names(capture, RangeKind.MARK) == {"interrupted": 1000}
+    assert not table.is_open.any() and (table.depth[table.kind == RangeKind.RANGE] == 0).all()
+    assert [payload for payload in payload_values(table) if payload is not None] == [7] * 1000
+    assert capture.losses.records == int(output) > 100_000

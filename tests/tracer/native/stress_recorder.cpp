@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tracer/api.h"
@@ -29,8 +30,11 @@ extern "C" ssize_t write(int fd, const void* bytes, size_t size) {
 // The clock likewise: how far it is ahead, for all and for one thread.
 std::atomic<int64_t> clock_ahead_s{0};
 thread_local int64_t thread_ahead_s = 0;
+// Plays a signal handler: called once, when an event reads the clock.
+thread_local void (*interruption)() = nullptr;
 
 extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
+  if (interruption != nullptr) std::exchange(interruption, nullptr)();
   const long result = syscall(SYS_clock_gettime, clock, now);
   if (clock == CLOCK_MONOTONIC) now->tv_sec += clock_ahead_s + thread_ahead_s;
   return static_cast<int>(result);
@@ -101,7 +105,11 @@ void record_until_told(int thread) {
   const uint32_t label = label_of("restless");
   while (goes_on.load(std::memory_order_relaxed)) {
     const uint64_t token = api->begin(label);
-    if (thread == 0) label_of("name " + std::to_string(token % 100));
+    if (thread == 0) {  // without malloc: AddressSanitizer's may be locked for ever in a fork child
+      char name[32];
+      const int bytes = std::snprintf(name, sizeof(name), "name %d", static_cast<int>(token % 100));
+      api->label(name, static_cast<size_t>(bytes), nullptr, 0);
+    }
     api->end(token);
   }
 }
@@ -232,6 +240,33 @@ void clock_jumps(const std::string& path) {
   api->stop();
 }
 
+// In sum more than the chunk has room for.
+void record_in_handler() {
+  for (int i = 0; i < 30; ++i) {
+    api->mark(label_of("in handler"), PROFKIT_PAYLOAD_INT64, 1);
+    require(api->begin(label_of("in handler")) == 0, "refused");
+  }
+  ThreadRecorder* const recorder = this_thread();  // none while the tracer takes a new chunk
+  require(recorder == nullptr || !recorder->end_innermost(kNoGroup), "refused");
+}
+
+void handlers(const std::string& path) {
+  start_or_die(path);
+  const uint32_t label = label_of("interrupted");
+  for (int i = 0; i < 1000; ++i) {
+    api->end(api->begin(label));  // so that the next ones come at all places of a chunk
+    interruption = record_in_handler;
+    const uint64_t token = api->begin_with_payload(label, PROFKIT_PAYLOAD_INT64, 7);
+    interruption = record_in_handler;
+    api->end(token);
+    interruption = record_in_handler;
+    api->mark(label, 0, 0);
+  }
+  const auto dropped = static_cast<unsigned long long>(api->dropped());
+  api->stop();
+  std::printf("%llu\n", dropped);
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -245,5 +280,6 @@ int main(int, char** arguments) {
   if (what == "forks") forks(path);
   if (what == "foreign_ends") foreign_ends(path);
   if (what == "clock_jumps") clock_jumps(path);
+  if (what == "handlers") handlers(path);
   return 0;
 }

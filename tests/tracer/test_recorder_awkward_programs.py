@@ -1,0 +1,90 @@
+"""Programs that do unusual things with threads, forks and limits: they end as they would without the recorder."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+from recorder_programs import LIBRARY, PROGRAMS, compile_program, environment, names, names_by_process, run_recorded
+
+from profkit.capture.reading import read
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The awkward program."""
+    if not LIBRARY.exists():
+        pytest.skip("this build has no tracer library")
+    return compile_program(tmp_path_factory.mktemp("awkward") / "program", [PROGRAMS / "awkward_program.cpp"])
+
+
+def test_a_process_ends_with_the_last_thread_of_the_program(program: Path, tmp_path: Path) -> None:
+    done = run_recorded(program, tmp_path / "run.profkit", "first_thread_leaves")
+
+    capture = read(tmp_path / "run.profkit")
+
+    assert (done.returncode, done.stdout) == (0, "handlers ran\n")
+    assert names(capture) == {"worker": 10}
+    assert capture.warnings == () and capture.processes[0].has_ended
+
+
+def test_other_libraries_fork_handlers_may_record(program: Path, tmp_path: Path) -> None:
+    done = run_recorded(
+        program, tmp_path / "none", "fork_handlers_record", str(tmp_path / "run.profkit"), PROFKIT_TRACE_FILE=""
+    )
+
+    capture = read(tmp_path / "run.profkit")
+
+    parent, child = names_by_process(capture)
+    assert done.returncode == 0, done.stderr
+    assert parent["parent"] == 20 and child["child"] == 10
+    assert capture.warnings == ()
+
+
+def test_ranges_opened_before_a_fork_are_closed_in_the_children_too(program: Path, tmp_path: Path) -> None:
+    done = run_recorded(program, tmp_path / "run.profkit", "close_inherited")
+
+    capture = read(tmp_path / "run.profkit")
+
+    table = capture.ranges
+    later = [row for row in range(len(table)) if capture.strings[table.name[row]] == "later"]
+    assert done.returncode == 0
+    assert names_by_process(capture) == [{"outer": 1, "inner": 1, "own": 1, "later": 10}] * 3
+    assert not table.is_open.any()
+    assert not table.depth[later].any(), "nothing is open around it"
+    assert capture.warnings == ()
+
+
+@pytest.mark.parametrize(("what", "code"), [("cancelled_exit", 7), ("cancelled_exec", 0)])
+def test_a_cancelled_thread_ends_the_process_as_it_wants(program: Path, tmp_path: Path, what: str, code: int) -> None:
+    done = run_recorded(program, tmp_path / "run.profkit", what, str(program))
+
+    capture = read(tmp_path / "run.profkit")
+
+    assert done.returncode == code
+    assert names(capture) == {"cancelled": 10} and capture.warnings == ()
+
+
+def test_a_child_survives_that_its_capture_may_not_grow(program: Path, tmp_path: Path) -> None:
+    done = run_recorded(program, tmp_path / "run.profkit", "limited_file_size")
+
+    capture = read(tmp_path / "run.profkit")
+
+    assert done.returncode == 0, done.stderr
+    assert names(capture) == {"early": 10}
+
+
+def test_a_program_that_may_write_no_file_runs_unrecorded(program: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(program), "nothing"],
+        env=environment(tmp_path / "run.profkit"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0
+    assert "not recorded" in done.stderr and "limit of file sizes" in done.stderr
