@@ -100,9 +100,11 @@ void short_threads(const std::string& path) {
 }
 
 std::atomic<bool> goes_on{true};
+std::atomic<int> restless_threads{0};
 
 void record_until_told(int thread) {
   const uint32_t label = label_of("restless");
+  ++restless_threads;
   while (goes_on.load(std::memory_order_relaxed)) {
     const uint64_t token = api->begin(label);
     if (thread == 0) {  // without malloc: AddressSanitizer's may be locked for ever in a fork child
@@ -180,6 +182,8 @@ void forks(const std::string& path) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 2; ++i) threads.emplace_back(record_until_told, 0);
   const uint64_t outer = api->begin(label_of("inherited"));
+  while (restless_threads != 2) usleep(1000);
+  usleep(20'000);  // the writer has started, too: threads that start call malloc
   for (int child = 0; child < 20; ++child) {
     const pid_t pid = fork();
     if (pid == 0) {
