@@ -56,6 +56,7 @@ def run_operator(op: str, command: str, argv: Sequence[str] | None) -> int:
 def guarded(command: str, run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> int:
     """Run a command; its errors become a message on stderr and an exit code, never a traceback."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _open_closed_streams()
     try:
         code = run(words)
         sys.stdout.flush()
@@ -86,6 +87,14 @@ def abandon_stdout() -> None:
         descriptor = os.open(os.devnull, os.O_WRONLY)
         os.dup2(descriptor, sys.stdout.fileno())
         os.close(descriptor)
+
+
+def _open_closed_streams() -> None:
+    """`>&-` and `2>&-` mean that nobody wants to read: what is printed there vanishes, and no file takes the number."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def wrapped(text: str) -> str:

@@ -181,6 +181,17 @@ def test_a_reader_that_goes_away_costs_no_file_of_the_table(capture: str, tmp_pa
     assert json.loads((tmp_path / "usage.json").read_text())["rows"]
 
 
+def test_a_closed_standard_output_is_no_error_and_costs_no_file(capture: str, tmp_path: Path) -> None:
+    shell = '"$0" -m profkit.report "$1" --json usage.json >&-'
+
+    done = subprocess.run(
+        ["sh", "-c", shell, sys.executable, capture], check=False, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads((tmp_path / "usage.json").read_text())["rows"]
+
+
 @pytest.mark.parametrize("layout", ["table", "tfprof"])
 def test_a_capture_without_ranges_says_where_ranges_come_from(
     tmp_path: Path, layout: str, capsys: pytest.CaptureFixture[str]
