@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from recorder_programs import LIBRARY, PROGRAMS, compile_program, environment, names, names_by_process, run_recorded
+from recorder_programs import LIBRARY, PROGRAMS, environment, names, names_by_process, run_recorded
+from sanitized_programs import build_program
 
 from profkit.capture.reading import read
 
@@ -17,7 +18,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The awkward program."""
     if not LIBRARY.exists():
         pytest.skip("this build has no tracer library")
-    return compile_program(tmp_path_factory.mktemp("awkward") / "program", [PROGRAMS / "awkward_program.cpp"])
+    return build_program(tmp_path_factory.mktemp("awkward") / "program", [PROGRAMS / "awkward_program.cpp"])
 
 
 def test_a_process_ends_with_the_last_thread_of_the_program(program: Path, tmp_path: Path) -> None:
