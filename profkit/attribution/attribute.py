@@ -79,6 +79,7 @@ def usage_by(
         marks=_count_marks(capture, marks & is_row_chosen),
         overhead_ns=overhead.total_ns if overhead else None,
         is_overhead_subtracted=bool(overhead and subtract_overhead),
+        replaced_names=capture.losses.replaced_names,
         **_memory_totals(totals),
     )
 

@@ -32,7 +32,7 @@ def has_memory(capture: Capture) -> bool:
     return (
         len(capture.allocations) > 0
         or bool(capture.threads.small_allocations.any())
-        or any(ALLOCATIONS_DOOR in process.description.get("doors", ()) for process in capture.processes)
+        or any(ALLOCATIONS_DOOR in process.doors for process in capture.processes)
     )
 
 

@@ -117,3 +117,4 @@ class Usage:
     marks: tuple[MarkCount, ...] = ()
     overhead_ns: int | None = None  # estimated cost of recording all ranges; part of wall_ns unless subtracted
     is_overhead_subtracted: bool = False
+    replaced_names: int = 0  # so often a name was recorded as "(too many names)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,10 @@ from profkit.capture.tables import Allocations, Capture, Losses, Process, Ranges
 
 if TYPE_CHECKING:
     from profkit._core import CaptureContent, CaptureProcess
+
+DEEPEST = 20  # lists in lists of a process's description
+LARGEST_PID = 2**31 - 1
+LONGEST_NS = 1e9  # that a clock reading or an empty range can take; more is damage
 
 
 def read(path: str | os.PathLike[str], running: Collection[int] = ()) -> Capture:
@@ -34,7 +39,7 @@ def read(path: str | os.PathLike[str], running: Collection[int] = ()) -> Capture
         allocations=Allocations(**content["allocations"]),
         samples=Samples(**content["samples"]),
         losses=_losses(content["counters"]),
-        warnings=(*content["warnings"], *_missing_ends(processes, content, running)),
+        warnings=(*content["warnings"], *_replaced_names(content), *_missing_ends(processes, content, running)),
     )
 
 
@@ -45,23 +50,24 @@ def _losses(counters: dict[str, int]) -> Losses:
         too_slow=counters["dropped_too_slow"],
         too_deep=counters["dropped_too_deep"],
         stalled_ns=counters["stalled_ns"],
+        replaced_names=counters["replaced_names"],
     )
 
 
 def _process(entry: CaptureProcess) -> Process:
     about = _description(entry["description"])
-    command = about.get("command")
     return Process(
-        pid=_integer(about.get("pid")),
-        parent_pid=_integer(about.get("parent_pid")),
-        command=tuple(map(str, command)) if isinstance(command, list) else (),
+        pid=_process_number(about.get("pid")),
+        parent_pid=_process_number(about.get("parent_pid")),
+        command=_texts(about.get("command")),
+        doors=_texts(about.get("doors")),
         clock=str(about.get("clock", "unknown")),
         start_ns=entry["start_ns"],
         end_ns=entry["end_ns"],
         has_ended=entry["has_ended"],
-        empty_range_ns=entry["empty_range_ns"],
-        clock_read_ns=entry["clock_read_ns"],
-        cross_core_skew_ns=entry["cross_core_skew_ns"],
+        empty_range_ns=_measured(entry["empty_range_ns"], 0.0),
+        clock_read_ns=_measured(entry["clock_read_ns"], 0.0),
+        cross_core_skew_ns=_measured(entry["cross_core_skew_ns"], -1.0),
         clock_drift_ppm=entry["clock_drift_ppm"],
         clock_error_ns=entry["clock_error_ns"],
         frees_of_unknown=entry["frees_of_unknown"],
@@ -75,11 +81,41 @@ def _description(text: str) -> dict[str, Any]:
         about = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return about if isinstance(about, dict) else {}
+    return _printable(about) if isinstance(about, dict) else {}
 
 
-def _integer(value: object) -> int:
-    return value if isinstance(value, int) else 0
+def _printable(value: Any, depth: int = 0) -> Any:
+    """The same without what cannot be written again: halves of characters, endless nesting."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if not isinstance(value, (dict, list)):
+        return value
+    if depth == DEEPEST:
+        return None
+    if isinstance(value, list):
+        return [_printable(each, depth + 1) for each in value]
+    return {_printable(key): _printable(each, depth + 1) for key, each in value.items()}
+
+
+def _process_number(value: object) -> int:
+    """A number that the system can give to a process; 0: not known."""
+    return value if type(value) is int and 0 < value <= LARGEST_PID else 0
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def _measured(ns: float, unknown: float) -> float:
+    return ns if math.isfinite(ns) and 0 <= ns <= LONGEST_NS else unknown
+
+
+def _replaced_names(content: CaptureContent) -> list[str]:
+    count = content["counters"]["replaced_names"]
+    if not count:
+        return []
+    times = "once" if count == 1 else f"{count:,} times"
+    return [f'{times} a name was recorded as "(too many names)": a process holds 262,144 names and 8 MiB of their text']
 
 
 def _missing_ends(processes: Sequence[Process], content: CaptureContent, running: Collection[int]) -> list[str]:

@@ -142,9 +142,10 @@ class Samples:
 class Process:
     """One recorded process; a fork child is one of its own."""
 
-    pid: int
+    pid: int  # 0: not known
     parent_pid: int
     command: tuple[str, ...]
+    doors: tuple[str, ...]  # through which it could record; empty: not known
     clock: str  # "tsc" or "monotonic"
     start_ns: int
     end_ns: int
@@ -167,6 +168,7 @@ class Losses:
     too_slow: int
     too_deep: int
     stalled_ns: int
+    replaced_names: int = 0  # so often "(too many names)" was recorded, because the tables of names were full
 
 
 @dataclass(frozen=True)

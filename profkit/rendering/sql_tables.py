@@ -246,11 +246,13 @@ def _add_processes(database: duckdb.DuckDBPyConnection, capture: Capture) -> Non
 def _add_capture(database: duckdb.DuckDBPyConnection, capture: Capture) -> None:
     database.execute(
         "create table capture (path varchar, created_unix_ns bigint, dropped_records bigint, dropped_disk_full bigint,"
-        " dropped_too_slow bigint, dropped_too_deep bigint, stalled_ns bigint, warnings varchar[])"
+        " dropped_too_slow bigint, dropped_too_deep bigint, stalled_ns bigint, replaced_names bigint,"
+        " warnings varchar[])"
     )
     losses = capture.losses
     counts = (losses.records, losses.disk_full, losses.too_slow, losses.too_deep, losses.stalled_ns)
-    row = (capture.path, capture.created_unix_ns, *(min(count, 2**63 - 1) for count in counts), list(capture.warnings))
+    numbers = [min(count, 2**63 - 1) for count in (*counts, losses.replaced_names)]
+    row = (capture.path, capture.created_unix_ns, *numbers, list(capture.warnings))
     _insert(database, "capture", [row])
 
 

@@ -242,13 +242,14 @@ def _with_flows(content: TraceContent, capture: Capture, lane: Column, flows: in
     pairs = pairs[taken.range[pairs] != taken.free_range[pairs]]
     largest = np.sort(pairs[np.argsort(-taken.bytes[pairs].astype(np.int64), kind="stable")[:flows]])
     ids = np.arange(1, len(largest) + 1, dtype=np.int32)
-    calls = [AllocationCall(call).name.lower() for call in range(1, len(AllocationCall) + 1)]
-    names = np.array([_add(content.strings, call) for call in calls], np.int32)
+    names = np.full(256, _add(content.strings, "unknown"), np.int32)
+    for call in AllocationCall:
+        names[call] = _add(content.strings, call.name.lower())
     released = np.full(len(largest), _add(content.strings, "release"), np.int32)
     ends = _Ends(
         row=np.concatenate((taken.range[largest], taken.free_range[largest])),
         time_ns=np.concatenate((taken.time_ns[largest], taken.free_time_ns[largest])),
-        name=np.concatenate((names[taken.call[largest].astype(np.int64) - 1], released)),
+        name=np.concatenate((names[taken.call[largest]], released)),
         flow=np.concatenate((ids, -ids)),
         bytes=np.tile(taken.bytes[largest].astype(np.int64), 2),
     )

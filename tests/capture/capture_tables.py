@@ -237,6 +237,7 @@ def _process(index: int, begin: int, end: int, empty_range_ns: float) -> Process
         pid=pid,
         parent_pid=1 if index == 0 else 1000,
         command=("python", "program.py"),
+        doors=(),
         clock="tsc",
         start_ns=begin,
         end_ns=end,

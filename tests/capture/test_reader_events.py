@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from capture_builders import CaptureBuilder, word
 
+from profkit.attribution.attribute import usage_by
 from profkit.capture.reading import read
 from profkit.capture.tables import Capture, PayloadType, RangeKind, Source, payload_values
+from profkit.rendering.sql_tables import open_database
 
 
 def read_back(builder: CaptureBuilder, folder: Path) -> Capture:
@@ -223,3 +225,15 @@ def test_a_capture_without_blocks_is_empty_and_no_error(tmp_path: Path) -> None:
 
     assert (len(capture.ranges), len(capture.threads), capture.processes) == (0, 0, ())
     assert capture.duration_ns == 0
+
+
+def test_replaced_names_are_told_in_a_warning_and_counted_in_the_table_and_in_sql(tmp_path: Path) -> None:
+    builder = CaptureBuilder(counters=[0, 0, 0, 0, 0, 1, 1, 37_857]).begin(1, "(too many names)").end(2)
+
+    capture = read_back(builder, tmp_path)
+
+    assert capture.losses.replaced_names == usage_by(capture).replaced_names == 37_857
+    assert len(capture.warnings) == 1
+    assert capture.warnings[0].startswith('37,857 times a name was recorded as "(too many names)"')
+    pytest.importorskip("duckdb", reason="DuckDB is not installed: no SQL")
+    assert open_database(capture).execute("select replaced_names from capture").fetchall() == [(37_857,)]
