@@ -64,14 +64,6 @@ std::string place(int32_t pid, int32_t tid) {
 }
 
 template <class Number>
-Number from_bits(uint64_t bits) {
-  Number value;
-  static_assert(sizeof(Number) <= sizeof bits);
-  std::memcpy(&value, &bits, sizeof value);  // little endian: the low bytes
-  return value;
-}
-
-template <class Number>
 char* put_integer(char* at, Number value) {
   const bool exact = value < 0 ? 0 - static_cast<uint64_t>(value) <= kLargestExact
                                : static_cast<uint64_t>(value) <= kLargestExact;

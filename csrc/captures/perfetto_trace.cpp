@@ -59,14 +59,6 @@ class InternTable {
   uint32_t sequence_ = 0, next_ = 1;
 };
 
-template <class Number>
-Number from_bits(uint64_t bits) {
-  Number value;
-  static_assert(sizeof(Number) <= sizeof bits);
-  std::memcpy(&value, &bits, sizeof value);  // little endian: the low bytes
-  return value;
-}
-
 class PerfettoWriter {
  public:
   PerfettoWriter(const TraceContent& content, const WriteBytes& write)

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,15 @@
 #include <vector>
 
 namespace profkit::captures {
+
+// A payload as the number that its type says.
+template <class Number>
+Number from_bits(uint64_t bits) {
+  Number value;
+  static_assert(sizeof(Number) <= sizeof bits);
+  std::memcpy(&value, &bits, sizeof value);  // little endian: the low bytes
+  return value;
+}
 
 struct TraceProcess {
   int32_t pid;
