@@ -61,6 +61,15 @@ def foreign_ends() -> CaptureBuilder:
     return builder
 
 
+def forked() -> CaptureBuilder:
+    """A child that closes what its parent had open, in order, out of order and from another thread."""
+    builder = CaptureBuilder().process(10).begin(0, "epoch").end(90).process(11).thread("main")
+    builder.inherit(20, "epoch", "step", "load", "row").begin(25, "own").alloc(26, 0x10000, 0x4000, AllocationCall.MMAP)
+    builder.end(27, index=1).cut().usage(False, 1, 2, 3, 4).begin(28, "in").unmap(29, 0x11000, 0x1000).end(30).end(31)
+    builder.thread("helper").end_elsewhere(33, opener=0, begin_t=23).begin(34, "x").end(35)
+    return builder.thread("main").end(40).cut().begin(41, "late").end(42).end(43)
+
+
 def failing_read(path: Path) -> str:
     with pytest.raises(CaptureError) as caught:
         read(path)
@@ -212,7 +221,7 @@ def test_100_000_mutated_files_neither_crash_nor_hang_the_reader_and_all_promise
 ) -> None:
     corpus = [
         builder.write(tmp_path / f"{index}.profkit")
-        for index, builder in enumerate([small(), eventful(), two_processes(), foreign_ends()])
+        for index, builder in enumerate([small(), eventful(), two_processes(), foreign_ends(), forked()])
     ]
     # Far more than any of these small files needs.
     environment = {**os.environ, "ASAN_OPTIONS": "hard_rss_limit_mb=2000:max_allocation_size_mb=256:detect_leaks=1"}
