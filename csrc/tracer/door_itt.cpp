@@ -16,6 +16,7 @@
 #include "tracer/itt_open_spans.h"
 #include "tracer/recorder.h"
 #include "tracer/thread_names.h"
+#include "tracer/threads.h"
 #include "tracer/wide_text.h"
 
 namespace profkit::tracer {
@@ -83,7 +84,7 @@ void begin_span(const IttSpanKey& key, uint32_t domain, uint32_t string) {
   if (recorder == nullptr) return;
   const uint64_t span = next_span_id(*recorder);
   recorder->span_begin(span, label_id({string, domain, 0, 0, Source::itt}));
-  remember_open_span(key, span);
+  if (!remember_open_span(key, span)) losses.too_deep.fetch_add(1, std::memory_order_relaxed);  // its end
 }
 
 void end_span(const IttSpanKey& key) {
@@ -95,8 +96,10 @@ void end_span(const IttSpanKey& key) {
 // Owners of different kinds must not meet: the address of a domain, marked by its lowest bits, or an event.
 uint64_t task_owner(const Domain* domain) { return reinterpret_cast<uint64_t>(domain); }
 uint64_t frame_owner(const Domain* domain) { return reinterpret_cast<uint64_t>(domain) | 1; }
+// The recorder knows the thread's number without a system call.
 uint64_t event_owner(Event event) {
-  const auto thread = static_cast<uint64_t>(syscall(SYS_gettid));
+  const ThreadRecorder* const recorder = this_thread();
+  const uint64_t thread = recorder == nullptr ? 0 : recorder->os_thread_id();
   return (uint64_t{1} << 63) | (thread << 32) | static_cast<uint32_t>(event);
 }
 

@@ -23,13 +23,20 @@ constexpr int kWatched[] = {SIGTERM, SIGINT, SIGHUP};
 constexpr int kRestorerFlag = 0x04000000;  // libc sets it with every handler
 std::atomic<bool> is_watching{false};
 
+std::atomic<Sigaction> next{nullptr};
+
+Sigaction find_next() {
+  const auto function = reinterpret_cast<Sigaction>(dlsym(RTLD_NEXT, "sigaction"));
+  next.store(function, std::memory_order_relaxed);
+  return function;
+}
+
+// When the library is loaded: later the first call may come from a signal handler or a child of vfork().
+__attribute__((constructor(101))) void find_early() { find_next(); }
+
 int next_sigaction(int signal_number, const struct sigaction* action, struct sigaction* old) {
-  static std::atomic<Sigaction> next{nullptr};
   Sigaction function = next.load(std::memory_order_relaxed);
-  if (function == nullptr) {
-    function = reinterpret_cast<Sigaction>(dlsym(RTLD_NEXT, "sigaction"));
-    next.store(function, std::memory_order_relaxed);
-  }
+  if (function == nullptr) function = find_next();  // another library's constructor came first
   if (function != nullptr) return function(signal_number, action, old);
   errno = ENOSYS;
   return -1;

@@ -25,6 +25,7 @@ using Execv = int (*)(const char*, char* const*);
 using Fexecve = int (*)(int, char* const*, char* const*);
 using Execveat = int (*)(int, const char*, char* const*, char* const*, int);
 using Exit = void (*)(int);
+using Daemon = int (*)(int, int);
 
 // Found when the library is loaded: looking up is not safe in a child of vfork().
 struct Next {
@@ -36,6 +37,7 @@ struct Next {
   Execveat execveat;
   Exit exit_now;
   Exit quick_exit;
+  Daemon daemon;
 } next;
 
 template <class Function>
@@ -52,6 +54,7 @@ void find_all_next() {
   find_next(next.execveat, "execveat");
   find_next(next.exit_now, "_exit");
   find_next(next.quick_exit, "quick_exit");
+  find_next(next.daemon, "daemon");
 }
 
 // Everything to the file, then the other program; if that fails, the process goes on recording.
@@ -216,6 +219,11 @@ PROFKIT_EXPORT void _exit(int status) {
 }
 
 PROFKIT_EXPORT void _Exit(int status) noexcept { _exit(status); }
+
+// The process goes on in a fork child; libc ends this one by a call that never comes here.
+PROFKIT_EXPORT int daemon(int keeps_folder, int keeps_files) noexcept {
+  return replace_process(next.daemon, keeps_folder, keeps_files);
+}
 
 PROFKIT_EXPORT void quick_exit(int status) noexcept {
   profkit::tracer::finish_process();

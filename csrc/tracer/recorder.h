@@ -116,6 +116,7 @@ class alignas(64) ThreadRecorder {
     add(small_allocated_bytes_, bytes);
   }
   uint32_t depth() const { return depth_; }
+  uint64_t os_thread_id() const { return os_thread_id_; }
   // Unique in the process; for span ids.
   uint32_t thread_index() const { return thread_index_.load(std::memory_order_relaxed); }
 

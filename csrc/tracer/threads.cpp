@@ -13,7 +13,10 @@
 namespace profkit::tracer {
 namespace {
 
-ThreadRecorder* recorders = nullptr;
+// Made when the first of their threads appears: a program that locks its memory pays for all that is mapped.
+constexpr uint32_t kSlabThreads = 64;
+std::atomic<ThreadRecorder*> slabs[kMaxThreads / kSlabThreads];
+std::atomic<uint32_t> next_free_slots[kMaxThreads];
 IndexStack free_slots;
 std::atomic<uint32_t> next_thread_index{0};
 std::atomic<bool> session_records_usage{false};
@@ -35,6 +38,29 @@ void end_thread(void* value) {
   if (recorder != nullptr) ThreadTable::detach(recorder);
 }
 
+// nullptr: no memory. Several threads may need the same slab at once.
+ThreadRecorder* make_recorder(uint32_t slot) {
+  constexpr size_t kBytes = sizeof(ThreadRecorder) * kSlabThreads;
+  std::atomic<ThreadRecorder*>& slab = slabs[slot / kSlabThreads];
+  ThreadRecorder* made = slab.load(std::memory_order_acquire);
+  if (made == nullptr) {
+    auto* const fresh = static_cast<ThreadRecorder*>(reserve_memory(kBytes));
+    if (fresh == nullptr) return nullptr;
+    if (slab.compare_exchange_strong(made, fresh, std::memory_order_acq_rel)) {
+      made = fresh;
+    } else {
+      syscall(SYS_munmap, fresh, kBytes);
+    }
+  }
+  return made + slot % kSlabThreads;
+}
+
+// nullptr: the thread that took the number has not come further.
+ThreadRecorder* recorder_at(uint32_t slot) {
+  ThreadRecorder* const slab = slabs[slot / kSlabThreads].load(std::memory_order_acquire);
+  return slab == nullptr ? nullptr : slab + slot % kSlabThreads;
+}
+
 uint64_t os_thread_id() { return static_cast<uint64_t>(syscall(SYS_gettid)); }
 
 bool is_same(const ThreadEntry& one, const ThreadEntry& other) {
@@ -44,15 +70,10 @@ bool is_same(const ThreadEntry& one, const ThreadEntry& other) {
 }  // namespace
 
 bool ThreadTable::prepare() {
-  if (recorders != nullptr) return true;
-  if (!has_thread_key && pthread_key_create(&thread_key, end_thread) != 0) return false;
+  if (has_thread_key) return true;
+  if (pthread_key_create(&thread_key, end_thread) != 0) return false;
   has_thread_key = true;
-  constexpr size_t kBytes = sizeof(ThreadRecorder) * kMaxThreads;
-  uint8_t* memory =
-      static_cast<uint8_t*>(reserve_memory(kBytes + kMaxThreads * sizeof(std::atomic<uint32_t>)));
-  if (memory == nullptr) return false;
-  free_slots.use(reinterpret_cast<std::atomic<uint32_t>*>(memory + kBytes), kMaxThreads);
-  recorders = reinterpret_cast<ThreadRecorder*>(memory);
+  free_slots.use(next_free_slots, kMaxThreads);
   return true;
 }
 
@@ -60,8 +81,9 @@ void ThreadTable::start_session(bool records_usage) {
   next_thread_index.store(0);
   const uint32_t used = free_slots.used();
   for (uint32_t slot = 0; slot < used; ++slot) {  // threads that ended after the last session's last pass
-    if (!recorders[slot].is_ended_.load() || recorders[slot].epoch_.load() == 0) continue;
-    recorders[slot].epoch_.store(0);
+    ThreadRecorder* const recorder = recorder_at(slot);
+    if (recorder == nullptr || !recorder->is_ended_.load() || recorder->epoch_.load() == 0) continue;
+    recorder->epoch_.store(0);
     free_slots.push(slot);
   }
   session_records_usage.store(records_usage);
@@ -72,11 +94,12 @@ ThreadRecorder* ThreadTable::attach(uint32_t epoch) {
   ThreadRecorder* recorder = state.recorder;
   if (recorder == nullptr) {
     const uint32_t slot = free_slots.pop();
-    if (slot == IndexStack::kNone) {
+    if (slot != IndexStack::kNone) recorder = make_recorder(slot);
+    if (recorder == nullptr) {
+      if (slot != IndexStack::kNone) free_slots.push(slot);
       losses.too_slow.fetch_add(1, std::memory_order_relaxed);
       return nullptr;
     }
-    recorder = recorders + slot;
     recorder->slot_ = slot;
     recorder->chunk_ = nullptr;
     recorder->keeps_stack_ = false;
@@ -128,8 +151,9 @@ void ThreadTable::tell_owner(uint64_t token) {
   const uint32_t epoch = recording.load(std::memory_order_relaxed);
   const uint32_t used = free_slots.used();
   for (uint32_t slot = 0; slot < used; ++slot) {
-    ThreadRecorder& recorder = recorders[slot];
-    if (recorder.epoch_.load(std::memory_order_acquire) != epoch) continue;
+    ThreadRecorder* const found = recorder_at(slot);
+    if (found == nullptr || found->epoch_.load(std::memory_order_acquire) != epoch) continue;
+    ThreadRecorder& recorder = *found;
     if (recorder.token_thread() != token >> kTickBits) continue;
     for (auto& place : recorder.foreign_ends_) {
       uint64_t nothing = 0;
@@ -144,8 +168,8 @@ void ThreadTable::keep_only(ThreadRecorder* recorder, bool keeps_stack, uint64_t
   const uint32_t used = free_slots.used();
   free_slots.reset();
   for (uint32_t slot = 0; slot < used; ++slot) {
-    if (recorders + slot == recorder) continue;
-    recorders[slot].epoch_.store(0, std::memory_order_relaxed);
+    ThreadRecorder* const other = recorder_at(slot);
+    if (other != nullptr && other != recorder) other->epoch_.store(0, std::memory_order_relaxed);
   }
   // Numbers up to the kept one's come from the fresh ones: take them all and give back the others.
   for (uint32_t slot = 0; recorder != nullptr && slot <= recorder->slot_; ++slot) free_slots.pop();
@@ -166,8 +190,9 @@ uint32_t ThreadTable::positions(uint32_t epoch, Position* result) {
   uint32_t count = 0;
   const uint32_t used = free_slots.used();
   for (uint32_t slot = 0; slot < used; ++slot) {
-    ThreadRecorder& recorder = recorders[slot];
-    if (recorder.epoch_.load(std::memory_order_acquire) != epoch) continue;
+    ThreadRecorder* const found = recorder_at(slot);
+    if (found == nullptr || found->epoch_.load(std::memory_order_acquire) != epoch) continue;
+    ThreadRecorder& recorder = *found;
     Chunk* chunk = recorder.current_.load(std::memory_order_acquire);
     if (chunk != nullptr) result[count++] = {chunk, chunk->published.load(std::memory_order_acquire)};
   }
@@ -177,8 +202,9 @@ uint32_t ThreadTable::positions(uint32_t epoch, Position* result) {
 void ThreadTable::write_entries(uint32_t epoch, bool with_changes, void (*write)(const ThreadEntry&)) {
   const uint32_t used = free_slots.used();
   for (uint32_t slot = 0; slot < used; ++slot) {
-    ThreadRecorder& recorder = recorders[slot];
-    if (recorder.epoch_.load(std::memory_order_acquire) != epoch) continue;
+    ThreadRecorder* const found = recorder_at(slot);
+    if (found == nullptr || found->epoch_.load(std::memory_order_acquire) != epoch) continue;
+    ThreadRecorder& recorder = *found;
     const bool is_new = recorder.noted_epoch_ != epoch || recorder.noted_.thread != recorder.thread_index();
     const bool is_ended = recorder.is_ended_.load(std::memory_order_acquire);
     if (!is_new && !is_ended && !with_changes) continue;
@@ -210,8 +236,9 @@ void ThreadTable::write_entries(uint32_t epoch, bool with_changes, void (*write)
 void ThreadTable::repeat_after_loss(uint32_t epoch) {
   const uint32_t used = free_slots.used();
   for (uint32_t slot = 0; slot < used; ++slot) {
-    ThreadRecorder& recorder = recorders[slot];
-    if (recorder.epoch_.load(std::memory_order_acquire) != epoch) continue;
+    ThreadRecorder* const found = recorder_at(slot);
+    if (found == nullptr || found->epoch_.load(std::memory_order_acquire) != epoch) continue;
+    ThreadRecorder& recorder = *found;
     recorder.noted_epoch_ = 0;
     recorder.limit_.store(nullptr, std::memory_order_relaxed);
   }

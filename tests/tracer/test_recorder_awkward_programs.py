@@ -11,6 +11,7 @@ from recorder_programs import LIBRARY, PROGRAMS, environment, names, names_by_pr
 from sanitized_programs import build_program
 
 from profkit.capture.reading import read
+from profkit.capture.tables import RangeKind
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +50,12 @@ def test_ranges_opened_before_a_fork_are_closed_in_the_children_too(program: Pat
 
     capture = read(tmp_path / "run.profkit")
 
-    table = capture.ranges
-    later = [row for row in range(len(table)) if capture.strings[table.name[row]] == "later"]
+    own = {"own": 1, "later": 1000}
     assert done.returncode == 0
-    assert names_by_process(capture) == [{"outer": 1, "inner": 1, "own": 1, "later": 10}] * 3
-    assert not table.is_open.any()
-    assert not table.depth[later].any(), "nothing is open around it"
-    assert capture.warnings == ()
+    assert names(capture, RangeKind.RANGE)["later"] == 3000
+    assert [{name: counts[name] for name in own} for counts in names_by_process(capture)] == [own] * 3
+    assert not capture.ranges.is_open.any()
+    assert capture.losses.records == 0 and capture.warnings == ()
 
 
 @pytest.mark.parametrize(("what", "code"), [("cancelled_exit", 7), ("cancelled_exec", 0)])
@@ -89,3 +89,20 @@ def test_a_program_that_may_write_no_file_runs_unrecorded(program: Path, tmp_pat
 
     assert done.returncode == 0
     assert "not recorded" in done.stderr and "limit of file sizes" in done.stderr
+
+
+def test_a_daemon_leaves_a_process_that_ended_in_order(program: Path, tmp_path: Path) -> None:
+    done = run_recorded(program, tmp_path / "run.profkit", "become_daemon")
+
+    capture = read(tmp_path / "run.profkit")
+
+    assert done.returncode == 0
+    assert names_by_process(capture) == [{"before": 10}, {"daemon": 10}]
+    assert capture.warnings == () and all(process.has_ended for process in capture.processes)
+
+
+def test_recording_maps_little_more_than_its_buffer(program: Path, tmp_path: Path) -> None:
+    plain = subprocess.run([str(program), "mapped_memory"], capture_output=True, text=True, check=True)
+    done = run_recorded(program, tmp_path / "run.profkit", "mapped_memory", options="buffer_mib=32")
+
+    assert int(done.stdout) - int(plain.stdout) < 32 + 48, "MiB; the tables of names take most of the rest"

@@ -96,10 +96,13 @@ def test_a_name_has_one_id_whoever_asks(stress: Path, tmp_path: Path) -> None:
 def test_beyond_the_limit_names_are_replaced_and_records_kept(stress: Path, tmp_path: Path) -> None:
     run(stress, "too_many_names", tmp_path / "run.profkit")
 
-    recorded = names(read(tmp_path / "run.profkit"), RangeKind.MARK)
+    capture = read(tmp_path / "run.profkit")
 
+    recorded = names(capture, RangeKind.MARK)
+    replaced = recorded["(too many names)"]
     assert recorded.total() == 300_000
-    assert recorded["(too many names)"] == 300_000 - (len(recorded) - 1) > 0
+    assert replaced == 300_000 - (len(recorded) - 1) > 0
+    assert len(capture.warnings) == 1 and capture.warnings[0].startswith(f"{replaced:,} times a name")
 
 
 def test_fork_children_record_into_their_own_part(stress: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tracer/api.h"
 
@@ -64,17 +65,19 @@ int fork_handlers_record() {
   return result;
 }
 
-// Ranges that were opened before forks are closed after them, in each process.
+// Ranges that were opened before forks are closed after them, in each process: there is room for as many.
 int close_inherited() {
-  const uint64_t outer = api->begin(label_of("outer"));
-  const uint64_t inner = api->begin(label_of("inner"));
+  const uint32_t label = label_of("level");
+  std::vector<uint64_t> tokens;
+  for (int i = 0; i < 1000; ++i) tokens.push_back(api->begin(label));
   const pid_t child = fork();
   const pid_t grandchild = child == 0 ? fork() : 0;
   const uint64_t own = api->begin(label_of("own"));
-  api->end(inner);
+  for (; tokens.size() > 500; tokens.pop_back()) api->end(tokens.back());
   api->end(own);
-  api->end(outer);
-  record("later", 10);
+  for (; !tokens.empty(); tokens.pop_back()) api->end(tokens.back());
+  for (int i = 0; i < 1000; ++i) tokens.push_back(api->begin(label_of("later")));
+  for (; !tokens.empty(); tokens.pop_back()) api->end(tokens.back());
   if (child == 0) _exit(grandchild == 0 ? 0 : wait_for(grandchild));
   return wait_for(child);
 }
