@@ -3,13 +3,15 @@ nanoseconds of one begin + end, the loop around it taken off."""
 
 from __future__ import annotations
 
+import statistics
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-PAIRS = 200_000
+PAIRS, BATCHES = 500_000, 50
 Loop = Callable[[int], None]
 
 
@@ -38,6 +40,23 @@ def held_scope() -> Iterator[Loop]:
 
 @contextmanager
 def new_scope() -> Iterator[Loop]:
+    from profkit import scope
+
+    def loop(pairs: int) -> None:
+        for _ in range(pairs):
+            with scope("range"):
+                pass
+
+    yield loop
+
+
+@contextmanager
+def lock() -> Iterator[Loop]:
+    yield blocks_of(threading.Lock())
+
+
+@contextmanager
+def new_scope_of_module() -> Iterator[Loop]:
     import profkit
 
     def loop(pairs: int) -> None:
@@ -114,6 +133,8 @@ def viztracer_event() -> Iterator[Loop]:
 CASES: dict[str, tuple[Callable[[], AbstractContextManager[Loop]], int]] = {
     "held_scope": (held_scope, PAIRS),
     "new_scope": (new_scope, PAIRS),
+    "new_scope_of_module": (new_scope_of_module, PAIRS),
+    "lock": (lock, PAIRS),
     "nvtx_push_range": (nvtx_push_range, PAIRS // 4),
     "nvtx_annotate": (nvtx_annotate, PAIRS // 4),
     "record_function": (record_function, PAIRS // 20),
@@ -132,10 +153,10 @@ def main() -> int:
     prepare, pairs = CASES[sys.argv[1]]
     with prepare() as loop:
         loop(pairs // 10)
-        # The least of a few: what the calls cost when nothing comes between. The rounds show the spread.
-        busy = min(seconds_of(loop, pairs) for _ in range(5))
-        idle = min(seconds_of(empty_loop, pairs) for _ in range(5))
-    print(1e9 * (busy - idle) / pairs)
+        batch = pairs // BATCHES
+        busy = statistics.median(seconds_of(loop, batch) for _ in range(BATCHES))
+        idle = statistics.median(seconds_of(empty_loop, batch) for _ in range(BATCHES))
+    print(1e9 * (busy - idle) / batch)
     return 0
 
 
