@@ -23,7 +23,7 @@ def row_of(usage: Usage, name: str) -> UsageRow:
 
 def with_door(capture: Capture) -> Capture:
     """The capture as if allocations had been recorded."""
-    process = dataclasses.replace(capture.processes[0], description={"doors": ["allocations"]})
+    process = dataclasses.replace(capture.processes[0], doors=("allocations",))
     return dataclasses.replace(capture, processes=(process,))
 
 
