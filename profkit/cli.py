@@ -92,9 +92,9 @@ def abandon_stdout() -> None:
 def _open_closed_streams() -> None:
     """`>&-` and `2>&-` mean that nobody wants to read: what is printed there vanishes, and no file takes the number."""
     if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open until the process ends
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - likewise
 
 
 def wrapped(text: str) -> str:

@@ -83,8 +83,16 @@ def _build_parser() -> Parser:
     group.add_argument("--no-children", action="store_true", help="only the program itself, not what it starts")
     group.add_argument("--no-torch", action="store_true", help="torch's operators are no ranges")
     group.add_argument("--record-shapes", action="store_true", help="shapes in the names of torch's operators")
-    group.add_argument("--flush-ms", metavar="N", type=int, default=25, help="what a killed program loses [25]")
-    group.add_argument("--buffer", metavar="MIB", type=int, default=32, help="memory for what waits for the disk [32]")
+    group.add_argument(
+        "--flush-ms", metavar="N", type=int, default=RecordingOptions.flush_ms, help="what a killed program loses [25]"
+    )
+    group.add_argument(
+        "--buffer",
+        metavar="MIB",
+        type=int,
+        default=RecordingOptions.buffer_mib,
+        help="memory for what waits for the disk [32]",
+    )
     group.add_argument("--quiet", action="store_true", help="no table on the terminal; files are written")
     add_report_arguments(parser)
     add_export_arguments(parser)

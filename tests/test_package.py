@@ -31,9 +31,10 @@ FRAMEWORKS = (
 MAY_IMPORT = {
     "ops": {"errors"},
     "backends": {"errors", "ops", "_core"},
-    "measurement": {"errors", "ops", "backends", "_core"},
-    "capture": {"errors", "_core"},
-    "attribution": {"errors", "capture", "_core"},
+    # Event sources of whole networks watch what the backends built.
+    "capture": {"errors", "ops", "backends", "_core"},
+    "measurement": {"errors", "ops", "backends", "capture", "_core"},
+    "attribution": {"errors", "ops", "capture", "_core"},
     "rendering": {"errors", "ops", "measurement", "capture", "attribution", "_core"},
 }
 

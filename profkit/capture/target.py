@@ -16,7 +16,7 @@ MAGIC = b"PROFKIT\n"
 def claim_target(path: str | os.PathLike[str]) -> str:
     """Make the place free: an old capture is removed, anything else is refused; returns the absolute path."""
     target = Path(os.path.abspath(path))
-    _check_folder(target)
+    check_folder(target)
     if not os.path.lexists(target):
         return str(target)
     if target.is_dir():
@@ -29,7 +29,8 @@ def claim_target(path: str | os.PathLike[str]) -> str:
     return str(target)
 
 
-def _check_folder(target: Path) -> None:
+def check_folder(target: Path) -> None:
+    """Raise UsageError when no file can be made beside the target."""
     folder = target.parent
     if not folder.is_dir():
         raise UsageError(f"cannot write {target}: there is no folder {folder}; type mkdir -p {folder}")

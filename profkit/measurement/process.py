@@ -50,6 +50,8 @@ class WorkerSettings:
     cores: Sequence[int]
     memory_limit_bytes: int | None = None
     python: str = sys.executable
+    worker: str = "profkit.measurement.worker"
+    """The module whose `serve` answers requests."""
 
 
 class WorkerProcess:
@@ -73,6 +75,7 @@ class WorkerProcess:
             "cores": list(settings.cores),
             "memory_limit_bytes": settings.memory_limit_bytes,
             "package": str(Path(profkit.__file__).parent),
+            "worker": settings.worker,
             "read_fd": request_read,
             "write_fd": reply_write,
         }

@@ -40,8 +40,9 @@ spec = importlib.util.spec_from_file_location(
     "profkit", os.path.join(package, "__init__.py"), submodule_search_locations=[package])
 sys.modules["profkit"] = module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
-from profkit.measurement.worker import serve
-serve(settings["read_fd"], settings["write_fd"])
+import importlib
+worker = importlib.import_module(settings["worker"])
+worker.serve(settings["read_fd"], settings["write_fd"])
 """
 
 

@@ -30,8 +30,12 @@ OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocat
 
 
 def serve(read_fd: int, write_fd: int) -> None:
-    """Answer requests until the parent closes the pipe."""
-    worker = Worker()
+    """Answer requests about one operator until the parent closes the pipe."""
+    answer_requests(Worker(), read_fd, write_fd)
+
+
+def answer_requests(worker: Any, read_fd: int, write_fd: int) -> None:
+    """Call `worker.do_<request>` for every request until the parent closes the pipe; ends the process."""
     me = os.getpid()
     # A child that a kernel forks must not hold the pipes open, or the parent could not see this process die.
     for descriptor in (read_fd, write_fd):

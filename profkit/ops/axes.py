@@ -158,6 +158,18 @@ def choice(*words: str) -> Kind:
     return Kind("|".join(words), parse)
 
 
+def choice_of_numbers(*numbers: int) -> Kind:
+    """A field that takes one of the given whole numbers."""
+
+    def parse(name: str, value: Any) -> int:
+        number = _integer(name, value)
+        if number not in numbers:
+            raise SpecError(f"{name}: expected {' or '.join(map(str, numbers))}, got {number}")
+        return number
+
+    return Kind("|".join(map(str, numbers)), parse)
+
+
 def axis(kind: Kind, default: Any, help: str) -> Any:
     """A dataclass field that is also a flag, a sweep axis and a table column."""
     if default is MISSING:

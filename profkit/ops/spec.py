@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from profkit.errors import SpecError
-from profkit.ops.axes import Kind
+from profkit.ops.fields import Fields
 
 Array = NDArray[Any]
-SpecType = TypeVar("SpecType", bound="Spec")
 
 
 @dataclass(frozen=True)
-class Spec:
+class Spec(Fields):
     """One operator with all its numbers; subclasses add the fields and the six answers below."""
 
     op: ClassVar[str] = ""
-    size_formula: ClassVar[str] = ""
 
-    def __post_init__(self) -> None:
-        try:
-            for item in dataclasses.fields(self):
-                kind: Kind = item.metadata["kind"]
-                object.__setattr__(self, item.name, kind.parse(item.name, getattr(self, item.name)))
-            self.check()
-        except SpecError as error:
-            if self.size_formula in str(error):
-                raise
-            raise SpecError(f"{error}\n  {self.size_formula}") from None
-
-    def check(self) -> None:
-        """Raise SpecError, with the numbers, when the fields cannot go together."""
+    @property
+    def label(self) -> str:
+        return self.op
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
@@ -79,21 +65,7 @@ class Spec:
 
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON values, with the operator's name; `spec_from_dict` reads it back."""
-        values = {
-            item.name: item.metadata["kind"].to_json(getattr(self, item.name)) for item in dataclasses.fields(self)
-        }
-        return {"op": self.op, **values}
-
-    def words(self) -> dict[str, str]:
-        """Fields as the words that the command line takes."""
-        return {item.name: item.metadata["kind"].word(getattr(self, item.name)) for item in dataclasses.fields(self)}
-
-    def replaced(self: SpecType, **changes: Any) -> SpecType:
-        """This spec with some fields changed, checked again."""
-        unknown = sorted(set(changes) - {item.name for item in dataclasses.fields(self)})
-        if unknown:
-            raise SpecError(f"{self.op} has no field {', '.join(unknown)}")
-        return dataclasses.replace(self, **changes)
+        return {"op": self.op, **self.field_values()}
 
 
 def tolerance(dtype: np.dtype[Any], reduction_length: int) -> float:

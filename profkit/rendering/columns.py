@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 
-from profkit.errors import UsageError
 from profkit.measurement.result import Cell, Row
+from profkit.rendering.column_choice import find_named, wanted_names
 from profkit.rendering.quantities import (
     bytes_text,
     error_text,
@@ -112,27 +111,14 @@ def column_names() -> list[str]:
 
 def find_column(name: str) -> Column:
     """The column with this name; a Row's field name, with or without `_ns`, always is one."""
-    wanted = name.strip().lower().replace("-", "_").removesuffix("_ns")
-    wanted = _ALIASES.get(wanted, wanted)
-    for column in COLUMNS:
-        if column.name == wanted:
-            return column
-    nearest = get_close_matches(wanted, [*column_names(), *_ALIASES], n=1)
-    hint = f"did you mean {nearest[0]}? " if nearest else ""
-    raise UsageError(f"unknown column {name!r}; {hint}columns: {', '.join(column_names())}")
+    return find_named(name, COLUMNS, _ALIASES)
 
 
 def choose_columns(names: Sequence[str] | None) -> list[Column]:
     """Columns by name; none is the default set, `all` is one per field, a first `+` adds to the default."""
-    if not names:
-        return [find_column(name) for name in DEFAULT]
-    if list(names) == ["all"]:
+    if names and list(names) == ["all"]:
         return [column for column in COLUMNS if column.name not in ("time", "share")]
-    adds = names[0].startswith("+")
-    wanted = [*(DEFAULT if adds else ()), *(name.lstrip("+") for name in names)]
-    # The implementation always stands first, so asking for it changes nothing.
-    chosen = [find_column(name) for name in wanted if name.strip() != IMPLEMENTATION]
-    return list(dict.fromkeys(chosen))
+    return list(dict.fromkeys(find_column(name) for name in wanted_names(names, DEFAULT, IMPLEMENTATION)))
 
 
 def row_fields() -> list[str]:

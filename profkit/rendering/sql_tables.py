@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -183,10 +184,8 @@ def put_in_place(finished: Path, target: str) -> None:
 
 def require_duckdb() -> None:
     """UnavailableError with the line to type when DuckDB is not installed."""
-    try:
-        import duckdb  # noqa: F401
-    except ImportError:
-        raise UnavailableError('SQL needs DuckDB; type: pip install "profkit[query]"') from None
+    if importlib.util.find_spec("duckdb") is None:
+        raise UnavailableError('SQL needs DuckDB; type: pip install "profkit[query]"')
 
 
 def _connect() -> duckdb.DuckDBPyConnection:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from profkit.attribution.usage import Usage, UsageRow
-from profkit.errors import UsageError
+from profkit.rendering.column_choice import find_named, wanted_names
 from profkit.rendering.quantities import ABSENT, bytes_text, percent_text, time_text
 
 Value = int | float | None
@@ -119,26 +118,15 @@ def column_names() -> list[str]:
 
 def find_usage_column(name: str) -> UsageColumn:
     """The column with this name; a UsageRow's field name, with or without `_ns`, always is one."""
-    wanted = name.strip().lower().replace("-", "_").replace(" ", "_").removesuffix("_ns")
-    wanted = _ALIASES.get(wanted, wanted)
-    for column in COLUMNS:
-        if column.name == wanted:
-            return column
-    nearest = get_close_matches(wanted, [*column_names(), *_ALIASES], n=1)
-    hint = f"did you mean {nearest[0]}? " if nearest else ""
-    raise UsageError(f"unknown column {name!r}; {hint}columns: {', '.join(column_names())}")
+    return find_named(name, COLUMNS, _ALIASES)
 
 
 def choose_usage_columns(names: Sequence[str] | None, usage: Usage) -> list[UsageColumn]:
     """Columns by name; none is the default set, `all` is every one, a first `+` adds to the default."""
-    if not names:
-        return [find_usage_column(name) for name in default_columns(usage)]
-    if list(names) == ["all"]:
+    if names and list(names) == ["all"]:
         return list(COLUMNS)
-    adds = names[0].startswith("+")
-    wanted = [*(default_columns(usage) if adds else ()), *(name.lstrip("+") for name in names)]
-    # The name always stands first, so asking for it changes nothing.
-    return list(dict.fromkeys(find_usage_column(name) for name in wanted if name.strip() != NAME))
+    wanted = wanted_names(names, default_columns(usage), NAME)
+    return list(dict.fromkeys(find_usage_column(name) for name in wanted))
 
 
 def default_columns(usage: Usage) -> list[str]:

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from profkit.capture.target import check_folder
 from profkit.errors import ProfkitError, UsageError
 
 
 def check_target(path: str | Path) -> None:
     """Raise UsageError now when the file could not be written later, after a long measurement."""
     target = Path(path)
-    folder = target.parent
     refuse_dash(path)
     if target.is_dir():
         raise UsageError(f"cannot write {target}: it is a folder")
@@ -26,15 +26,7 @@ def check_target(path: str | Path) -> None:
         if not os.access(target, os.W_OK):
             raise UsageError(f"cannot write {target}: {os.strerror(errno.EACCES)}")
         return
-    if not folder.is_dir():
-        raise UsageError(f"cannot write {target}: there is no folder {folder}; type mkdir -p {folder}")
-    try:
-        # Asking for permission bits is not enough: a read-only or full file system says so only when written to.
-        descriptor, name = tempfile.mkstemp(prefix=".profkit-", dir=folder)
-    except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror or error}") from None
-    os.close(descriptor)
-    os.unlink(name)
+    check_folder(target)
 
 
 def refuse_dash(path: str | Path) -> None:

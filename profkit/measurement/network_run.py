@@ -1,0 +1,247 @@
+"""One network in one framework, in processes of its own: built, checked, timed, recorded. A failure is a status."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from profkit.backends.adapter import Array, Implementation
+from profkit.backends.environments import interpreter_for
+from profkit.backends.networks import load_builder
+from profkit.backends.networks.contract import NetworkConditions
+from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.recording import load
+from profkit.capture.sources import Pass, load_source
+from profkit.measurement.asking import ask_one
+from profkit.measurement.cores import cores_for
+from profkit.measurement.environment import fingerprint
+from profkit.measurement.process import WorkerFailure, WorkerProcess, WorkerSettings
+from profkit.measurement.protocol import Message
+from profkit.ops.networks.data import Data, synthetic_data
+from profkit.ops.networks.network import Network
+from profkit.ops.networks.reference import network_tolerance, reference_logits, reference_step
+from profkit.ops.networks.training import Training
+from profkit.ops.spec import max_error
+
+Teller = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class NetworkRequest:
+    """What is to be run."""
+
+    network: Network
+    framework: str
+    mode: str = ""
+    threads: int = 1
+    is_training: bool = False
+    training: Training = field(default_factory=Training)
+    steps: int = 10
+    """Recorded in each pass, and timed without recording."""
+    passes: Sequence[str] | None = None
+    """Names of the source's passes; None: all. Empty: nothing is recorded."""
+    learn_s: float = 0.0
+    """Train for so long (after everything else) and measure precision@1."""
+    learn_steps: int = 1_000_000
+    data: Data | None = None
+    """None: synthetic."""
+    seed: int = 0
+    timeout_s: float = 120.0
+    memory_limit_bytes: int | None = None
+    python: str | None = None
+
+    @property
+    def conditions(self) -> NetworkConditions:
+        """As the worker gets them."""
+        mode = self.mode or load_builder(self.framework).modes[0]
+        return NetworkConditions(self.threads, mode, self.is_training, self.training)
+
+
+def say_nothing(_text: str) -> None:
+    """The teller of a caller who does not watch."""
+
+
+def run_network(request: NetworkRequest, tell: Teller = say_nothing) -> NetworkCapture:
+    """Run it; whatever goes wrong is the capture's status and reason, with what was measured until then."""
+    conditions = request.conditions
+    capture = NetworkCapture(
+        network=request.network.to_dict(),
+        framework=request.framework,
+        mode=conditions.mode,
+        threads=request.threads,
+        is_training=request.is_training,
+        training=request.training.field_values() if request.is_training or request.learn_s else {},
+        environment=fingerprint(),
+    )
+    refusal = _refusal(request)
+    if refusal:
+        capture.status, capture.reason = refusal
+        return capture
+    try:
+        with tempfile.TemporaryDirectory(prefix=f"profkit-{os.getpid()}-") as folder:
+            _Run(request, capture, folder, tell).run()
+    except WorkerFailure as failure:
+        capture.status, capture.reason = failure.status, failure.reason
+    except KeyboardInterrupt:
+        capture.status, capture.reason = "interrupted", "stopped by the user"
+        raise
+    return capture
+
+
+def _refusal(request: NetworkRequest) -> tuple[str, str] | None:
+    builder = load_builder(request.framework)
+    availability = builder.is_available() if request.python is None else None
+    if availability is not None and not availability.available:
+        return "unavailable", "; ".join(filter(None, (availability.reason, availability.install)))
+    reason = builder.supports(request.network, request.conditions)
+    return ("unsupported", reason) if reason else None
+
+
+class _Run:
+    """The course of one run; fills the capture as it goes."""
+
+    def __init__(self, request: NetworkRequest, capture: NetworkCapture, folder: str, tell: Teller) -> None:
+        self._request = request
+        self._capture = capture
+        self._folder = folder
+        self._tell = tell
+        self._conditions = request.conditions
+
+    def run(self) -> None:
+        self._put_arrays()
+        groups = self._passes_by_environment()
+        for number, (environment, passes) in enumerate(groups):
+            self._tell(f"{self._request.framework}: starting")
+            worker = self._worker(environment)
+            try:
+                self._start(worker, self._conditions.is_training)
+                self._check(worker)
+                self._watch(worker, passes, times=number == 0)
+            finally:
+                worker.kill()
+        if self._request.learn_s > 0:
+            self._learn()
+
+    def _passes_by_environment(self) -> list[tuple[Mapping[str, str], list[Pass]]]:
+        """Passes that need the same variables share a process; there is always one process."""
+        groups: list[tuple[Mapping[str, str], list[Pass]]] = []
+        wanted = self._request.passes
+        for each in load_source(self._request.framework).passes(self._conditions):
+            if wanted is not None and each.name not in wanted:
+                continue
+            same = next((passes for environment, passes in groups if environment == each.environment), None)
+            if same is None:
+                groups.append((each.environment, [each]))
+            else:
+                same.append(each)
+        return groups or [({}, [])]
+
+    def _put_arrays(self) -> None:
+        """Weights and one batch, for the worker to load."""
+        request, network = self._request, self._request.network
+        self._data = request.data or synthetic_data(network, seed=request.seed)
+        self._capture.data = self._data.description
+        self._weights = network.initial_weights(request.seed)
+        self._images, self._labels = self._data.batch(network.input_shape()[0])
+        arrays = {**self._weights, "images": self._images, "labels": self._labels}
+        for name, array in arrays.items():
+            np.save(os.path.join(self._folder, f"{name}.npy"), array)
+
+    def _worker(self, environment: Mapping[str, str]) -> WorkerProcess:
+        request = self._request
+        builder = load_builder(request.framework)
+        variables = {**builder.environment(self._conditions), **environment}
+        key = f"{request.network.name}/{request.framework}/cpu/{self._conditions.mode}"
+        settings = WorkerSettings(
+            request.threads,
+            cores_for(request.threads),
+            request.memory_limit_bytes,
+            request.python or interpreter_for(request.framework),
+            "profkit.measurement.network_worker",
+        )
+        return WorkerProcess(Implementation(key, request.framework, environment=variables), settings)
+
+    def _ask(self, worker: WorkerProcess, do: str, limit_s: float = 0.0, **values: Any) -> Message:
+        return ask_one(worker, self._request.timeout_s + limit_s, {"do": do, **values})
+
+    def _start(self, worker: WorkerProcess, is_training: bool) -> None:
+        conditions = self._conditions
+        reply = self._ask(
+            worker,
+            "start",
+            framework=self._request.framework,
+            threads=conditions.threads,
+            mode=conditions.mode,
+            is_training=is_training,
+            training=conditions.training.field_values(),
+        )
+        self._capture.versions = self._capture.versions or reply["versions"]
+        reply = self._ask(worker, "build", network=self._request.network.to_dict(), folder=self._folder)
+        self._capture.notes += [note for note in reply["notes"] if note not in self._capture.notes]
+
+    def _check(self, worker: WorkerProcess) -> None:
+        """Compare the first step with the float64 reference; a wrong result is never timed."""
+        self._tell(f"{self._request.framework}: checking")
+        reply = self._ask(worker, "check", folder=self._folder)
+        capture = self._capture
+        capture.first_step_ns = capture.first_step_ns or reply["first_step_ns"]
+        capture.tolerance = network_tolerance(self._request.network, self._request.is_training)
+        capture.error = self._error()
+        if not capture.error <= capture.tolerance:
+            raise WorkerFailure("wrong", f"error {capture.error:.2g} is above the tolerance {capture.tolerance:.2g}")
+
+    def _error(self) -> float:
+        request = self._request
+        result = np.load(os.path.join(self._folder, "result.npy"))
+        if not request.is_training:
+            return max_error(result, reference_logits(request.network, self._weights, self._images))
+        loss, weights = reference_step(request.network, request.training, self._weights, self._images, self._labels)
+        errors = [max_error(result, np.asarray(loss))]
+        errors += [max_error(self._result(name), expected) for name, expected in weights.items()]
+        return max(errors)
+
+    def _result(self, name: str) -> Array:
+        values: Array = np.load(os.path.join(self._folder, f"result.{name}.npy"))
+        return values
+
+    def _watch(self, worker: WorkerProcess, passes: Sequence[Pass], times: bool) -> None:
+        """Recorded steps stand between unrecorded ones, so that both meet the same machine."""
+        request, capture = self._request, self._capture
+        self._ask(worker, "time", steps=2)  # warm-up
+        if times:
+            capture.step_ns += self._ask(worker, "time", steps=request.steps)["step_ns"]
+        for each in passes:
+            self._tell(f"{request.framework}: recording {' and '.join(each.measures)}")
+            path = Path(self._folder) / f"{each.name}.recording"
+            reply = self._ask(worker, "record", name=each.name, steps=request.steps, path=str(path))
+            capture.recorded_step_ns[each.name] = reply["step_ns"]
+            capture.recordings = (*capture.recordings, load(path))
+            capture.notes += [each.note] if each.note and each.note not in capture.notes else []
+            if times:
+                capture.step_ns += self._ask(worker, "time", steps=request.steps)["step_ns"]
+
+    def _learn(self) -> None:
+        """In a process of its own: a model that can be trained may be another one than that for inference."""
+        request = self._request
+        self._tell(f"{request.framework}: training")
+        for name, array in self._data.arrays().items():
+            np.save(os.path.join(self._folder, f"{name}.npy"), array)
+        worker = self._worker({})
+        try:
+            self._start(worker, is_training=True)
+            self._capture.learning = self._ask(
+                worker,
+                "learn",
+                limit_s=request.learn_s,
+                folder=self._folder,
+                seconds=request.learn_s,
+                steps=request.learn_steps,
+            )
+        finally:
+            worker.kill()
