@@ -123,7 +123,7 @@ def test_training_with_dropout_has_no_reference() -> None:
 
 @pytest.mark.parametrize("kind", NETWORKS.values())
 def test_a_network_is_read_back_from_its_dictionary(kind: type[Network]) -> None:
-    network = kind(batch=7)
+    network = network_from_dict({"network": kind.name, "batch": 7})
 
     assert network_from_dict(network.to_dict()) == network
 
