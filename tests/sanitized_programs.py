@@ -3,11 +3,10 @@ session, since several programs hold the same sources under the same sanitizer."
 
 from __future__ import annotations
 
-import atexit
 import hashlib
+import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -15,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+OBJECTS_FOLDER = "PROFKIT_TEST_OBJECTS"
+"""The variable that names the folder in which conftest.py lets all processes of a run keep their objects."""
 SOURCES = Path(__file__).parents[1] / "csrc"
 FLAGS = ("-std=c++17", "-O1", "-g", "-pthread", "-ftls-model=initial-exec", '-DPROFKIT_VERSION="0"', "-I", str(SOURCES))
 
@@ -36,18 +37,15 @@ def build_program(program: Path, sources: Sequence[Path], sanitizers: str = "", 
 
 
 @cache
-def _folder() -> Path:
-    folder = tempfile.mkdtemp(prefix="profkit-objects-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
-
-
-@cache
 def _object_of(source: Path, flags: tuple[str, ...]) -> str:
     name = hashlib.sha256(repr((str(source), flags)).encode()).hexdigest()[:16]
-    target = _folder() / f"{source.stem}-{name}.o"
-    done = _run(["g++", *flags, "-c", str(source), "-o", str(target)])
-    assert done.returncode == 0, done.stderr
+    target = Path(os.environ[OBJECTS_FOLDER]) / f"{source.stem}-{name}.o"
+    if not target.exists():
+        # Another process may compile it too: a whole file takes its place at once.
+        unfinished = target.with_suffix(f".{os.getpid()}.o")
+        done = _run(["g++", *flags, "-c", str(source), "-o", str(unfinished)])
+        assert done.returncode == 0, done.stderr
+        unfinished.replace(target)
     return str(target)
 
 

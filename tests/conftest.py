@@ -1,0 +1,20 @@
+"""For all tests: one folder of compiled objects, shared by the processes that pytest-xdist starts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+
+import pytest
+from sanitized_programs import OBJECTS_FOLDER
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The first process makes the folder and takes it away; its workers inherit the variable."""
+    if OBJECTS_FOLDER in os.environ:
+        return
+    folder = tempfile.mkdtemp(prefix="profkit-objects-")
+    os.environ[OBJECTS_FOLDER] = folder
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    config.add_cleanup(lambda: os.environ.pop(OBJECTS_FOLDER, None))
