@@ -16,5 +16,9 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     folder = tempfile.mkdtemp(prefix="profkit-objects-")
     os.environ[OBJECTS_FOLDER] = folder
-    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
-    config.add_cleanup(lambda: os.environ.pop(OBJECTS_FOLDER, None))
+
+    def take_away() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        del os.environ[OBJECTS_FOLDER]
+
+    config.add_cleanup(take_away)
