@@ -1,0 +1,119 @@
+"""A network as a list of plain calls, one operator at a time: what native, numpy, numba and cupy run.
+
+Operations enter (plain_layers.py makes them from a network), a BuiltNetwork leaves. Every call goes through
+Program.__call__, the one place where an event source can stand between operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from profkit.backends.adapter import Array
+from profkit.errors import UnsupportedError
+from profkit.ops.networks.layer import IMAGES
+
+FORWARD, BACKWARD, OPTIMISER = "forward", "backward", "optimiser"
+LABELS = "labels"
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One call of a step: takes values by their names, leaves one value."""
+
+    name: str
+    type: str
+    layer: str
+    """Empty for what belongs to no layer (the loss)."""
+    phase: str
+    implementation: str
+    """The kernel's key, or the library whose functions do it."""
+    inputs: tuple[str, ...]
+    output: str
+    run: Callable[..., Any]
+    fused: str = ""
+    """Types that the one call does together, joined by "+"."""
+    workspace_bytes: int = 0
+    """Of scratch memory that was allocated ahead and is lent to the call."""
+
+
+Watch = Callable[..., Any]
+"""watch(operation, *arguments) returns what operation.run(*arguments) does."""
+
+
+class Program:
+    """Operations in their order. Values are dropped after their last use, as frameworks do."""
+
+    def __init__(self, operations: Sequence[Operation], held: Mapping[str, Any], result: str) -> None:
+        self.operations = tuple(operations)
+        self.watch: Watch | None = None
+        """Set by an event source for as long as it records."""
+        self._held = held
+        self._result = result
+        self._calls = list(zip(self.operations, self._releases()))
+
+    def __call__(self, given: Mapping[str, Any]) -> Any:
+        """One step: values by name in (images, labels), the value called `result` out."""
+        values: Values = {**self._held, **given}
+        watch = self.watch
+        for operation, releases in self._calls:
+            # The arguments have no name here: one would keep them alive past their release.
+            if watch is None:
+                values[operation.output] = operation.run(*[values[name] for name in operation.inputs])
+            else:
+                values[operation.output] = watch(operation, *[values[name] for name in operation.inputs])
+            for name in releases:
+                del values[name]
+        return values[self._result]
+
+    def _releases(self) -> list[tuple[str, ...]]:
+        """For each operation the values that nothing needs after it."""
+        last: dict[str, int] = {}
+        for number, operation in enumerate(self.operations):
+            for name in (*operation.inputs, operation.output):
+                last[name] = number
+        kept = {*self._held, IMAGES, LABELS, self._result}
+        releases: list[list[str]] = [[] for _ in self.operations]
+        for name, number in last.items():
+            if name not in kept:
+                releases[number].append(name)
+        return [tuple(names) for names in releases]
+
+
+class BuiltProgram:
+    """A BuiltNetwork made of programs; `model` is the program of the step that is asked for."""
+
+    def __init__(
+        self, inference: Program, training: Program | None, parameters: Mapping[str, Any], notes: Sequence[str]
+    ) -> None:
+        self.model = training or inference
+        self.notes = notes
+        self._inference = inference
+        self._training = training
+        self._parameters = parameters
+
+    def put(self, images: Array, labels: Array) -> Values:
+        """Contiguous arrays."""
+        return {IMAGES: np.ascontiguousarray(images, np.float32), LABELS: np.ascontiguousarray(labels)}
+
+    def infer(self, batch: Values) -> Any:
+        """Logits."""
+        return self._inference(batch)
+
+    def train(self, batch: Values) -> Any:
+        """The loss; the parameters are changed in place."""
+        if self._training is None:
+            raise UnsupportedError("this network was built for inference only")
+        return self._training(batch)
+
+    def to_numpy(self, result: Any) -> Array:
+        """They are NumPy arrays already."""
+        return np.asarray(result)
+
+    def weights(self) -> dict[str, Array]:
+        """Copies, which later steps do not change."""
+        return {name: np.array(value) for name, value in self._parameters.items()}
