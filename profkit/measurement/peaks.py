@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from profkit import _core
 from profkit.measurement.environment import machine_id
@@ -51,7 +53,7 @@ def read_known(path: Path) -> dict[str, dict[str, float]]:
         return {}
 
 
-def write_known(path: Path, known: dict[str, dict[str, float]]) -> None:
+def write_known(path: Path, known: Mapping[str, Any]) -> None:
     """Replace the cache file whole; a folder that cannot be written only costs measuring again."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

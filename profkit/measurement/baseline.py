@@ -1,0 +1,98 @@
+"""What every layer of a network would cost at best on this machine: profkit's fastest native kernels, and the roofline.
+
+Enters: a network and a number of threads. Leaves: rows of JSON values, which a NetworkCapture keeps as `baseline`;
+docs/baseline.md has their fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from profkit.measurement.kernel_times import KernelTime, kernel_times
+from profkit.measurement.peaks import machine_peaks
+from profkit.ops.networks.network import Network
+from profkit.ops.networks.parts import LayerParts, layer_parts
+from profkit.ops.networks.training import Training
+from profkit.ops.networks.work import BACKWARD, FORWARD, NO_LAYER, OPTIMISER, Work, fused, network_work
+from profkit.ops.spec import Spec
+
+DTYPE = "float32"
+COMPUTE, MEMORY = "compute", "memory"
+BUDGET_S = 4.0
+
+
+def measure_baseline(
+    network: Network,
+    threads: int,
+    is_training: bool,
+    budget_s: float = BUDGET_S,
+    tell: Callable[[str], None] = lambda _: None,
+    training: Training | None = None,
+    remeasure: bool = False,
+) -> list[dict[str, Any]]:
+    """One row per layer and phase that has work to do; then loss and optimiser, which have a bound only.
+
+    Kernels are measured as `budget_s` allows and remembered, so a second call takes no time.
+    """
+    phases = (FORWARD, BACKWARD) if is_training else (FORWARD,)
+    parts = [layer_parts(layer, phase, is_training) for phase in phases for layer in network.layers]
+    times = kernel_times(
+        dict.fromkeys(spec for part in parts for _, spec in part.specs), threads, budget_s, tell, remeasure
+    )
+    peaks = machine_peaks(DTYPE, threads)
+    work = work_by_phase(network, (training or Training()) if is_training else None)
+    rows = [_row(part, times, threads) for part in parts]
+    rows += [_row_without_layer(phase, threads) for layer, phase in work if layer == NO_LAYER]
+    return [
+        {**row, **bound(found, peaks)} for row in rows if (found := work.get((row["layer"], row["phase"]))) is not None
+    ]
+
+
+def work_by_phase(network: Network, training: Training | None) -> dict[tuple[str, str], Work]:
+    """Flops and bytes per layer and phase, bias and ReLU fused into their layer; one optimiser for all layers."""
+    grouped: dict[tuple[str, str], list[Work]] = {}
+    for (layer, phase, _), part in network_work(network, training).items():
+        grouped.setdefault((NO_LAYER if phase == OPTIMISER else layer, phase), []).append(part)
+    return {key: fused(parts) for key, parts in grouped.items()}
+
+
+def bound(work: Work, peaks: Mapping[str, float]) -> dict[str, Any]:
+    """The roofline: no less than the arithmetic at its peak, and no less than the bytes at the measured bandwidth."""
+    compute_ns = 1e9 * work.flops / peaks["flops_per_s"]
+    memory_ns = 1e9 * work.bytes / peaks["bytes_per_s"]
+    return {
+        "flops": work.flops,
+        "bytes": work.bytes,
+        "bound_ns": max(compute_ns, memory_ns),
+        "bound_by": COMPUTE if compute_ns >= memory_ns else MEMORY,
+        "peak_flops_per_s": peaks["flops_per_s"],
+        "peak_bytes_per_s": peaks["bytes_per_s"],
+    }
+
+
+def _row(parts: LayerParts, times: Mapping[Spec, KernelTime], threads: int) -> dict[str, Any]:
+    measured = [{"part": name, "spec": spec.to_dict(), **times[spec]} for name, spec in parts.specs]
+    is_whole = bool(measured) and all(part["native_ns"] is not None for part in measured)
+    return {
+        "layer": parts.layer.name,
+        "phase": parts.phase,
+        "kind": parts.layer.kind,
+        "threads": threads,
+        **{name: _sum(measured, name) if is_whole else None for name in ("native_ns", "one_thread_ns")},
+        "native_key": " + ".join(dict.fromkeys(part["key"] for part in measured)) if is_whole else None,
+        "workspace_bytes": max(part["workspace_bytes"] for part in measured) if is_whole else None,
+        "parts": measured,
+        "without_kernel": list(parts.without_spec),
+    }
+
+
+def _row_without_layer(phase: str, threads: int) -> dict[str, Any]:
+    nothing = dict.fromkeys(("native_ns", "one_thread_ns", "native_key", "workspace_bytes"))
+    kind = "optimiser" if phase == OPTIMISER else "loss"
+    about = {"layer": NO_LAYER, "phase": phase, "kind": kind, "threads": threads}
+    return {**about, **nothing, "parts": [], "without_kernel": [kind]}
+
+
+def _sum(parts: list[dict[str, Any]], name: str) -> float:
+    return float(sum(part[name] for part in parts))

@@ -1,0 +1,118 @@
+"""The fastest native kernel of an operator, measured once per machine, build and thread count, and then remembered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from profkit import _core
+from profkit.backends.adapter import Implementation
+from profkit.measurement.asking import ask_one
+from profkit.measurement.cores import cores_for
+from profkit.measurement.environment import machine_id
+from profkit.measurement.peaks import cache_folder, write_known
+from profkit.measurement.process import WorkerFailure, WorkerProcess, WorkerSettings
+from profkit.measurement.protocol import Message
+from profkit.measurement.statistics import log_interval, median_of
+from profkit.ops.spec import Spec
+
+KernelTime = dict[str, Any]
+"""key, native_ns with its interval low_ns and high_ns, one_thread_ns, workspace_bytes, error, others_ns, failed."""
+DIED = "all"
+"""In `failed`: the process that measured ended, and why."""
+ANSWER_S = 120.0
+"""Longest wait for one operator, its float64 reference included."""
+
+
+def kernel_times(
+    specs: Iterable[Spec],
+    threads: int,
+    budget_s: float,
+    tell: Callable[[str], None],
+    remeasure: bool = False,
+) -> dict[Spec, KernelTime]:
+    """The best kernel of every spec; only what is not known yet is measured, within about `budget_s` of sampling."""
+    path = cache_folder() / "kernels.json"
+    remembered = {} if remeasure else _read(path)
+    place = f"{machine_id()} | {build_id()} | {threads} threads | "
+    wanted = {spec: place + json.dumps(spec.to_dict(), sort_keys=True) for spec in specs}
+    unknown = [spec for spec, name in wanted.items() if name not in remembered]
+    if unknown:
+        for spec, answer in _measured(unknown, threads, budget_s / len(unknown), tell):
+            remembered[wanted[spec]] = kernel_time(answer, threads)
+        # Read again: another run may have written meanwhile. What older builds left on this machine goes.
+        mine = f"{machine_id()} | "
+        kept = {n: v for n, v in _read(path).items() if not n.startswith(mine) or n.startswith(mine + build_id())}
+        # A process that died is no property of the kernel: next time it may live.
+        write_known(path, {**kept, **{n: v for n, v in remembered.items() if DIED not in v["failed"]}})
+    return {spec: remembered[name] for spec, name in wanted.items()}
+
+
+def kernel_time(answer: Mapping[str, Any], threads: int) -> KernelTime:
+    """The fastest of the measured kernels and what is known of the others; key is None when none could run."""
+    medians = {key: float(np.median(entry["samples_ns"])) for key, entry in answer["kernels"].items()}
+    others = {**answer["slower_ns"], **medians}
+    best = min(medians, key=lambda key: medians[key], default=None)
+    if best is None:
+        return {"key": None, "native_ns": None, "failed": answer["failed"]}
+    entry = answer["kernels"][best]
+    estimate = log_interval(np.array(entry["samples_ns"]), median_of)
+    alone = answer["one_thread_samples_ns"]
+    return {
+        "key": best,
+        "native_ns": estimate.value,
+        "low_ns": estimate.low,
+        "high_ns": estimate.high,
+        "one_thread_ns": estimate.value if threads == 1 else float(np.median(alone)),
+        "workspace_bytes": entry["workspace_bytes"],
+        "error": entry["error"],
+        "others_ns": {key: value for key, value in others.items() if key != best},
+        "failed": answer["failed"],
+    }
+
+
+def build_id() -> str:
+    """Which build of the kernels: times of another one are not theirs."""
+    status = Path(_core.__file__).stat()
+    return f"{status.st_size} bytes of {status.st_mtime_ns}"
+
+
+def _measured(
+    specs: Iterable[Spec], threads: int, budget_s: float, tell: Callable[[str], None]
+) -> Iterable[tuple[Spec, Message]]:
+    """One process measures all; where a kernel ends it, the next spec gets a new one."""
+    worker: WorkerProcess | None = None
+    try:
+        for spec in specs:
+            direction = getattr(spec, "direction", "forward")
+            tell(f"native kernels: {spec.op}" + ("" if direction == "forward" else f", {direction}"))
+            worker = worker or _start(threads)
+            request = {"do": "measure", "spec": spec.to_dict(), "threads": threads, "budget_s": budget_s}
+            try:
+                yield spec, ask_one(worker, ANSWER_S + budget_s, request)
+            except WorkerFailure as failure:
+                reason = f"{failure.status}: {failure.reason}"
+                yield spec, {"kernels": {}, "slower_ns": {}, "failed": {DIED: reason}, "one_thread_samples_ns": []}
+                worker.kill()
+                worker = None
+    finally:
+        if worker is not None:
+            worker.kill()
+
+
+def _start(threads: int) -> WorkerProcess:
+    settings = WorkerSettings(threads, cores_for(threads), worker="profkit.measurement.kernel_worker")
+    return WorkerProcess(Implementation("kernels/native/cpu", "native"), settings)
+
+
+def _read(path: Path) -> dict[str, KernelTime]:
+    """What the cache file says; a missing or damaged file is an empty one."""
+    try:
+        known = json.loads(path.read_text())
+        return {name: entry for name, entry in known.items() if "key" in entry and "native_ns" in entry}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}

@@ -1,0 +1,177 @@
+"""The baseline of a network: which kernels stand for a layer, that they are remembered, and what its rows say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from profkit.measurement import baseline, kernel_times, kernel_worker
+from profkit.measurement.baseline import bound, measure_baseline, work_by_phase
+from profkit.measurement.kernel_times import kernel_time
+from profkit.ops.matmul import MatMul
+from profkit.ops.networks import Cifar10, LeNet, Solar, Training
+from profkit.ops.networks.parts import layer_parts
+from profkit.ops.networks.work import BACKWARD, FORWARD, NO_LAYER, OPTIMISER, Work
+
+SMALL = LeNet(batch=2, maps=1, convolutions=1)
+PEAKS = {"flops_per_s": 1e9, "bytes_per_s": 1e8}
+
+
+@pytest.fixture(autouse=True)
+def known_peaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A cache of its own, and peaks that take no time to measure."""
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(baseline, "machine_peaks", lambda dtype, threads: PEAKS)
+
+
+def test_the_parts_of_a_dense_layer_give_its_output_and_its_gradients() -> None:
+    layer = SMALL.layer("dense2")
+    generator = np.random.default_rng(1)
+    x, w, b, dy = (generator.standard_normal(shape) for shape in ((2, 120), (120, 84), (84,), (2, 84)))
+
+    product, rectified = (spec for _, spec in layer_parts(layer, FORWARD, is_training=True).specs)
+    by_input, by_weight = (spec for _, spec in layer_parts(layer, BACKWARD, is_training=True).specs)
+
+    images = product.reference({"a": x, "b": w}).reshape(2, 84, 1, 1)
+    np.testing.assert_allclose(rectified.reference({"x": images, "b": b}).reshape(2, 84), np.maximum(x @ w + b, 0))
+    np.testing.assert_allclose(by_input.reference({"a": dy, "b": w}), dy @ w.T)
+    np.testing.assert_allclose(by_weight.reference({"a": x, "b": dy}), x.T @ dy)
+
+
+def test_the_parts_of_a_convolution_are_the_layer_forward_and_two_gradients_of_the_bare_one() -> None:
+    layer = Cifar10(batch=2).layer("conv2")
+
+    forward = layer_parts(layer, FORWARD, is_training=True)
+    backward = layer_parts(layer, BACKWARD, is_training=True)
+
+    assert forward.specs == ((FORWARD, layer.spec),)
+    assert [(name, spec.output_shape()) for name, spec in backward.specs] == [
+        ("input gradient", (2, 64, 16, 16)),
+        ("weight gradient", (64, 64, 5, 5)),
+    ]
+    assert backward.without_spec == ("bias gradient", "ReLU gradient")
+
+
+def test_nobody_needs_the_gradient_of_the_images() -> None:
+    backward = layer_parts(Cifar10(batch=2).layer("conv1"), BACKWARD, is_training=True)
+
+    assert [name for name, _ in backward.specs] == ["weight gradient"]
+
+
+def test_parts_that_no_operator_describes_are_named() -> None:
+    network = Solar(batch=2)
+
+    assert layer_parts(network.layer("pool"), BACKWARD, is_training=True).without_spec == ("pool2d gradient",)
+    assert layer_parts(network.layer("dropout1"), FORWARD, is_training=True).without_spec == ("dropout",)
+    assert layer_parts(network.layer("dropout1"), FORWARD, is_training=False).without_spec == ()
+    assert layer_parts(network.layer("flatten"), BACKWARD, is_training=True).without_spec == ()
+
+
+def test_the_bound_is_the_longer_of_arithmetic_and_memory() -> None:
+    heavy = bound(Work(flops=2_000, bytes=100), PEAKS)
+    light = bound(Work(flops=100, bytes=2_000), PEAKS)
+
+    assert (heavy["bound_ns"], heavy["bound_by"]) == (pytest.approx(2_000), "compute")
+    assert (light["bound_ns"], light["bound_by"]) == (pytest.approx(20_000), "memory")
+
+
+def test_work_is_summed_over_a_layer_and_the_optimiser_over_all() -> None:
+    work = work_by_phase(SMALL, Training())
+
+    dense = SMALL.layer("dense2").spec
+    assert isinstance(dense, MatMul)
+    # Bias and ReLU add one flop per output each, and no bytes but those of the bias.
+    assert work["dense2", FORWARD].flops == dense.flops() + 2 * 84
+    assert work["dense2", FORWARD].bytes == dense.min_bytes()
+    assert work[NO_LAYER, OPTIMISER].flops == 2 * SMALL.parameter_count()
+
+
+def test_a_network_is_measured_once_and_then_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = measure_baseline(SMALL, 1, is_training=True, budget_s=0.05)
+    monkeypatch.setattr(kernel_times, "WorkerProcess", None)  # cannot be started any more
+    second = measure_baseline(SMALL, 1, is_training=True, budget_s=0.05)
+
+    assert second == first
+    rows = {(row["layer"], row["phase"]): row for row in first}
+    assert list(rows)[:3] == [("conv1", FORWARD), ("pool1", FORWARD), ("dense1", FORWARD)]
+    conv = rows["conv1", FORWARD]
+    assert conv["native_key"].startswith("conv2d/native/cpu/")
+    assert not conv["native_key"].endswith("reference")
+    assert conv["native_ns"] == conv["one_thread_ns"] > 0
+    assert all(part["low_ns"] <= part["native_ns"] <= part["high_ns"] for part in conv["parts"])
+    assert rows["pool1", BACKWARD]["native_ns"] is None
+    assert rows["pool1", BACKWARD]["bound_ns"] > 0
+    assert rows["dense2", BACKWARD]["native_key"] == "matmul/native/cpu/blocked"
+    assert [key for key in rows if key[0] == NO_LAYER] == [("", FORWARD), ("", BACKWARD), ("", OPTIMISER)]
+    assert json.loads(json.dumps(first)) == first
+
+
+def test_with_several_threads_one_thread_is_timed_as_well() -> None:
+    answer = kernel_worker.KernelWorker().do_measure(MatMul(m=5, n=6, k=7).to_dict(), threads=2, budget_s=0.0)
+
+    found = kernel_time(answer, 2)
+
+    assert found["key"] == "matmul/native/cpu/blocked"
+    assert found["one_thread_ns"] > 0
+    assert found["failed"] == {}
+
+
+def test_a_kernel_that_is_wrong_is_not_in_the_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_worker, "tolerance", lambda dtype, terms: -1.0)
+
+    answer = kernel_worker.KernelWorker().do_measure(MatMul(m=5, n=6, k=7).to_dict(), threads=1, budget_s=0.0)
+    found = kernel_time(answer, 1)
+
+    assert found["key"] is None
+    assert "wrong: error" in found["failed"]["matmul/native/cpu/blocked"]
+
+
+def test_the_fastest_kernel_is_named_beside_what_the_others_took() -> None:
+    def entry(*samples: float) -> dict[str, Any]:
+        return {"samples_ns": list(samples), "workspace_bytes": 64, "error": 1e-7}
+
+    answer = {
+        "kernels": {"a": entry(10.0, 12.0, 11.0), "b": entry(9.0, 9.5, 30.0)},
+        "slower_ns": {"c": 99.0},
+        "failed": {},
+        "one_thread_samples_ns": [17.0, 19.0],
+    }
+
+    found = kernel_time(answer, 2)
+
+    assert (found["key"], found["native_ns"], found["one_thread_ns"]) == ("b", pytest.approx(9.5), 18.0)
+    assert found["others_ns"] == {"a": 11.0, "c": 99.0}
+
+
+def test_a_worker_that_dies_costs_its_own_operator_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    specs = [MatMul(m=3, n=3, k=3), MatMul(m=4, n=4, k=4)]
+    started: list[Any] = []
+
+    def start(threads: int) -> Any:
+        worker = genuine(threads)
+        started.append(worker)
+        if len(started) == 1:
+            worker.process.kill()
+        return worker
+
+    genuine = kernel_times._start
+    monkeypatch.setattr(kernel_times, "_start", start)
+
+    found = kernel_times.kernel_times(specs, 1, 0.0, lambda _: None)
+    again = kernel_times.kernel_times(specs, 1, 0.0, lambda _: None)
+
+    assert again[specs[0]]["key"] == "matmul/native/cpu/blocked"
+    assert found[specs[0]]["key"] is None
+    assert "crashed" in found[specs[0]]["failed"]["all"]
+    assert found[specs[1]]["key"] == "matmul/native/cpu/blocked"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"x": 3}', '{"x": {"key": null}}'])
+def test_a_damaged_cache_is_an_empty_one(tmp_path: Path, content: str) -> None:
+    (tmp_path / "kernels.json").write_text(content)
+
+    assert kernel_times._read(tmp_path / "kernels.json") == {}
