@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from profkit.capture.recording import Recording, put, take
+from profkit.capture.recording import ALLOCATIONS, NONE, NUMBERS, TEXTS, Recording, put, take
 from profkit.errors import CaptureError
 
 SCHEMA = "profkit.network/1"
@@ -53,7 +54,7 @@ def save_network_capture(capture: NetworkCapture, target: str | Path | BinaryIO)
     """Write the file."""
     about = {item.name: getattr(capture, item.name) for item in fields(capture) if item.name != "recordings"}
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        archive.writestr("capture.json", json.dumps({"schema": SCHEMA, **about}))
+        archive.writestr("capture.json", json.dumps({"schema": SCHEMA, "recordings": len(capture.recordings), **about}))
         for number, recording in enumerate(capture.recordings):
             put(recording, archive, f"recordings/{number}/")
 
@@ -63,12 +64,12 @@ def load_network_capture(path: str | Path) -> NetworkCapture:
     try:
         with zipfile.ZipFile(path) as archive:
             about = _checked(json.loads(archive.read("capture.json")), path)
-            folders = sorted({entry.split("/")[1] for entry in archive.namelist() if entry.startswith("recordings/")})
-            recordings = tuple(take(archive, f"recordings/{number}/") for number in sorted(folders, key=int))
+            numbers = range(about.pop("recordings"))
+            recordings = tuple(_sound(take(archive, f"recordings/{number}/")) for number in numbers)
             return NetworkCapture(**about, recordings=recordings)
     except CaptureError:
         raise
-    except (OSError, KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, KeyError, ValueError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise CaptureError(f"{path} is no capture of a network, or is damaged: {error}") from None
 
 
@@ -78,3 +79,25 @@ def _checked(about: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
     if schema != SCHEMA:
         raise CaptureError(f"{path} has schema {schema!r}, this profkit reads {SCHEMA!r}: record it again")
     return values
+
+
+def _sound(recording: Recording) -> Recording:
+    """The recording, when its columns fit together: whoever reads them need not look for missing or wild rows."""
+    spans, steps = recording.spans, recording.steps
+    rows = len(recording)
+    sizes = {len(column) for column in recording.allocations.values()}
+    if recording.allocations and (set(recording.allocations) != set(ALLOCATIONS) or len(sizes) > 1):
+        raise ValueError("columns of the allocations are missing")
+    for name in (*NUMBERS, *TEXTS):
+        if spans[name].shape != (rows,) or spans[name].dtype.kind != "i":
+            raise ValueError(f"column {name} does not have {rows} whole numbers")
+    if steps["start_ns"].shape != steps["end_ns"].shape or steps["start_ns"].ndim != 1:
+        raise ValueError("steps have more begins than ends, or fewer")
+    limits = {"step": len(steps["start_ns"]), "thread": len(recording.threads), "parent": rows, "owner": rows}
+    limits |= dict.fromkeys(TEXTS, len(recording.strings))
+    for name, limit in limits.items():
+        if rows and not (spans[name].min() >= NONE and spans[name].max() < limit):
+            raise ValueError(f"column {name} names something that is not there")
+    if rows and spans["thread"].min() < 0:
+        raise ValueError("a span has no thread")
+    return recording

@@ -67,6 +67,8 @@ TEXTS = (
     "fused",  # types that this one operator does together, joined by "+"
     "quality",
 )
+ALLOCATIONS = ("span", "time_ns", "address", "bytes")
+"""Columns of Recording.allocations, all int64; bytes are negative where memory was given back."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Recording:
     spans: Mapping[str, Column]  # every name of NUMBERS and TEXTS
     steps: Mapping[str, Column]  # start_ns, end_ns: int64; the clock around each step, read outside the framework
     threads: tuple[Mapping[str, Any], ...]  # id (OS), role (main, pool, autograd, device), name
-    allocations: Mapping[str, Column] = field(default_factory=dict)  # span, time_ns, address, bytes (negative: freed)
+    allocations: Mapping[str, Column] = field(default_factory=dict)  # ALLOCATIONS
     clock_error_ns: int = 0  # of converting the source's clock; 0: it is ours
     facts: Mapping[str, Any] = field(default_factory=dict)  # JSON: peak_bytes, notes, lost records, source settings
 
@@ -150,9 +152,7 @@ class SpanLog:
             spans=spans,
             steps={"start_ns": steps[:, 0].copy(), "end_ns": steps[:, 1].copy()},
             threads=tuple(self._thread_rows),
-            allocations={
-                name: allocations[:, place].copy() for place, name in enumerate(("span", "time_ns", "address", "bytes"))
-            },
+            allocations={name: allocations[:, place].copy() for place, name in enumerate(ALLOCATIONS)},
             clock_error_ns=self.clock_error_ns,
             facts=self.facts,
             **self._about,
