@@ -25,6 +25,7 @@ FRAMEWORKS = (
     "cupy",
     "pandas",
     "duckdb",
+    "matplotlib",
 )
 
 # Each stage may import itself and the stages named here (DESIGN.md, the flow).
@@ -35,7 +36,9 @@ MAY_IMPORT = {
     "capture": {"errors", "ops", "backends", "_core"},
     "measurement": {"errors", "ops", "backends", "capture", "_core"},
     "attribution": {"errors", "ops", "capture", "_core"},
-    "rendering": {"errors", "ops", "measurement", "capture", "attribution", "_core"},
+    # Declared sweeps plan runs, keep their results and draw conclusions from them.
+    "studies": {"errors", "ops", "backends", "capture", "measurement", "attribution"},
+    "rendering": {"errors", "ops", "measurement", "capture", "attribution", "studies", "_core"},
 }
 
 

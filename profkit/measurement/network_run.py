@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +44,7 @@ class NetworkRequest:
     is_training: bool = False
     training: Training = field(default_factory=Training)
     steps: int = 10
-    """Recorded in each pass, and timed without recording."""
+    """Recorded in each pass, and timed without recording; 0: nothing is measured, the network only learns."""
     passes: Sequence[str] | None = None
     """Names of the source's passes; None: all. Empty: nothing is recorded."""
     learn_s: float = 0.0
@@ -116,7 +117,7 @@ class _Run:
     def run(self) -> None:
         self._put_arrays()
         groups = self._passes_by_environment()
-        for number, (environment, passes) in enumerate(groups):
+        for number, (environment, passes) in enumerate(groups if self._request.steps else []):
             self._tell(f"{self._request.framework}: starting")
             worker = self._worker(environment)
             try:
@@ -200,7 +201,7 @@ class _Run:
         request = self._request
         result = np.load(os.path.join(self._folder, "result.npy"))
         if not request.is_training:
-            return max_error(result, reference_logits(request.network, self._weights, self._images))
+            return max_error(result, _remembered_logits(request.network, self._weights, self._images))
         loss, weights = reference_step(request.network, request.training, self._weights, self._images, self._labels)
         errors = [max_error(result, np.asarray(loss))]
         errors += [max_error(self._result(name), expected) for name, expected in weights.items()]
@@ -235,6 +236,8 @@ class _Run:
         worker = self._worker({})
         try:
             self._start(worker, is_training=True)
+            if self._conditions.is_training and not request.steps:
+                self._check(worker)  # otherwise done before
             self._capture.learning = self._ask(
                 worker,
                 "learn",
@@ -245,3 +248,17 @@ class _Run:
             )
         finally:
             worker.kill()
+
+
+_logits: dict[tuple[Network, str], Array] = {}
+"""Float64 references of this process: a study asks for the same one for every framework, and it takes seconds."""
+
+
+def _remembered_logits(network: Network, weights: Mapping[str, Array], images: Array) -> Array:
+    content = hashlib.sha256(np.ascontiguousarray(images).tobytes())
+    for name in sorted(weights):
+        content.update(np.ascontiguousarray(weights[name]).tobytes())
+    key = network, content.hexdigest()
+    if key not in _logits:
+        _logits[key] = reference_logits(network, weights, images)
+    return _logits[key]

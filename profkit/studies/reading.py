@@ -1,0 +1,241 @@
+"""A study's TOML text in, a checked Study out. docs/studies.md has the schema in words."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from profkit.backends.networks import BUILDERS, load_builder
+from profkit.errors import UsageError
+from profkit.ops.networks import NETWORKS, Network, Training
+from profkit.studies.declaration import Figures, Learning, Published, Runner, Study, Variant
+from profkit.studies.sections import Section, Source, nearest
+
+VARIANT_LIMIT = 500
+"""More variants than this are a slip of an axis, not a wish."""
+DEFAULT_REPETITIONS, DEFAULT_STEPS, DEFAULT_LEARNING_STEPS = 3, 10, 200
+_SETTINGS = ("frameworks", "repetitions", "steps", "threads", "budget_s", "parameters", "learning")
+_TOP = ("title", "about", "network", "training", "focus", "base", "variants", "axes", "published", "quick", *_SETTINGS)
+_QUICK = ("variants", *_SETTINGS)
+_LEARNING = ("framework", "steps", "limit_s")
+_PUBLISHED = ("source", "notes", "figures", "shares_percent")
+
+
+def read_study(text: str, name: str, label: str, quick: bool = False) -> Study:
+    """The study, or its quick form. Both are checked, so that a mistake shows before it matters."""
+    source = Source(label, text)
+    top = Section(source, source.tables())
+    top.allow(_TOP)
+    study = _Reader(top).study(name)
+    if not top.has("quick"):
+        if quick:
+            raise UsageError(f"{label} has no [quick] table: it cannot be run with --quick")
+        return study
+    section = top.section("quick")
+    section.allow(_QUICK)
+    shortened = _Reader(top, section).study(name)
+    return shortened if quick else study
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the tables; where the quick table has a field, it is taken from there."""
+
+    top: Section
+    quick: Section | None = None
+
+    def study(self, name: str) -> Study:
+        variants = self._variants()
+        base = self.top.text("base", variants[0].name)
+        if base not in [variant.name for variant in variants]:
+            raise self.top.error("base", f"there is no variant {base!r}; {nearest(base, _names(variants))}")
+        variants = self._kept(variants, base)
+        threads = self._of("threads")
+        budget = self._of("budget_s")
+        return Study(
+            name=name,
+            title=self.top.text("title"),
+            about=self.top.text("about", ""),
+            variants=variants,
+            base=base,
+            runners=self._runners(),
+            focus=self.top.text("focus", ""),
+            is_training=self.top.flag("training", False),
+            repetitions=self._of("repetitions").count("repetitions", DEFAULT_REPETITIONS),
+            steps=self._of("steps").count("steps", DEFAULT_STEPS),
+            threads=threads.count("threads", None) if threads.has("threads") else None,
+            budget_s=budget.number("budget_s") if budget.has("budget_s") else None,
+            learning=self._learning(),
+            published=self._published(),
+            is_quick=self.quick is not None,
+        )
+
+    def _of(self, name: str) -> Section:
+        return self.quick if self.quick is not None and self.quick.has(name) else self.top
+
+    def _network(self) -> type[Network]:
+        name = self.top.text("network")
+        if name not in NETWORKS:
+            raise self.top.error("network", f"unknown network {name!r}; {nearest(name, list(NETWORKS))}")
+        return NETWORKS[name]
+
+    def _variants(self) -> list[Variant]:
+        kind = self._network()
+        base = self._parameters(self.top)
+        if self.quick is not None:
+            base |= self._parameters(self.quick)
+        if self.top.has("variants") == self.top.has("axes"):
+            both = "both [variants] and [axes]" if self.top.has("axes") else "neither [variants] nor [axes]"
+            raise self.top.error("", f"has {both}: give one of them")
+        section = self.top.section("variants" if self.top.has("variants") else "axes")
+        changes = _named_changes(section, kind) if self.top.has("variants") else _combinations(section, kind)
+        variants = []
+        for name, changed in changes.items():
+            try:
+                network = kind(**{**base, **changed})
+            except UsageError as error:
+                raise section.error(name if section.has(name) else "", f"{name}: {error}") from None
+            variants.append(Variant(name, network, changed))
+        _refuse_twins(section, variants)
+        return variants
+
+    def _parameters(self, section: Section) -> dict[str, Any]:
+        return _checked(section.section("parameters"), self._network())
+
+    def _kept(self, variants: list[Variant], base: str) -> list[Variant]:
+        if self.quick is None or not self.quick.has("variants"):
+            return variants
+        wanted = self.quick.words("variants")
+        for name in wanted:
+            if name not in _names(variants):
+                raise self.quick.error("variants", f"unknown variant {name!r}; {nearest(name, _names(variants))}")
+        if base not in wanted:
+            raise self.quick.error("variants", f"{base!r} is missing: ratios refer to it")
+        return [variant for variant in variants if variant.name in wanted]
+
+    def _runners(self) -> list[Runner]:
+        section = self._of("frameworks")
+        return [_runner(section, "frameworks", word) for word in section.words("frameworks")]
+
+    def _learning(self) -> Learning | None:
+        if not self.top.has("learning"):
+            if self.quick is not None and self.quick.has("learning"):
+                raise self.quick.error("learning", "the study itself has no [learning]")
+            return None
+        sections = [self.top.section("learning")]
+        sections += [self.quick.section("learning")] if self.quick is not None and self.quick.has("learning") else []
+        for section in sections:
+            section.allow((*_LEARNING, *(item.name for item in fields(Training))))
+        last = {name: section for section in sections for name in section.values}
+        first = sections[0]
+        limit = last.get("limit_s")
+        training = Training(**{
+            item.name: _training_value(last.get(item.name, first), item.name, item.default) for item in fields(Training)
+        })  # fmt: skip
+        return Learning(
+            runner=_runner(last.get("framework", first), "framework", last.get("framework", first).text("framework")),
+            steps=last.get("steps", first).count("steps", DEFAULT_LEARNING_STEPS),
+            limit_s=limit.number("limit_s") if limit is not None else None,
+            training=training,
+        )
+
+    def _published(self) -> Published | None:
+        if not self.top.has("published"):
+            return None
+        section = self.top.section("published")
+        section.allow(_PUBLISHED)
+        figures = section.section("figures")
+        figures.allow(_names(self._variants()), "variant")
+        shares = section.section("shares_percent")
+        return Published(
+            source=section.text("source"),
+            notes=section.words("notes") if section.has("notes") else (),
+            figures={name: _figures(figures.section(name)) for name in figures.values},
+            shares={name: shares.number(name) for name in shares.values},
+        )
+
+
+def with_learning_steps(study: Study, steps: int) -> Study:
+    """The study with another learning budget; a limit of time no longer holds."""
+    if study.learning is None:
+        raise UsageError(f"{study.name} has no [learning] table: there is nothing to train")
+    return replace(study, learning=replace(study.learning, steps=steps, limit_s=None))
+
+
+def _runner(section: Section, field: str, word: str) -> Runner:
+    framework, _, mode = word.partition("/")
+    if framework not in BUILDERS:
+        raise section.error(field, f"unknown framework {framework!r}; {nearest(framework, BUILDERS)}")
+    if mode:
+        modes = list(load_builder(framework).modes)
+        if mode not in modes:
+            raise section.error(field, f"{framework} has no mode {mode!r}; {nearest(mode, modes)}")
+    return Runner(framework, mode)
+
+
+def _figures(section: Section) -> Figures:
+    section.allow(item.name for item in fields(Figures))
+    return Figures(**{name: section.number(name) for name in section.values})
+
+
+def _training_value(section: Section, name: str, default: Any) -> Any:
+    return section.flag(name, default) if isinstance(default, bool) else section.number(name, default)
+
+
+def _checked(section: Section, kind: type[Network]) -> dict[str, Any]:
+    """Parameters of the network, with the types that it has."""
+    section.allow((item.name for item in fields(kind)), f"parameter of {kind.name}")
+    return {name: _parameter(section, kind, name, value) for name, value in section.values.items()}
+
+
+def _parameter(section: Section, kind: type[Network], name: str, value: Any) -> Any:
+    default = next(item.default for item in fields(kind) if item.name == name)
+    if type(value) is not type(default) and not (isinstance(default, float) and type(value) is int):
+        raise section.error(name, f"expected a value like {str(default).lower()}, got {value!r}")
+    return value
+
+
+def _named_changes(section: Section, kind: type[Network]) -> dict[str, dict[str, Any]]:
+    if not section.values:
+        raise section.error("", "is empty: there would be nothing to run")
+    return {name: _checked(section.section(name), kind) for name in section.values}
+
+
+def _combinations(section: Section, kind: type[Network]) -> dict[str, dict[str, Any]]:
+    """Every combination of the axes' values, named after them."""
+    section.allow((item.name for item in fields(kind)), f"parameter of {kind.name}")
+    if not section.values:
+        raise section.error("", "is empty: there would be nothing to run")
+    axes = {
+        name: [_parameter(section, kind, name, value) for value in section.items(name)] for name in section.values
+    }  # fmt: skip
+    combined = [dict(zip(axes, chosen)) for chosen in itertools.product(*axes.values())]
+    if len(combined) > VARIANT_LIMIT:
+        lengths = " x ".join(f"{name} {len(values)}" for name, values in axes.items())
+        raise section.error("", f"{len(combined)} combinations ({lengths}), more than {VARIANT_LIMIT}")
+    return {", ".join(f"{name} {value}" for name, value in changes.items()): changes for changes in combined}
+
+
+def _refuse_twins(section: Section, variants: Sequence[Variant]) -> None:
+    """Two names for one network, or two names that differ only in signs no file name has."""
+    for one, other in itertools.combinations(variants, 2):
+        word = file_word(one.name)
+        if one.network == other.network:
+            same = "are the same network"
+        elif word == file_word(other.name):
+            same = f"both become {word!r} in file names"
+        else:
+            continue
+        raise section.error(other.name if section.has(other.name) else "", f"{one.name!r} and {other.name!r} {same}")
+
+
+def file_word(name: str) -> str:
+    """A name as part of a file's name: small letters, figures and dashes."""
+    kept = "".join(sign if sign.isalnum() and sign.isascii() else " " for sign in name.lower())
+    return "-".join(kept.split()) or "x"
+
+
+def _names(variants: Sequence[Variant]) -> list[str]:
+    return [variant.name for variant in variants]
