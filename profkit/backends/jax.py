@@ -28,14 +28,20 @@ ENVIRONMENT = {
 
 
 def begin_jax() -> dict[str, str]:
-    """Open JAX; the keras adapter starts its backend here too.
+    """Open JAX with 64-bit numbers."""
+    jax = importlib.import_module("jax")
+    if not jax.config.jax_enable_x64:
+        jax.config.update("jax_enable_x64", True)
+    return jax_facts()
+
+
+def jax_facts() -> dict[str, str]:
+    """Open JAX; the builders of networks and the keras adapter start their backend here too.
 
     JAX takes no thread count: XLA makes one pool of as many threads as the process may use cores when the
     first operator runs. The worker's CPU affinity is therefore what sets it.
     """
     jax = importlib.import_module("jax")
-    if not jax.config.jax_enable_x64:
-        jax.config.update("jax_enable_x64", True)
     return {
         "version": str(jax.__version__),
         "jaxlib": str(importlib.import_module("jaxlib").__version__),
