@@ -18,6 +18,7 @@ from typing import Any
 
 from profkit.backends import BACKENDS, load_adapter
 from profkit.backends.adapter import Implementation
+from profkit.backends.cache import cache_folder
 from profkit.errors import ProfkitError
 
 WORKS, MISSING, BROKEN, NOTE = "works", "missing", "broken", "note"
@@ -196,11 +197,7 @@ def _check_governor(path: str = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_go
 
 
 def _check_cache_folder() -> list[Check]:
-    """Where measured peaks are kept; without the compiled core there are none."""
-    try:
-        from profkit.measurement.peaks import cache_folder
-    except ImportError:
-        return []
+    """Where measured peaks, compiled modules and environments are kept."""
     folder = cache_folder()
     existing = next((part for part in (folder, *folder.parents) if part.is_dir()), Path("/"))
     try:

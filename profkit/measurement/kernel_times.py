@@ -11,10 +11,11 @@ import numpy as np
 
 from profkit import _core
 from profkit.backends.adapter import Implementation
+from profkit.backends.cache import cache_folder
 from profkit.measurement.asking import ask_one
 from profkit.measurement.cores import cores_for
 from profkit.measurement.environment import machine_id
-from profkit.measurement.peaks import cache_folder, write_known
+from profkit.measurement.peaks import write_known
 from profkit.measurement.process import WorkerFailure, WorkerProcess, WorkerSettings
 from profkit.measurement.protocol import Message
 from profkit.measurement.statistics import log_interval, median_of

@@ -10,15 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from profkit import _core
+from profkit.backends.cache import cache_folder
 from profkit.measurement.environment import machine_id
-
-
-def cache_folder() -> Path:
-    """PROFKIT_CACHE, else the user's cache folder."""
-    base = os.environ.get("PROFKIT_CACHE")
-    if base:
-        return Path(base)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "profkit"
 
 
 def machine_peaks(dtype: str, threads: int, remeasure: bool = False) -> dict[str, float]:

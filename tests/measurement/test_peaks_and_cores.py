@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from profkit.backends.cache import cache_folder
 from profkit.errors import UsageError
 from profkit.measurement import peaks
 from profkit.measurement.cores import cores_for, default_threads, usable_cpus
@@ -64,7 +65,7 @@ def test_remeasuring_forgets_what_was_known(core: list[float], monkeypatch: pyte
 def test_a_damaged_cache_is_an_empty_one(core: list[float], monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     set_load(monkeypatch, 0.1)
     core[:] = [70.0]
-    path = peaks.cache_folder() / "peaks.json"
+    path = cache_folder() / "peaks.json"
     path.parent.mkdir()
     path.write_text(text)
 
