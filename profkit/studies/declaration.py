@@ -86,6 +86,8 @@ class Study:
     threads: int | None
     """None: all usable cores."""
     budget_s: float | None
+    has_baseline: bool
+    """Whether profkit's best kernels and the roofline are measured for every variant, layer by layer."""
     learning: Learning | None
     published: Published | None
     is_quick: bool = False

@@ -16,7 +16,7 @@ from profkit.studies.sections import Section, Source, nearest
 VARIANT_LIMIT = 500
 """More variants than this are a slip of an axis, not a wish."""
 DEFAULT_REPETITIONS, DEFAULT_STEPS, DEFAULT_LEARNING_STEPS = 3, 10, 200
-_SETTINGS = ("frameworks", "repetitions", "steps", "threads", "budget_s", "parameters", "learning")
+_SETTINGS = ("frameworks", "repetitions", "steps", "threads", "budget_s", "baseline", "parameters", "learning")
 _TOP = ("title", "about", "network", "training", "focus", "base", "variants", "axes", "published", "quick", *_SETTINGS)
 _QUICK = ("variants", *_SETTINGS)
 _LEARNING = ("framework", "steps", "limit_s")
@@ -67,6 +67,7 @@ class _Reader:
             steps=self._of("steps").count("steps", DEFAULT_STEPS),
             threads=threads.count("threads", None) if threads.has("threads") else None,
             budget_s=budget.number("budget_s") if budget.has("budget_s") else None,
+            has_baseline=self._of("baseline").flag("baseline", True),
             learning=self._learning(),
             published=self._published(),
             is_quick=self.quick is not None,

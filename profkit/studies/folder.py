@@ -1,0 +1,205 @@
+"""The folder of a study's results: cells are kept in it one by one, each whole or not at all, and found again later."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import profkit
+from profkit.capture.network_capture import NetworkCapture, load_network_capture, save_network_capture
+from profkit.errors import ProfkitError, UsageError
+from profkit.studies.plan import Cell
+
+SCHEMA = "profkit.study/1"
+OK, INTERRUPTED, UNAVAILABLE = "ok", "interrupted", "unavailable"
+_ABOUT, _CELLS, _LOCK, _ENVIRONMENT = "study.json", "cells", ".lock", "environment.json"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a cell ended; `status` is ok or one of NetworkCapture's."""
+
+    cell: str
+    status: str
+    reason: str = ""
+    seconds: float = 0.0
+    baseline: list[dict[str, Any]] = field(default_factory=list)
+    """Of a baseline cell: its rows."""
+
+
+class ResultsFolder:
+    """Made by `open_folder`, which checks that the results in it belong to the same study under the same conditions."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def outcome(self, cell: Cell) -> Outcome | None:
+        """How this cell ended, None when it has not been run; a file that was damaged counts as not run."""
+        try:
+            content = json.loads(self._status(cell).read_text(encoding="utf-8"))
+            return Outcome(cell.id, content["status"], content["reason"], content["seconds"], content["baseline"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def keep(self, cell: Cell, outcome: Outcome, capture: NetworkCapture | None) -> None:
+        """Keep a cell: first what was measured, then its status, so that a status never speaks of a missing file."""
+        if capture is not None:
+            with _whole(self.capture_path(cell)) as stream:
+                save_network_capture(capture, stream)
+        content = {
+            **cell.about(),
+            "status": outcome.status,
+            "reason": outcome.reason,
+            "seconds": round(outcome.seconds, 3),
+            "finished_unix_s": round(time.time(), 3),
+            "baseline": outcome.baseline,
+        }
+        self.write(f"{_CELLS}/{cell.id}.json", _json(content))
+
+    def capture_path(self, cell: Cell) -> Path:
+        """Where a cell's capture lies."""
+        return self.path / _CELLS / f"{cell.id}.profkit"
+
+    def capture(self, cell: Cell) -> NetworkCapture:
+        """What a cell measured; CaptureError when the file is missing or damaged."""
+        return load_network_capture(self.capture_path(cell))
+
+    def add_environment(self, environment: Mapping[str, Any]) -> None:
+        """Remember in which environment this run works; a resumed study has several."""
+        self.write(_ENVIRONMENT, _json([*self.environments(), dict(environment)]))
+
+    def environments(self) -> list[dict[str, Any]]:
+        """Those of every run so far, the first one first."""
+        try:
+            found: list[dict[str, Any]] = json.loads((self.path / _ENVIRONMENT).read_text(encoding="utf-8"))
+            return found
+        except (OSError, ValueError):
+            return []
+
+    def write(self, name: str, text: str) -> None:
+        """Write a text file whole or not at all."""
+        with _whole(self.path / name) as stream:
+            stream.write(text.encode("utf-8"))
+
+    def _status(self, cell: Cell) -> Path:
+        return self.path / _CELLS / f"{cell.id}.json"
+
+
+@contextlib.contextmanager
+def open_folder(path: str | Path, name: str, conditions: Mapping[str, Any]) -> Iterator[ResultsFolder]:
+    """A new or matching folder, locked as long as the block runs; UsageError says what is wrong and what to type."""
+    folder = Path(path)
+    about = {"schema": SCHEMA, "study": name, "profkit": profkit.__version__, "conditions": dict(conditions)}
+    if folder.exists():
+        _check(folder, about)
+    try:
+        (folder / _CELLS).mkdir(parents=True, exist_ok=True)
+        lock = (folder / _LOCK).open("a+")
+    except OSError as error:
+        raise UsageError(f"cannot write into {folder}: {error.strerror or error}") from None
+    with lock:
+        _take(lock.fileno(), folder)
+        for leftover in (folder / _CELLS).glob(".*"):
+            leftover.unlink(missing_ok=True)  # of a run that was killed while it wrote
+        results = ResultsFolder(folder)
+        results.write(_ABOUT, _json(about))
+        yield results
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What keeps old results from being used: `steps: 20 there, 5 now`. Variants that only one side has do not."""
+    found = []
+    for name in dict.fromkeys((*before, *now)):
+        old, new = before.get(name), now.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            known = old.keys() & new.keys() if name == "variants" else old.keys() | new.keys()
+            parts = [{key: side[key] for key in side if key in known} for side in (old, new)]
+            found += [f"{name}, {text}" for text in differences(*parts)]
+        elif old != new:
+            found.append(f"{name}: {_word(old)} there, {_word(new)} now")
+    return found
+
+
+def _check(folder: Path, about: Mapping[str, Any]) -> None:
+    if not folder.is_dir():
+        raise UsageError(f"cannot write results into {folder}: it is a file")
+    others = [entry.name for entry in folder.iterdir() if entry.name not in (_CELLS, _LOCK)]
+    try:
+        before = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
+        schema, version, study = before["schema"], before["profkit"], before["study"]
+        conditions = dict(before["conditions"])
+    except FileNotFoundError:
+        if others:
+            raise UsageError(f"{folder} holds other files ({', '.join(sorted(others)[:3])}, ...), but no results of a "
+                             "study: name another folder with --output") from None  # fmt: skip
+        return
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{folder / _ABOUT} cannot be read ({error}): {_advice(folder)}") from None
+    if schema != about["schema"]:
+        raise UsageError(f"{folder} has the schema {schema}, this profkit writes {SCHEMA}: {_advice(folder)}")
+    if study != about["study"]:
+        raise UsageError(f"{folder} holds the study {study}, not {about['study']}: name another folder with --output")
+    if version != about["profkit"]:
+        raise UsageError(
+            f"{folder} was measured with profkit {version}, this is {about['profkit']}, and results of two versions do "
+            f"not mix: {_advice(folder)}"
+        )
+    if found := differences(conditions, about["conditions"]):
+        listed = "".join(f"\n  {text}" for text in found)
+        raise UsageError(f"{folder} holds results of other conditions, which do not mix:{listed}\n{_advice(folder)}")
+
+
+def _advice(folder: Path) -> str:
+    return f"name another folder with --output, or remove the old results with: rm -r {folder}"
+
+
+def _take(descriptor: int, folder: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        with contextlib.suppress(OSError):
+            owner = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
+            raise UsageError(f"process {owner or '(unknown)'} is running this study in {folder}: wait for it, or "
+                             "name another folder with --output") from None  # fmt: skip
+        raise
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, str(os.getpid()).encode())
+
+
+@contextlib.contextmanager
+def _whole(target: Path) -> Iterator[BinaryIO]:
+    """A file that takes its place when the block ends without an error."""
+    temporary = ""
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
+        with os.fdopen(descriptor, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise ProfkitError(
+                f"could not write {target}: {error.strerror or error}\n"
+                "  finished cells are kept: make room and type the same command again"
+            ) from error
+        raise
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _word(value: Any) -> str:
+    return "none" if value is None else str(value)

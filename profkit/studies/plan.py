@@ -1,0 +1,120 @@
+"""What a study runs, one cell after another: a Study in, cells in order out, with the time they will roughly take.
+
+Repetitions come last-changing, and within one the frameworks of a variant follow each other in rotating order: what
+disturbs the machine for a while hits all alike, and a run that is cut short has seen every variant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from profkit.errors import UsageError
+from profkit.studies.declaration import Runner, Study, Variant
+from profkit.studies.reading import file_word
+from profkit.studies.sections import nearest
+
+MEASURE, LEARN, BASELINE = "measure", "learn", "baseline"
+NATIVE = Runner("native")
+# Guesses for a machine that has not run the study yet; a finished cell of the same framework replaces them.
+_START_S = {"tensorflow": 12.0, "keras": 12.0, "torch": 8.0, "jax": 8.0, "numba": 8.0, "theano": 20.0, "numpy": 2.0}
+_OTHER_START_S = 4.0
+_BASELINE_S = 6.0
+_FLOPS_PER_S = 20e9
+_TIMES_RUN = 5
+"""A recorded step stands between unrecorded ones, in a pass for time and one for memory."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One process of the study, and one file of its results."""
+
+    id: str
+    kind: str
+    """measure; learn: train once and measure precision; baseline: native kernels and the roofline, layer by layer."""
+    variant: Variant
+    runner: Runner
+    repetition: int = 0
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        if self.kind == BASELINE:
+            return f"{self.variant.name}: best native kernels"
+        if self.kind == LEARN:
+            return f"{self.variant.name}: learning with {self.runner.key}"
+        return f"{self.variant.name}: {self.runner.key}, repetition {self.repetition}"
+
+    def about(self) -> dict[str, Any]:
+        """As its status file has it."""
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "variant": self.variant.name,
+            "framework": self.runner.key,
+            "repetition": self.repetition,
+        }
+
+
+def plan_cells(study: Study) -> list[Cell]:
+    """Every cell in the order in which it runs."""
+    cells: list[Cell] = []
+    for repetition in range(1, study.repetitions + 1):
+        for variant in study.variants:
+            turn = (repetition - 1) % len(study.runners)
+            for runner in (*study.runners[turn:], *study.runners[:turn]):
+                name = f"{file_word(variant.name)}.{file_word(runner.key)}.{repetition}"
+                cells.append(Cell(name, MEASURE, variant, runner, repetition))
+        if repetition == 1:
+            cells += _once(study)
+    return cells
+
+
+def _once(study: Study) -> list[Cell]:
+    """What is done once per variant."""
+    cells = []
+    if study.has_baseline:
+        cells += [Cell(f"{file_word(each.name)}.{BASELINE}", BASELINE, each, NATIVE) for each in study.variants]
+    if study.learning is not None:
+        runner = study.learning.runner
+        cells += [Cell(f"{file_word(each.name)}.{LEARN}", LEARN, each, runner) for each in study.variants]
+    return cells
+
+
+def select_cells(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
+    """Cells of the named variants and frameworks (with * as wildcard); names of one kind do not restrict the other.
+
+    What is done once per variant goes with its variant.
+    """
+    frameworks = list(dict.fromkeys(cell.runner.key for cell in cells if cell.kind == MEASURE))
+    variants = list(dict.fromkeys(cell.variant.name for cell in cells))
+    kept_frameworks = [name for name in frameworks if any(fnmatchcase(name, word) for word in only)]
+    kept_variants = [name for name in variants if any(fnmatchcase(name, word) for word in only)]
+    for word in only:
+        if not any(fnmatchcase(name, word) for name in (*frameworks, *variants)):
+            raise UsageError(
+                f"--only {word}: no framework or variant of the study; {nearest(word, frameworks + variants)}"
+            )
+    return [
+        cell
+        for cell in cells
+        if (not kept_variants or cell.variant.name in kept_variants)
+        and (cell.kind != MEASURE or not kept_frameworks or cell.runner.key in kept_frameworks)
+    ]
+
+
+def estimate_s(cell: Cell, study: Study, threads: int, taken_s: Mapping[tuple[str, str], float]) -> float:
+    """Seconds that a cell will take: as others of its kind and framework did (`taken_s`), else a guess."""
+    known = taken_s.get((cell.kind, cell.runner.key))
+    if known is not None:
+        return known
+    if cell.kind == BASELINE:
+        return _BASELINE_S
+    network = cell.variant.network
+    step_s = 2.0 * network.multiply_adds() * network.input_shape()[0] / (_FLOPS_PER_S * threads)
+    start_s = _START_S.get(cell.runner.framework, _OTHER_START_S)
+    if cell.kind == LEARN and study.learning is not None:
+        return start_s + min(3 * step_s * study.learning.steps, study.learning.limit_s or float("inf"))
+    return start_s + _TIMES_RUN * study.steps * step_s

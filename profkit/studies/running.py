@@ -1,0 +1,178 @@
+"""Runs a study's cells, one process after another, and keeps each as it ends; a failure costs its cell only."""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from profkit.capture.network_capture import NetworkCapture
+from profkit.errors import ProfkitError
+from profkit.measurement.baseline import measure_baseline
+from profkit.measurement.network_run import NetworkRequest, Teller, run_network
+from profkit.studies.conditions import Conditions
+from profkit.studies.folder import INTERRUPTED, OK, UNAVAILABLE, Outcome, ResultsFolder
+from profkit.studies.plan import BASELINE, Cell, estimate_s
+
+RunNetwork = Callable[[NetworkRequest, Teller], NetworkCapture]
+MeasureBaseline = Callable[..., list[dict[str, Any]]]
+ALWAYS_AGAIN = (INTERRUPTED, UNAVAILABLE)
+"""Tried again by the same command: the user may have installed what was missing. Other failures only when asked."""
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is; `outcome` is set when the cell has just ended."""
+
+    number: int
+    """Of the cell, from 1, among those of this run."""
+    cells: int
+    cell: Cell
+    text: str
+    left_s: float
+    """Estimate for this cell and all after it."""
+    outcome: Outcome | None = None
+    step_ns: float | None = None
+
+
+Watcher = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How cells are run; tests put their own."""
+
+    run: RunNetwork = run_network
+    baseline: MeasureBaseline = measure_baseline
+    clock: Callable[[], float] = time.monotonic
+
+
+@dataclass
+class RunReport:
+    """How a run ended; which cells it ran, found finished, or left for another run."""
+
+    ran: list[Outcome] = field(default_factory=list)
+    finished_before: int = 0
+    left: int = 0
+    is_interrupted: bool = False
+    is_out_of_budget: bool = False
+
+
+def cells_to_run(cells: Sequence[Cell], folder: ResultsFolder, retries: bool) -> list[Cell]:
+    """Those without a result; with `retries` also those that failed."""
+
+    def is_due(cell: Cell) -> bool:
+        outcome = folder.outcome(cell)
+        return outcome is None or outcome.status in ALWAYS_AGAIN or (retries and outcome.status != OK)
+
+    return [cell for cell in cells if is_due(cell)]
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    folder: ResultsFolder,
+    conditions: Conditions,
+    budget_s: float | None = None,
+    retries: bool = False,
+    watch: Watcher = lambda _: None,
+    ways: Ways | None = None,
+) -> RunReport:
+    """Run what is missing. Ctrl-C ends the run, not what it measured: the report says so."""
+    ways = ways or Ways()
+    due = cells_to_run(cells, folder, retries)
+    report = RunReport(finished_before=len(cells) - len(due), left=len(due))
+    course = _Course(cells, folder, conditions, ways)
+    begin = ways.clock()
+    for number, cell in enumerate(due, start=1):
+        if budget_s is not None and report.ran and ways.clock() - begin + course.estimate_s(cell) > budget_s:
+            report.is_out_of_budget = True
+            break
+        now = Progress(number, len(due), cell, "", sum(map(course.estimate_s, due[number - 1 :])))
+        try:
+            outcome, step_ns = course.run(cell, _teller(watch, now))
+        except KeyboardInterrupt:  # while the cell was kept: it has no status and will be run again
+            outcome, step_ns = Outcome(cell.id, INTERRUPTED), None
+        report.ran.append(outcome)
+        if outcome.status == INTERRUPTED:
+            report.is_interrupted = True
+            break
+        report.left -= 1
+        left_s = sum(map(course.estimate_s, due[number:]))
+        watch(replace(now, left_s=left_s, outcome=outcome, step_ns=step_ns))
+    return report
+
+
+def _teller(watch: Watcher, now: Progress) -> Teller:
+    watch(now)
+    return lambda text: watch(replace(now, text=text))
+
+
+class _Course:
+    """Runs single cells and learns from them how long others will take."""
+
+    def __init__(self, cells: Sequence[Cell], folder: ResultsFolder, conditions: Conditions, ways: Ways) -> None:
+        self._folder = folder
+        self._conditions = conditions
+        self._ways = ways
+        self._taken_s: dict[tuple[str, str], list[float]] = {}
+        for cell in cells:
+            outcome = folder.outcome(cell)
+            if outcome is not None:
+                self._remember(cell, outcome)
+
+    def estimate_s(self, cell: Cell) -> float:
+        taken = {key: sum(values) / len(values) for key, values in self._taken_s.items()}
+        return estimate_s(cell, self._conditions.study, self._conditions.threads, taken)
+
+    def run(self, cell: Cell, tell: Teller) -> tuple[Outcome, float | None]:
+        """One cell; its outcome and, where there is one, its median step time."""
+        begin = self._ways.clock()
+        capture: NetworkCapture | None = None
+        rows: list[dict[str, Any]] = []
+        status, reason = OK, ""
+        try:
+            if cell.kind == BASELINE:
+                rows = self._baseline(cell, tell)
+            else:
+                capture = self._ways.run(self._conditions.request(cell), tell)
+                status, reason = capture.status, capture.reason
+        except KeyboardInterrupt:
+            status, reason = INTERRUPTED, "stopped by the user"
+        except ProfkitError as error:
+            status, reason = "crashed", str(error)
+        except MemoryError as error:
+            status, reason = "oom", f"profkit itself ran out of memory: {error}"
+        except OSError as error:
+            if error.errno in _DISK_FULL:
+                raise ProfkitError(
+                    f"{error.filename or tempfile.gettempdir()}: {error.strerror}: the arrays of a cell go there first;"
+                    " make room or set TMPDIR, then type the same command again (finished cells are kept)"
+                ) from error
+            status, reason = "crashed", f"{type(error).__name__}: {error}"
+        except Exception as error:  # a mistake in one framework's code must not cost the others' results
+            status, reason = "crashed", f"{type(error).__name__}: {error}"
+        outcome = Outcome(cell.id, status, reason, self._ways.clock() - begin, rows)
+        self._folder.keep(cell, outcome, capture)
+        self._remember(cell, outcome)
+        samples = sorted(capture.step_ns) if capture is not None else []
+        return outcome, float(samples[len(samples) // 2]) if samples else None
+
+    def _baseline(self, cell: Cell, tell: Teller) -> list[dict[str, Any]]:
+        study = self._conditions.study
+        return self._ways.baseline(cell.variant.network, self._conditions.threads, study.is_training, tell=tell)
+
+    def _remember(self, cell: Cell, outcome: Outcome) -> None:
+        if outcome.status == OK:
+            self._taken_s.setdefault((cell.kind, cell.runner.key), []).append(outcome.seconds)
+
+
+def time_table(
+    cells: Sequence[Cell], conditions: Conditions, taken_s: Mapping[tuple[str, str], float] | None = None
+) -> list[tuple[Cell, float]]:
+    """The plan with an estimate of each cell's time."""
+    known = taken_s or {}
+    return [(cell, estimate_s(cell, conditions.study, conditions.threads, known)) for cell in cells]
