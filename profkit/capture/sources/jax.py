@@ -1,0 +1,188 @@
+"""JAX: its profiler (no Python tracer) joined with the compiled program, so that XLA's thunks have layers and phases.
+
+Time is exact per thunk. XLA takes all memory of a step in one piece, so no operator allocates anything: what is known
+is the compiler's plan, which goes into the facts.
+"""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from profkit.backends.networks.contract import NetworkConditions
+from profkit.backends.networks.jax import OPTIMISER
+from profkit.capture.recording import BACKWARD, EXACT, FORWARD, INFERRED, Level, Recording, SpanLog
+from profkit.capture.sources import MEMORY, TIME, Pass, Watched
+from profkit.capture.sources.jax_hlo import Placement, ReadScope, parse_module, scope_reader
+from profkit.capture.sources.jax_thunks import Thunks, add_spans, read_thunks
+from profkit.capture.sources.xplane import RealtimeClock, Space, read_clocks, read_xspace, recorded_levels
+from profkit.errors import CaptureError
+
+_SETTLE_S = 0.02
+"""The executor closes its last events after the result is ready; a profile that ends at once loses them."""
+PASS = Pass(TIME, (TIME, MEMORY), note="XLA plans a step's memory as a whole: bytes of single operators are unknown")
+
+
+class JaxSource:
+    """Follows Source."""
+
+    def passes(self, conditions: NetworkConditions) -> Sequence[Pass]:
+        """One: the profiler for time, the compiler's plan for memory."""
+        return (PASS,)
+
+    def record(self, watched: Watched, name: str, steps: int) -> Recording:
+        """Run the steps under the profiler."""
+        layers = [layer.name for layer in watched.network.layers]
+        return record_program(watched, steps, scope_reader(layers, OPTIMISER), "jax")
+
+
+def record_program(watched: Watched, steps: int, read_scope: ReadScope, framework: str) -> Recording:
+    """Steps of a network whose `model.compiled(is_training)` is what XLA made of a step; keras comes here too."""
+    is_training = watched.conditions.is_training
+    compiled = watched.built.model.compiled(is_training)
+    placement = Placement(parse_module(compiled.as_text()), read_scope, None if is_training else FORWARD)
+    log = SpanLog(framework, "hlo", TIME, MEMORY)
+    space, clock = _profile(watched.step, steps, log)
+    log.clock_error_ns = clock.error_ns
+    found = read_thunks(space)
+    if not found.thunks:
+        raise CaptureError(f"JAX's profile has none of XLA's thunks, only {len(space.events)} other events")
+    add_spans(log, found, placement, threading.get_native_id())
+    recording = log.finish()
+    return replace(recording, facts=_facts(watched, compiled, space, found, placement, recording))
+
+
+def _profile(step: Callable[[], Any], steps: int, log: SpanLog) -> tuple[Space, RealtimeClock]:
+    jax = importlib.import_module("jax")
+    options: dict[str, Any] = {}
+    if hasattr(jax.profiler, "ProfileOptions"):
+        wanted = jax.profiler.ProfileOptions()
+        wanted.python_tracer_level = 0
+        options["profiler_options"] = wanted
+    with tempfile.TemporaryDirectory(prefix="profkit-jax-") as folder:
+        before = read_clocks()
+        jax.profiler.start_trace(folder, **options)
+        try:
+            for _ in range(steps):
+                begin = time.perf_counter_ns()
+                step()
+                log.step(begin, time.perf_counter_ns())
+            time.sleep(_SETTLE_S)
+        finally:
+            jax.profiler.stop_trace()
+        clock = RealtimeClock(before, read_clocks())
+        files = sorted(Path(folder).rglob("*.xplane.pb"))
+        if not files:
+            raise CaptureError("JAX's profiler wrote no .xplane.pb file")
+        return read_xspace(files[-1].read_bytes(), clock), clock
+
+
+def _facts(
+    watched: Watched, compiled: Any, space: Space, found: Thunks, placement: Placement, recording: Recording
+) -> dict[str, Any]:
+    notes = ["thunks of XLA run on several threads at once: instants in which several run are shared between them"]
+    levels = recorded_levels(space)
+    if levels["python"]:
+        notes.append("this JAX cannot switch its Python tracer off: steps were recorded more slowly than they are")
+    lost = _lost(recording)
+    if lost:
+        notes.append(f"{lost} thunks are missing at the ends of steps: the profile ended before their events did")
+    memory = _planned_memory(compiled)
+    if memory:
+        notes.append("memory is what the compiler planned (arguments, results and one block of temporaries of a step)")
+    return {
+        "notes": [*notes, *space.warnings],
+        "profiler_levels": levels,
+        "compile_s": dict(watched.built.model.compile_s),
+        "planned_memory": memory,
+        **({"peak_bytes": memory["total_bytes"]} if memory else {}),
+        "cost_analysis": _cost(compiled),
+        "lost_records": lost,
+        "mapped": mapped_shares(recording),
+        "without_layer": without_layer(recording),
+        "fused_across_layers": _fused_across_layers(found, placement),
+    }
+
+
+def _planned_memory(compiled: Any) -> dict[str, int]:
+    plan = compiled.memory_analysis()
+    if plan is None:
+        return {}
+    parts = {
+        "argument_bytes": plan.argument_size_in_bytes,
+        "output_bytes": plan.output_size_in_bytes,
+        "alias_bytes": plan.alias_size_in_bytes,
+        "temporary_bytes": plan.temp_size_in_bytes,
+        "generated_code_bytes": plan.generated_code_size_in_bytes,
+    }
+    reused = parts["alias_bytes"]
+    total = parts["argument_bytes"] + parts["output_bytes"] + parts["temporary_bytes"] - reused
+    return {name: int(value) for name, value in {**parts, "total_bytes": total}.items()}
+
+
+def _cost(compiled: Any) -> dict[str, float]:
+    """XLA's own estimate of the whole program."""
+    found = compiled.cost_analysis() or {}
+    found = found[0] if isinstance(found, list) else found  # a list of one in older releases
+    wanted = ("flops", "transcendentals", "bytes accessed")
+    return {name.replace(" ", "_"): float(found[name]) for name in wanted if name in found}
+
+
+def _lost(recording: Recording) -> int:
+    """Thunks that some steps have and others have not: every step runs the same program."""
+    is_operator = (recording.spans["level"] == Level.OPERATOR) & (recording.spans["step"] >= 0)
+    steps = recording.spans["step"][is_operator].tolist()
+    counts = [steps.count(number) for number in range(len(recording.steps["start_ns"]))]
+    return sum(max(counts, default=0) - count for count in counts)
+
+
+def mapped_shares(recording: Recording) -> dict[str, dict[str, float]]:
+    """By phase: which share of the operators' time has a layer by name (exact), by inference, or none."""
+    shares: dict[str, dict[str, float]] = {}
+    rows = zip(
+        recording.text("phase"), recording.text("layer"), recording.text("quality"), *_operator_times(recording)
+    )  # fmt: skip
+    for phase, layer, quality, is_operator, duration in rows:
+        if is_operator and phase in {FORWARD, BACKWARD}:
+            found = shares.setdefault(phase, {EXACT: 0.0, INFERRED: 0.0, "none": 0.0})
+            found["none" if layer is None else INFERRED if quality == INFERRED else EXACT] += duration
+    for found in shares.values():
+        total = sum(found.values()) or 1.0
+        found.update({name: value / total for name, value in found.items()})
+    return shares
+
+
+def without_layer(recording: Recording) -> list[dict[str, Any]]:
+    """The operators that belong to no layer, the longest first: the loss, and what could not be placed."""
+    totals: dict[tuple[str, str, str], int] = {}
+    texts = (recording.text(column) for column in ("name", "type", "phase"))
+    rows = zip(*texts, recording.text("layer"), *_operator_times(recording))
+    for name, kind, phase, layer, is_operator, duration in rows:
+        if is_operator and layer is None:
+            key = (name or "", kind or "", phase or "")
+            totals[key] = totals.get(key, 0) + duration
+    ordered = sorted(totals.items(), key=lambda item: -item[1])
+    return [{"name": name, "type": kind, "phase": phase, "ns": ns} for (name, kind, phase), ns in ordered]
+
+
+def _operator_times(recording: Recording) -> tuple[list[bool], list[int]]:
+    """Which spans are operators within steps, and how long each took."""
+    spans = recording.spans
+    is_operator = (spans["level"] == Level.OPERATOR) & (spans["step"] >= 0)
+    return is_operator.tolist(), (spans["end_ns"] - spans["start_ns"]).tolist()
+
+
+def _fused_across_layers(found: Thunks, placement: Placement) -> dict[str, list[str]]:
+    """Instructions that do the work of several layers at once; the first of these is not always theirs."""
+    names = dict.fromkeys(str(thunk.event.stats["hlo_op"]) for thunk in found.thunks)
+    works = ((name, placement.work(name)) for name in names)
+    return {name: list(work.fused_layers) for name, work in works if work and work.fused_layers}
+
+
+SOURCE = JaxSource()

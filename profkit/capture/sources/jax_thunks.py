@@ -1,0 +1,160 @@
+"""A profile of XLA's CPU runtime in (events of xplane.py), spans of operators, runtime and pool out.
+
+XLA runs a program as thunks, one per instruction, on several threads at once. A thunk may hand parts of its work to the
+pool and return before they are done; `ThreadpoolListener` events tell which thread then worked for whom.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from profkit.capture.recording import EXACT, HOST, NONE, Level, SpanLog
+from profkit.capture.sources.jax_hlo import Placement
+from profkit.capture.sources.xplane import Event, Space
+
+_HOST_PLANE = "/host:CPU"
+_PYTHON = "python"
+_EXECUTE = "ThunkExecutor::Execute"
+_RECORD, _START, _STOP = (f"ThreadpoolListener::{name}" for name in ("Record", "StartRegion", "StopRegion"))
+Interval = tuple[int, int]
+Line = tuple[str, int]
+
+
+@dataclass
+class Thunk:
+    """One run of one instruction, and the pieces of it that other threads did."""
+
+    event: Event
+    line: Line
+    pieces: list[tuple[Line, Interval]] = field(default_factory=list)
+
+
+@dataclass
+class _Thread:
+    """What is open on a thread while its events are read in order of time."""
+
+    thunk: Thunk | None = None
+    thunk_end: int = 0
+    executing_until: int = 0
+    region: _Region | None = None
+
+
+@dataclass
+class _Region:
+    """A task of the pool: for whom it works, and when it served the executor instead."""
+
+    start: int
+    owner: Thunk | None
+    executing: list[Interval] = field(default_factory=list)
+
+
+@dataclass
+class Thunks:
+    """What a profile holds of XLA's runtime."""
+
+    thunks: list[Thunk] = field(default_factory=list)
+    runtime: list[tuple[Line, Event]] = field(default_factory=list)
+
+
+def read_thunks(space: Space) -> Thunks:
+    """All thunks with their pieces, and the runtime's own code on every thread."""
+    found = Thunks()
+    threads: dict[Line, _Thread] = {}
+    owners: dict[int, Thunk | None] = {}
+    events = [event for event in space.events if event.plane == _HOST_PLANE]
+    for event in sorted(events, key=lambda each: (each.start_ns, -each.end_ns)):
+        line = (event.line, event.line_id)
+        thread = threads.setdefault(line, _Thread())
+        if "hlo_op" in event.stats:
+            thread.thunk, thread.thunk_end = Thunk(event, line), event.end_ns
+            found.thunks.append(thread.thunk)
+        elif event.name == _EXECUTE:
+            thread.executing_until = max(thread.executing_until, event.end_ns)
+            if thread.region:
+                thread.region.executing.append((event.start_ns, event.end_ns))
+            found.runtime.append((line, event))
+        elif event.name == _RECORD:
+            owners[event.stats.get("_p", NONE)] = _owner(thread, event.start_ns)
+        elif event.name == _START:
+            thread.region = _Region(event.start_ns, owners.get(event.stats.get("_c", NONE)))
+        elif event.name == _STOP:
+            _close(thread, line, event.start_ns)
+        elif event.line == _PYTHON and event.end_ns > event.start_ns and not event.name.startswith("$"):
+            found.runtime.append((line, event))
+    return found
+
+
+def _owner(thread: _Thread, now: int) -> Thunk | None:
+    """For whom a task is that this thread hands out: its thunk, or whoever it works for itself."""
+    if thread.thunk and now < thread.thunk_end:
+        return thread.thunk
+    if now < thread.executing_until or thread.region is None:
+        return None
+    return thread.region.owner
+
+
+def _close(thread: _Thread, line: Line, now: int) -> None:
+    region, thread.region = thread.region, None
+    if region and region.owner:
+        region.owner.pieces += [(line, piece) for piece in _without((region.start, now), region.executing)]
+
+
+def _without(whole: Interval, parts: Sequence[Interval]) -> list[Interval]:
+    """An interval without parts of it, which are in order of time."""
+    at, end = whole
+    pieces = []
+    for start, stop in parts:
+        if start > at:
+            pieces.append((at, min(start, end)))
+        at = max(at, stop)
+    if at < end:
+        pieces.append((at, end))
+    return pieces
+
+
+def add_spans(log: SpanLog, found: Thunks, placement: Placement, main_thread_id: int) -> None:
+    """Operators with what the program says about them; pieces that outlast their thunk are operator time too."""
+    threads = _threads(log, found, main_thread_id)
+    for line, event in found.runtime:
+        log.span(Level.RUNTIME, event.name, event.start_ns, event.end_ns, threads[line], phase=HOST, quality=EXACT)
+    for thunk in found.thunks:
+        name = str(thunk.event.stats["hlo_op"])
+        start, end = thunk.event.start_ns, thunk.event.end_ns
+        columns = _columns(name, placement)
+        helped = sum(stop - begin for _, (begin, stop) in thunk.pieces)
+        operator = log.span(
+            Level.OPERATOR, name, start, end, threads[thunk.line], pool_cpu_ns=helped, **columns
+        )  # fmt: skip
+        for line, (begin, stop) in thunk.pieces:
+            if begin < end:
+                log.span(Level.POOL, name, begin, min(stop, end), threads[line], owner=operator, **columns)
+            if stop > end:
+                log.span(Level.PRIMITIVE, name, max(begin, end), stop, threads[line], owner=operator, **columns)
+
+
+def _columns(name: str, placement: Placement) -> dict[str, str | int | None]:
+    work = placement.work(name)
+    if work is None:  # of another program, which the step runs besides its own
+        return {"type": re.sub(r"\.\d+$", "", name), "quality": EXACT}
+    columns = ("type", "layer", "phase", "quality", "fused", "implementation", "shapes", "output_bytes")
+    return {column: getattr(work, column) or None for column in columns}
+
+
+def _threads(log: SpanLog, found: Thunks, main_thread_id: int) -> dict[Line, int]:
+    """Rows of the threads; XLA's own get short names, and no id of the system: the profile has none."""
+    lines: Iterable[Line] = {line for line, _ in found.runtime}
+    lines = {*lines, *(thunk.line for thunk in found.thunks)}
+    lines = {*lines, *(line for thunk in found.thunks for line, _ in thunk.pieces)}
+    rows: dict[Line, int] = {}
+    counts: dict[str, int] = {}
+    for line in sorted(lines, key=lambda each: (each[0] != _PYTHON, each)):
+        if line[0] == _PYTHON and _PYTHON not in counts:
+            counts[_PYTHON] = 1
+            rows[line] = log.thread(main_thread_id, "main")
+            continue
+        pool = line[0].partition("/")[0].removeprefix("tf_")
+        counts[pool] = counts.get(pool, 0) + 1
+        rows[line] = log.thread(NONE, "pool", f"{pool} {counts[pool]}")
+    return rows
