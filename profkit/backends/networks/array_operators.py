@@ -16,14 +16,21 @@ DeviceArray = Any
 Call = Callable[..., DeviceArray]
 
 
+def number(xp: Any, value: float) -> DeviceArray:
+    """A float32 scalar as an array: a Python number would become one, allocated anew, in every call."""
+    return xp.full((), value, xp.float32)
+
+
 def relu(xp: Any) -> Call:
     """In place."""
-    return lambda x: xp.maximum(x, 0, out=x)
+    zero = number(xp, 0.0)
+    return lambda x: xp.maximum(x, zero, out=x)
 
 
 def relu_gradient(xp: Any) -> Call:
     """dy where the result y was above 0; in place, because nothing else needs dy."""
-    return lambda dy, y: xp.multiply(dy, y > 0, out=dy)
+    zero = number(xp, 0.0)
+    return lambda dy, y: xp.multiply(dy, y > zero, out=dy)
 
 
 def bias_gradient(dimensions: int) -> Call:
@@ -45,7 +52,7 @@ def max_pool_gradient(xp: Any, spec: Pool2d) -> Call:
         for (_, seen), (_, target) in zip(window.taps(padded), window.taps(gradient)):
             is_here = (seen == y) & is_open
             is_open ^= is_here
-            target += dy * is_here
+            target[...] += dy * is_here
         return xp.ascontiguousarray(gradient[:, :, top : top + spec.height, left : left + spec.width])
 
     return run
@@ -127,17 +134,25 @@ def dropout_mask(generator: Any, rate: float) -> Call:
     return run
 
 
-def sgd(rate: float, momentum: float, decay: float, velocity: DeviceArray | None) -> Call:
-    """w changes in place; so do its gradient and its velocity."""
+def reshape(shape: tuple[int, ...]) -> Call:
+    """The same memory in another shape."""
+    return lambda x: x.reshape(shape)
 
-    def run(w: DeviceArray, gradient: DeviceArray) -> DeviceArray:
+
+def sgd(xp: Any, rate: float, momentum: float, decay: float) -> Call:
+    """w changes in place; so do its gradient, which nobody needs any more, and its velocity."""
+    step, kept, shrink = (number(xp, value) for value in (rate, momentum, decay))
+
+    def run(w: DeviceArray, gradient: DeviceArray, velocity: DeviceArray | None = None) -> DeviceArray:
         if decay:
-            gradient += decay * w
+            gradient += shrink * w
         if velocity is not None:
-            velocity[...] *= momentum
-            velocity[...] += gradient
-            gradient = velocity
-        w -= rate * gradient
+            velocity *= kept
+            velocity += gradient
+            w -= step * velocity
+        else:
+            gradient *= step
+            w -= gradient
         return w
 
     return run

@@ -16,7 +16,6 @@ from profkit.backends.adapter import Array
 from profkit.errors import UnsupportedError
 from profkit.ops.networks.layer import IMAGES
 
-FORWARD, BACKWARD, OPTIMISER = "forward", "backward", "optimiser"
 LABELS = "labels"
 Values = dict[str, Any]
 
@@ -52,6 +51,8 @@ class Program:
         self.operations = tuple(operations)
         self.watch: Watch | None = None
         """Set by an event source for as long as it records."""
+        self.held_bytes = sum(int(value.nbytes) for value in held.values())
+        """Of parameters and their velocities."""
         self._held = held
         self._result = result
         self._calls = list(zip(self.operations, self._releases()))

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from profkit.backends import numpy as operators
 from profkit.backends.adapter import Array, Availability, Conditions, Implementation
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.layer_program import BuiltProgram
-from profkit.backends.networks.plain_layers import Kernel, build_layers, parameters_of, refusal
+from profkit.backends.networks.plain_layers import FillingKernels, build_layers, parameters_of, refusal
 from profkit.backends.numpy_conv2d import prepare_conv2d
 from profkit.ops.networks.network import Network
-from profkit.ops.spec import Spec
 
 NOTES = (
     "every operator allocates its result and its buffers; ReLU and SGD work in place",
@@ -26,26 +23,6 @@ _PREPARE: Mapping[str, Callable[[Any, Mapping[str, Array]], operators.Ready]] = 
     "pool2d": operators.prepare_pool2d,
     "lrn": operators.prepare_lrn,
 }
-
-
-class NumpyKernels:
-    """The functions of the NumPy adapter on arrays that are new in each step."""
-
-    xp = np
-    xp_name = "numpy"
-    fuses_bias_relu = False
-
-    def kernel(self, spec: Spec) -> Kernel:
-        """The adapter's set-up (views, buffers) is part of the call: it needs the arrays."""
-        prepare, names, shape, dtype = _PREPARE[spec.op], list(spec.input_shapes()), spec.output_shape(), np.float32
-
-        def run(*inputs: Array) -> Array:
-            fill, _ = prepare(spec, dict(zip(names, inputs)))
-            output = np.empty(shape, dtype)
-            fill(output)
-            return output
-
-        return Kernel(f"{spec.op}/numpy/cpu", run)
 
 
 class NumpyBuilder:
@@ -72,7 +49,8 @@ class NumpyBuilder:
 
     def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> BuiltProgram:
         """The layers with copies of the weights."""
-        return build_layers(network, parameters_of(weights), conditions, NumpyKernels(), NOTES)
+        kernels = FillingKernels(self.name, _PREPARE)
+        return build_layers(network, parameters_of(weights), conditions, kernels, NOTES)
 
 
 BUILDER = NumpyBuilder()

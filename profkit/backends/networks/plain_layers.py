@@ -14,26 +14,21 @@ import numpy as np
 
 from profkit.backends.networks import array_operators as arrays
 from profkit.backends.networks.contract import NetworkConditions
-from profkit.backends.networks.layer_program import (
-    BACKWARD,
-    FORWARD,
-    LABELS,
-    OPTIMISER,
-    BuiltProgram,
-    Operation,
-    Program,
-)
+from profkit.backends.networks.layer_program import LABELS, BuiltProgram, Operation, Program
 from profkit.ops.bias_relu import BiasRelu
+from profkit.ops.conv2d import FORWARD as RESULT
 from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
 from profkit.ops.networks.layer import DROPOUT, IMAGES, Layer
 from profkit.ops.networks.network import CROSS_ENTROPY, Network
 from profkit.ops.networks.training import Training
+from profkit.ops.networks.work import BACKWARD, FORWARD, NO_LAYER, OPTIMISER
 from profkit.ops.pool2d import MAX, Pool2d
 from profkit.ops.spec import Spec
 
 LOSS = "loss"
+Names = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -49,35 +44,75 @@ class Kernel:
 class Kernels(Protocol):
     """A library of kernels, and the array module that does what it lacks."""
 
-    xp: Any
-    xp_name: str
-    fuses_bias_relu: bool
-    """Whether it has a kernel for bias with ReLU; otherwise the product adds the bias, and ReLU works in place."""
+    @property
+    def xp(self) -> Any:
+        """NumPy or CuPy."""
+        ...
+
+    @property
+    def fuses_bias_relu(self) -> bool:
+        """Whether it has a kernel for bias with ReLU; otherwise the product adds the bias, and ReLU works in place."""
+        ...
 
     def kernel(self, spec: Spec) -> Kernel:
         """The kernel for convolutions and their gradients, products, pooling, normalisation, bias with ReLU."""
         ...
 
 
+class FillingKernels:
+    """The operators of an adapter that prepare a function which fills an output.
+
+    Its set-up (views, buffers) needs the arrays, which are new in each step: so it is part of the call.
+    """
+
+    xp = np
+
+    def __init__(
+        self, framework: str, prepare: Mapping[str, Callable[[Any, Mapping[str, Any]], tuple[Any, Any]]]
+    ) -> None:
+        self.fuses_bias_relu = BiasRelu.op in prepare
+        self._framework = framework
+        self._prepare = prepare
+
+    def kernel(self, spec: Spec) -> Kernel:
+        """The adapter's only implementation."""
+        prepare, names = self._prepare[spec.op], list(spec.input_shapes())
+        empty, shape, dtype = np.empty, spec.output_shape(), spec.numpy_dtype
+
+        def run(*inputs: Any) -> Any:
+            output = empty(shape, dtype)
+            fill, _ = prepare(spec, dict(zip(names, inputs)))
+            fill(output)
+            return output
+
+        return Kernel(f"{spec.op}/{self._framework}/cpu", run)
+
+
 def build_layers(
     network: Network,
-    weights: Mapping[str, Any],
+    parameters: Mapping[str, Any],
     conditions: NetworkConditions,
     kernels: Kernels,
     notes: Iterable[str] = (),
 ) -> BuiltProgram:
     """The network with these parameters, which training changes in place."""
     inference = _Plan(network, kernels, is_training=False)
-    inference.forward()
-    programs = [Program(inference.operations, weights, network.layers[-1].name)]
-    if conditions.is_training:
-        plan = _Plan(network, kernels, is_training=True)
-        plan.forward()
-        plan.loss()
-        plan.backward()
-        plan.update(conditions.training, weights)
-        programs.append(Program(plan.operations, weights, LOSS))
-    return BuiltProgram(programs[0], programs[1] if len(programs) > 1 else None, weights, list(notes))
+    inference.add_forward()
+    program = Program(inference.operations, parameters, network.layers[-1].name)
+    if not conditions.is_training:
+        return BuiltProgram(program, None, parameters, list(notes))
+    plan = _Plan(network, kernels, is_training=True)
+    plan.add_forward()
+    plan.add_loss()
+    plan.add_backward()
+    velocities = plan.add_update(conditions.training, parameters)
+    training = Program(plan.operations, {**parameters, **velocities}, LOSS)
+    return BuiltProgram(program, training, parameters, list(notes))
+
+
+def parameters_of(weights: Mapping[str, Any]) -> dict[str, Any]:
+    """Copies that training may change."""
+    return {name: np.array(value, np.float32, order="C") for name, value in weights.items()}
 
 
 def refusal(network: Network, is_training: bool) -> str:
@@ -97,159 +132,163 @@ def gradient(name: str) -> str:
 
 
 class _Plan:
-    """Collects the operations of a step in their order."""
+    """Collects the operations of a step in their order; knows at which layer and phase it stands."""
 
     def __init__(self, network: Network, kernels: Kernels, is_training: bool) -> None:
         self.operations: list[Operation] = []
         self._network = network
         self._kernels = kernels
+        self._xp = kernels.xp
         self._is_training = is_training
-        self._generator = kernels.xp.random.default_rng(0)
+        self._generator = self._xp.random.default_rng(0)
+        self._layer, self._phase = NO_LAYER, FORWARD
 
-    def forward(self) -> None:
+    def add_forward(self) -> None:
         for layer in self._network.layers:
+            self._layer, self._phase = layer.name, FORWARD
             self._forward(layer, layer.inputs[0])
 
-    def loss(self) -> None:
-        xp, output = self._kernels.xp, self._network.layers[-1].name
+    def add_loss(self) -> None:
+        output = self._network.layers[-1].name
+        arguments: Names
+        self._layer, self._phase = NO_LAYER, FORWARD
         if self._network.loss == CROSS_ENTROPY:
-            self._arrays("loss/log_softmax", "log_softmax", "", FORWARD, (output,), arrays.log_softmax(xp))
-            inputs: tuple[str, ...] = ("loss/log_softmax", LABELS)
-            self._arrays(LOSS, "cross_entropy", "", FORWARD, inputs, arrays.cross_entropy(xp))
-            call, kind = arrays.cross_entropy_gradient(xp), "cross_entropy_gradient"
+            part, arguments = "loss/log_softmax", ("loss/log_softmax", LABELS)
+            self._array("log_softmax", arrays.log_softmax(self._xp), (output,), part)
+            self._array("cross_entropy", arrays.cross_entropy(self._xp), arguments, LOSS)
+            backward = arrays.cross_entropy_gradient(self._xp)
         else:
-            self._arrays("loss/difference", "subtract", "", FORWARD, (output, LABELS), xp.subtract)
-            inputs = ("loss/difference",)
-            self._arrays(LOSS, "squared_error", "", FORWARD, inputs, arrays.squared_error())
-            call, kind = arrays.squared_error_gradient(), "squared_error_gradient"
-        self._arrays(gradient(LOSS), kind, "", BACKWARD, inputs, call, output=gradient(output))
+            part, arguments = "loss/difference", ("loss/difference",)
+            self._array("subtract", self._xp.subtract, (output, LABELS), part)
+            self._array("squared_error", arrays.squared_error(), arguments, LOSS)
+            backward = arrays.squared_error_gradient()
+        self._phase = BACKWARD
+        self._array(f"{self._network.loss}_gradient", backward, arguments, gradient(output))
 
-    def backward(self) -> None:
+    def add_backward(self) -> None:
         for layer in reversed(self._network.layers):
+            self._layer, self._phase = layer.name, BACKWARD
             if layer.activation == "relu":
-                call = arrays.relu_gradient(self._kernels.xp)
-                inputs = (gradient(layer.name), layer.name)
-                self._arrays(
-                    f"{layer.name}/relu_gradient", "relu_gradient", layer.name, BACKWARD, inputs, call, inputs[0]
-                )
+                arriving = gradient(layer.name)
+                self._array("relu_gradient", arrays.relu_gradient(self._xp), (arriving, layer.name), arriving)
             self._backward(layer, layer.inputs[0])
 
-    def update(self, training: Training, parameters: Mapping[str, Any]) -> None:
-        """One call per parameter, after all gradients are known."""
+    def add_update(self, training: Training, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """One call per parameter, after all gradients are known; returns the velocities, if there are any."""
+        velocities: dict[str, Any] = {}
         for layer in self._network.layers:
+            self._layer, self._phase = layer.name, OPTIMISER
             for name in layer.parameter_shapes():
                 decay = layer.start.weight_decay if training.weight_decay and name.endswith(".w") else 0.0
-                velocity = self._kernels.xp.zeros_like(parameters[name]) if training.momentum else None
-                call = arrays.sgd(training.learning_rate, training.momentum, decay, velocity)
-                self._arrays(f"{name}/sgd", "sgd", layer.name, OPTIMISER, (name, gradient(name)), call, name)
+                arguments: Names = (name, gradient(name))
+                if training.momentum:
+                    arguments = (*arguments, f"{name}/velocity")
+                    velocities[f"{name}/velocity"] = self._xp.zeros_like(parameters[name])
+                call = arrays.sgd(self._xp, training.learning_rate, training.momentum, decay)
+                self._array("sgd", call, arguments, name, part=f"sgd_{name[-1]}")
+        return velocities
 
     def _forward(self, layer: Layer, source: str) -> None:
         name, spec = layer.name, layer.spec
-        w, b = f"{name}.w", f"{name}.b"
         if isinstance(spec, Conv2d):
-            self._kernel(name, layer, FORWARD, spec, (source, w, b), name, fused="conv2d+bias+relu")
+            self._kernel("conv2d", spec, (source, f"{name}.w", f"{name}.b"), name)
         elif isinstance(spec, MatMul):
             self._dense(layer, spec, source)
         elif isinstance(spec, (Pool2d, LocalResponseNorm)):
-            self._kernel(name, layer, FORWARD, spec, (source,), name)
+            self._kernel(spec.op, spec, (source,), name)
         elif layer.kind == DROPOUT and self._is_training:
-            call = arrays.dropout_mask(self._generator, layer.rate)
-            self._arrays(f"{name}/mask", "dropout_mask", name, FORWARD, (source,), call)
-            self._arrays(name, "dropout", name, FORWARD, (source, f"{name}/mask"), self._kernels.xp.multiply)
+            mask = f"{name}/mask"
+            self._array("dropout_mask", arrays.dropout_mask(self._generator, layer.rate), (source,), mask)
+            self._array("dropout", self._xp.multiply, (source, mask), name)
         else:  # flatten; dropout in inference
-            shape = layer.output_shape
-            self._arrays(name, "reshape", name, FORWARD, (source,), lambda x: x.reshape(shape))
+            self._array("reshape", arrays.reshape(layer.output_shape), (source,), name)
 
     def _dense(self, layer: Layer, spec: MatMul, source: str) -> None:
-        name, w, b = layer.name, f"{layer.name}.w", f"{layer.name}.b"
-        sums = f"{name}/sums"
+        """Product, bias and perhaps ReLU, in as few calls as the kernels allow."""
+        name = layer.name
+        w, b, sums = f"{name}.w", f"{name}.b", f"{name}/sums"
         if layer.activation != "relu":
-            self._kernel(name, layer, FORWARD, spec, (source, w, b), name, fused="matmul+bias")
+            self._kernel("matmul", spec, (source, w, b), name)
         elif self._kernels.fuses_bias_relu:
-            self._kernel(sums, layer, FORWARD, spec.replaced(bias=False), (source, w), sums)
-            images = BiasRelu(spec.m, spec.n, 1, 1)
-            call = self._kernels.kernel(images)
-            shape = (spec.m, spec.n, 1, 1)
-            flat = Kernel(
-                call.implementation,
-                lambda x, bias: call.run(x.reshape(shape), bias).reshape(spec.m, spec.n),
-                call.workspace_bytes,
-            )
-            self._call(name, "bias_relu", layer, FORWARD, flat, (sums, b), name, "bias+relu")
+            self._kernel("matmul", spec.replaced(bias=False), (source, w), sums)
+            self._kernel("bias_relu", BiasRelu(spec.m, spec.n, 1, 1, "NHWC"), (sums, b), name)
         else:
-            self._kernel(sums, layer, FORWARD, spec, (source, w, b), sums, fused="matmul+bias")
-            self._arrays(name, "relu", name, FORWARD, (sums,), arrays.relu(self._kernels.xp))
+            self._kernel("matmul", spec, (source, w, b), sums)
+            self._array("relu", arrays.relu(self._xp), (sums,), name)
 
     def _backward(self, layer: Layer, source: str) -> None:
-        """Gradients by the parameters first: then the one by the input may follow, unless nobody needs it."""
-        name, spec, xp = layer.name, layer.spec, self._kernels.xp
-        w, dy, dx = f"{name}.w", gradient(name), gradient(source)
-        if layer.parameter_shapes():
-            call = arrays.bias_gradient(len(layer.output_shape))
-            bias = f"{name}.b"
-            self._arrays(gradient(bias), "bias_gradient", name, BACKWARD, (dy,), call, gradient(bias))
-        if isinstance(spec, Conv2d):
-            bare = spec.replaced(bias=False, activation="none")
-            by_weights = bare.replaced(direction=WEIGHT_GRADIENT)
-            self._kernel(gradient(w), layer, BACKWARD, by_weights, (source, dy), gradient(w))
+        """Gradients by the parameters, then the one by the input, unless that is what the network is given."""
+        name, spec = layer.name, layer.spec
+        dy, dx = gradient(name), gradient(source)
+        if isinstance(spec, (Conv2d, MatMul)):
+            w = f"{name}.w"
+            by_input, by_weight = _gradients(spec)
+            self._array("bias_gradient", arrays.bias_gradient(len(layer.output_shape)), (dy,), gradient(f"{name}.b"))
+            self._kernel("weight_gradient", by_weight, (source, dy), gradient(w))
             if source != IMAGES:
-                self._kernel(dx, layer, BACKWARD, bare.replaced(direction=INPUT_GRADIENT), (dy, w), dx)
-        elif isinstance(spec, MatMul):
-            by_w = MatMul(m=spec.k, n=spec.n, k=spec.m, transpose_a=True)
-            self._kernel(gradient(w), layer, BACKWARD, by_w, (source, dy), gradient(w))
-            if source != IMAGES:
-                by_x = MatMul(m=spec.m, n=spec.k, k=spec.n, transpose_b=True)
-                self._kernel(dx, layer, BACKWARD, by_x, (dy, w), dx)
+                self._kernel("input_gradient", by_input, (dy, w), dx)
         elif source == IMAGES:
             return
         elif isinstance(spec, Pool2d):
-            call = arrays.max_pool_gradient(xp, spec)
-            self._arrays(dx, "max_pool_gradient", name, BACKWARD, (source, name, dy), call)
+            self._array("max_pool_gradient", arrays.max_pool_gradient(self._xp, spec), (source, name, dy), dx)
         elif isinstance(spec, LocalResponseNorm):
-            self._arrays(dx, "lrn_gradient", name, BACKWARD, (source, dy), arrays.lrn_gradient(xp, spec))
+            self._array("lrn_gradient", arrays.lrn_gradient(self._xp, spec), (source, dy), dx)
         elif layer.kind == DROPOUT:
-            self._arrays(dx, "dropout_gradient", name, BACKWARD, (dy, f"{name}/mask"), xp.multiply)
+            self._array("dropout_gradient", self._xp.multiply, (dy, f"{name}/mask"), dx)
         else:
             shape = self._network.layer(source).output_shape
-            self._arrays(dx, "reshape", name, BACKWARD, (dy,), lambda x: x.reshape(shape))
+            self._array("reshape", arrays.reshape(shape), (dy,), dx, part="reshape_gradient")
 
-    def _kernel(
-        self, name: str, layer: Layer, phase: str, spec: Spec, inputs: tuple[str, ...], output: str, fused: str = ""
-    ) -> None:
-        kind = spec.op
-        if isinstance(spec, Conv2d) and spec.direction != "forward":
-            kind = f"{kind}_{spec.direction.replace('-', '_')}"
-        self._call(name, kind, layer, phase, self._kernels.kernel(spec), inputs, output, fused)
-
-    def _call(
-        self,
-        name: str,
-        kind: str,
-        layer: Layer,
-        phase: str,
-        kernel: Kernel,
-        inputs: tuple[str, ...],
-        output: str,
-        fused: str = "",
-    ) -> None:
-        implementation, scratch = kernel.implementation, kernel.workspace_bytes
-        operation = Operation(name, kind, layer.name, phase, implementation, inputs, output, kernel.run, fused, scratch)
+    def _kernel(self, part: str, spec: Spec, inputs: Names, output: str) -> None:
+        kernel = self._kernels.kernel(spec)
+        run = _on_rows(kernel.run, spec) if isinstance(spec, BiasRelu) else kernel.run
+        operation = Operation(
+            f"{self._layer}/{part}",
+            _type(spec),
+            self._layer,
+            self._phase,
+            kernel.implementation,
+            inputs,
+            output,
+            run,
+            _fused(spec),
+            kernel.workspace_bytes,
+        )
         self.operations.append(operation)
 
-    def _arrays(
-        self,
-        name: str,
-        kind: str,
-        layer: str,
-        phase: str,
-        inputs: tuple[str, ...],
-        call: Callable[..., Any],
-        output: str = "",
-    ) -> None:
-        implementation = self._kernels.xp_name
-        self.operations.append(Operation(name, kind, layer, phase, implementation, inputs, output or name, call))
+    def _array(self, kind: str, call: Callable[..., Any], inputs: Names, output: str, part: str = "") -> None:
+        name = f"{self._layer or LOSS}/{part or kind}"
+        who = str(self._xp.__name__)
+        self.operations.append(Operation(name, kind, self._layer, self._phase, who, inputs, output, call))
 
 
-def parameters_of(weights: Mapping[str, Any]) -> dict[str, Any]:
-    """Copies that training may change."""
-    return {name: np.array(value, np.float32, order="C") for name, value in weights.items()}
+def _gradients(spec: Conv2d | MatMul) -> tuple[Spec, Spec]:
+    """By the input (of dy, w) and by the weights (of x, dy)."""
+    if isinstance(spec, Conv2d):
+        bare = spec.replaced(bias=False, activation="none")
+        return bare.replaced(direction=INPUT_GRADIENT), bare.replaced(direction=WEIGHT_GRADIENT)
+    by_input = MatMul(m=spec.m, n=spec.k, k=spec.n, transpose_b=True)
+    return by_input, MatMul(m=spec.k, n=spec.n, k=spec.m, transpose_a=True)
+
+
+def _on_rows(run: Callable[..., Any], spec: BiasRelu) -> Callable[..., Any]:
+    """The rows of a dense layer are images of one pixel to a kernel for images."""
+    images, rows = spec.output_shape(), (spec.batch, spec.channels)
+    return lambda x, bias: run(x.reshape(images), bias).reshape(rows)
+
+
+def _type(spec: Spec) -> str:
+    """The operator; gradients of a convolution are operators of their own."""
+    if isinstance(spec, Conv2d) and spec.direction != RESULT:
+        return f"{spec.op}_{spec.direction.replace('-', '_')}"
+    return spec.op
+
+
+def _fused(spec: Spec) -> str:
+    """What the one kernel does together."""
+    if isinstance(spec, BiasRelu):
+        return "bias+relu"
+    parts = [spec.op]
+    parts += ["bias"] if isinstance(spec, (Conv2d, MatMul)) and spec.bias else []
+    parts += ["relu"] if isinstance(spec, Conv2d) and spec.activation == "relu" else []
+    return "+".join(parts) if len(parts) > 1 else ""

@@ -1,20 +1,46 @@
-"""Networks that profkit runs call by call: our own clock around every operator, our own eyes on its arrays.
+"""Networks that profkit runs call by call: our own clock around every operator, and NumPy's allocations inside it.
 
-Serves native, numpy and numba: what enters is a Program (backends/networks/layer_program.py), which calls `watch`
-for each operator while one is set.
+Serves native, numpy and numba: what enters is a Program (backends/networks/layer_program.py), which hands every
+operation to `watch` while one is set.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from profkit.backends.networks.contract import NetworkConditions
-from profkit.backends.networks.layer_program import Operation
-from profkit.capture.recording import EXACT, Level, Recording, SpanLog
-from profkit.capture.sources import TIME, Pass, Watched
+from profkit.backends.networks.layer_program import Operation, Program, Watch
+from profkit.capture.recording import EXACT, NONE, Level, Recording, SpanLog
+from profkit.capture.sources import MEMORY, TIME, Pass, Watched
+from profkit.capture.sources.helper_threads import cpu_clock, helper_threads, pool_notes
+from profkit.capture.sources.numpy_allocations import Event, numpy_allocations
+
+MEMORY_NOTE = (
+    "memory: every block that NumPy allocates (weights and batch were there before), in a pass of its own, "
+    "whose times are not used"
+)
+
+
+class Call(NamedTuple):
+    """One operation that ran."""
+
+    operation: Operation
+    start_ns: int
+    end_ns: int
+    pool_cpu_ns: int = NONE
+    events: tuple[int, int] = (0, 0)
+    """Which of the pass's allocations were made inside."""
+
+
+class Seen(NamedTuple):
+    """What is the same in every step: shapes of the inputs, and bytes of the result."""
+
+    shapes: str
+    output_bytes: int
 
 
 class ScopeSource:
@@ -24,60 +50,146 @@ class ScopeSource:
         self._framework = framework
 
     def passes(self, conditions: NetworkConditions) -> Sequence[Pass]:
-        """Time."""
-        return [Pass("time", (TIME,))]
+        """Time and memory apart: noting an allocation costs microseconds."""
+        return [Pass("time", (TIME,)), Pass("memory", (MEMORY,), note=MEMORY_NOTE)]
 
     def record(self, watched: Watched, name: str, steps: int) -> Recording:
-        """Run the steps with a clock around every operator."""
-        log = SpanLog(self._framework, "scopes", TIME)
-        thread = log.thread(threading.get_native_id(), "main")
-        rows: list[tuple[Operation, int, int, int, Any]] = []
-        watched.built.model.watch = _timer(rows)
-        try:
-            for _ in range(steps):
-                begin = time.perf_counter_ns()
-                watched.step()
-                log.step(begin, time.perf_counter_ns())
-        finally:
-            watched.built.model.watch = None
-        for operation, start_ns, end_ns, pool_ns, (shapes, output_bytes) in rows:
-            log.span(
-                Level.OPERATOR,
-                operation.name,
-                start_ns,
-                end_ns,
-                thread,
-                type=operation.type,
-                layer=operation.layer or None,
-                phase=operation.phase,
-                implementation=operation.implementation,
-                fused=operation.fused or None,
-                shapes=shapes,
-                output_bytes=output_bytes,
-                pool_cpu_ns=max(pool_ns, 0),
-                quality=EXACT,
-            )
+        """Run the steps with a watch set."""
+        log = SpanLog(self._framework, "scopes", name)
+        program: Program = watched.built.model
+        calls: list[Call] = []
+        seen: dict[str, Seen] = {}
+        if name == TIME:
+            helpers = helper_threads()
+            with _watching(program, _timer(calls, seen, cpu_clock(helpers))):
+                run_steps(log, watched, steps)
+            add_spans(log, calls, seen)
+            log.facts["notes"] = pool_notes(helpers)
+        else:
+            with numpy_allocations() as events, _watching(program, _noter(calls, seen, events)):
+                run_steps(log, watched, steps)
+            first = add_spans(log, calls, seen, [_memory(_events_of(call, events)) for call in calls])
+            peak_bytes = _add_allocations(log, calls, events, first)
+            log.facts.update(peak_bytes=peak_bytes, held_bytes=program.held_bytes)
         return log.finish()
 
 
-def _timer(rows: list[tuple[Operation, int, int, int, Any]]) -> Any:
-    """CPU time of all other threads of the process is that of the pools: nothing else runs here.
+def run_steps(log: SpanLog, watched: Watched, steps: int) -> None:
+    """Each step with the clock around it."""
+    for _ in range(steps):
+        begin = time.perf_counter_ns()
+        watched.step()
+        log.step(begin, time.perf_counter_ns())
 
-    These clocks are system calls, so they stand outside the time of the operator.
-    """
-    now, process, thread = time.perf_counter_ns, time.process_time_ns, time.thread_time_ns
+
+@contextmanager
+def _watching(program: Program, watch: Watch) -> Iterator[None]:
+    program.watch = watch
+    try:
+        yield
+    finally:
+        program.watch = None
+
+
+def _timer(calls: list[Call], seen: dict[str, Seen], pool: Callable[[], int]) -> Watch:
+    """Reading the pool's clocks takes system calls, hence it is done outside the time of the operator."""
+    now = time.perf_counter_ns
 
     def watch(operation: Operation, *arguments: Any) -> Any:
-        others = process() - thread()
+        helped = pool()
         start = now()
         result = operation.run(*arguments)
         end = now()
-        rows.append((operation, start, end, process() - thread() - others, _about(arguments, result)))
+        calls.append(Call(operation, start, end, pool() - helped))
+        if operation.name not in seen:
+            seen[operation.name] = _seen(arguments, result)
         return result
 
     return watch
 
 
-def _about(arguments: tuple[Any, ...], result: Any) -> tuple[str, int]:
-    """Shapes as 32x3x24x24, and the bytes of the result."""
-    return ", ".join("x".join(map(str, each.shape)) for each in arguments), int(result.nbytes)
+def _noter(calls: list[Call], seen: dict[str, Seen], events: list[Event]) -> Watch:
+    now = time.perf_counter_ns
+
+    def watch(operation: Operation, *arguments: Any) -> Any:
+        first, start = len(events), now()
+        result = operation.run(*arguments)
+        calls.append(Call(operation, start, now(), events=(first, len(events))))
+        if operation.name not in seen:
+            seen[operation.name] = _seen(arguments, result)
+        return result
+
+    return watch
+
+
+def _seen(arguments: Sequence[Any], result: Any) -> Seen:
+    return Seen(", ".join("x".join(map(str, each.shape)) for each in arguments), int(result.nbytes))
+
+
+def add_spans(
+    log: SpanLog, calls: Sequence[Call], seen: dict[str, Seen], more: Sequence[dict[str, int]] | None = None
+) -> int:
+    """A span of every call; returns the number of the first."""
+    thread = log.thread(threading.get_native_id(), "main")
+    rows = []
+    for place, call in enumerate(calls):
+        operation, about = call.operation, seen[call.operation.name]
+        row = log.span(
+            Level.OPERATOR,
+            operation.name,
+            call.start_ns,
+            call.end_ns,
+            thread,
+            type=operation.type,
+            layer=operation.layer or None,
+            phase=operation.phase,
+            implementation=operation.implementation,
+            fused=operation.fused or None,
+            shapes=about.shapes,
+            output_bytes=about.output_bytes,
+            pool_cpu_ns=call.pool_cpu_ns,
+            quality=EXACT,
+            **(more[place] if more else {}),
+        )
+        rows.append(row)
+    return rows[0] if rows else 0
+
+
+def _events_of(call: Call, events: Sequence[Event]) -> list[Event]:
+    """What was allocated and freed inside; a workspace that is lent to the call (address 0) is around it all."""
+    lent = call.operation.workspace_bytes
+    inside = list(events[slice(*call.events)])
+    return [(call.start_ns, 0, lent), *inside, (call.end_ns, 0, -lent)] if lent else inside
+
+
+def _memory(events: Sequence[Event]) -> dict[str, int]:
+    """Sums over one call's own blocks."""
+    mine: dict[int, int] = {}
+    requested = temporary = live = peak = 0
+    for _, address, size in events:
+        if size > 0:
+            mine[address] = size
+            requested += size
+            live += size
+            peak = max(peak, live)
+        elif address in mine:
+            temporary += mine[address]
+            live -= mine.pop(address)
+    return {"requested_bytes": requested, "temporary_bytes": temporary, "peak_bytes": peak}
+
+
+def _add_allocations(log: SpanLog, calls: Sequence[Call], events: Sequence[Event], first_span: int) -> int:
+    """Fill the table; returns the most that was live at once."""
+    rows: list[tuple[int, Event]] = []
+    done = 0
+    for span, call in enumerate(calls, first_span):
+        rows += [(NONE, event) for event in events[done : call.events[0]]]
+        rows += [(span, event) for event in _events_of(call, events)]
+        done = call.events[1]
+    rows += [(NONE, event) for event in events[done:]]
+    live = peak = 0
+    for span, (time_ns, address, size) in rows:
+        log.allocation(span, time_ns, address, size)
+        live += size
+        peak = max(peak, live)
+    return peak
