@@ -16,6 +16,7 @@ from profkit.errors import UsageError
 if TYPE_CHECKING:
     import duckdb
 
+    from profkit.capture.network_capture import NetworkCapture
     from profkit.capture.tables import Capture
 
 FORMATS = {"csv": "format csv, header", "json": "format json, array true", "parquet": "format parquet"}
@@ -23,6 +24,7 @@ DEFAULT_ROWS = 100
 EXAMPLES = """examples:
   profkit query run.profkit "select title, count(*), sum(duration_ns) from ranges group by 1 order by 3 desc"
   profkit query run.profkit "select thread_name, max(depth) from ranges group by 1" --csv depth.csv
+  profkit query network.profkit "select layer, phase, sum(duration_ns) from spans group by all order by 3 desc"
   profkit query run.profkit --tables
   profkit query run.profkit --parquet-folder run_tables
 
@@ -34,17 +36,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     return guarded("query", run_query, argv)
 
 
-def write_parquet(capture: Capture, folder: str) -> list[str]:
+def write_parquet(capture: Capture | NetworkCapture, folder: str) -> list[str]:
     """Every table of the capture as a Parquet file in the folder; gives their paths."""
-    from profkit.rendering import sql_tables
+    from profkit.rendering.sql_database import write_tables
 
-    return sql_tables.write_parquet(capture, folder)
+    return write_tables(lambda scratch: _database(capture, scratch), _table_names(capture), folder)
 
 
 def run_query(words: Sequence[str]) -> int:
     """Answer one query, or show or save the tables."""
-    from profkit.capture.reading import read
-    from profkit.rendering.sql_tables import require_duckdb
+    from profkit.capture.opening import open_capture
+    from profkit.rendering.sql_database import require_duckdb
     from profkit.rendering.whole_file import check_target, refuse_dash
 
     arguments = _parse(words)
@@ -53,7 +55,7 @@ def run_query(words: Sequence[str]) -> int:
     for target in targets.values():
         check_target(target)
     refuse_dash(arguments.parquet_folder or "")
-    capture = read(arguments.capture)
+    capture = open_capture(arguments.capture)
     for sentence in _troubles(capture):
         print(sentence, file=sys.stderr)
     if arguments.tables:
@@ -88,19 +90,39 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _troubles(capture: Capture) -> list[str]:
+def _database(capture: Capture | NetworkCapture, writable_folder: str = "") -> duckdb.DuckDBPyConnection:
+    from profkit.capture.network_capture import NetworkCapture
+    from profkit.rendering.network_sql import open_network_database
+    from profkit.rendering.sql_tables import open_database
+
+    if isinstance(capture, NetworkCapture):
+        return open_network_database(capture, writable_folder)
+    return open_database(capture, writable_folder)
+
+
+def _table_names(capture: Capture | NetworkCapture) -> Sequence[str]:
+    from profkit.capture.network_capture import NetworkCapture
+    from profkit.rendering.network_sql import NETWORK_TABLES
+    from profkit.rendering.sql_tables import TABLES
+
+    return NETWORK_TABLES if isinstance(capture, NetworkCapture) else TABLES
+
+
+def _troubles(capture: Capture | NetworkCapture) -> list[str]:
     """What the reader of an answer must know: losses first."""
+    from profkit.capture.network_capture import NetworkCapture
+
+    if isinstance(capture, NetworkCapture):
+        return [] if capture.status == "ok" else [f"warning: the run is {capture.status}: {capture.reason}"]
     losses = capture.losses
     lost = [f"{losses.records:,} records were dropped while recording"] if losses.records else []
     return [*lost, *(f"warning: {sentence}" for sentence in capture.warnings)]
 
 
-def _answer(capture: Capture, arguments: argparse.Namespace, targets: dict[str, str]) -> None:
-    from profkit.rendering.sql_tables import open_database
-
+def _answer(capture: Capture | NetworkCapture, arguments: argparse.Namespace, targets: dict[str, str]) -> None:
     sql = _single_statement(arguments.sql)
     if not targets:
-        _print_answer(open_database(capture), sql, arguments.rows)
+        _print_answer(_database(capture), sql, arguments.rows)
     for name, target in targets.items():
         _save(capture, sql, name, target)
 
@@ -144,25 +166,25 @@ def _count_rest(cursor: duckdb.DuckDBPyConnection) -> int:
     return count
 
 
-def _save(capture: Capture, sql: str, name: str, target: str) -> None:
+def _save(capture: Capture | NetworkCapture, sql: str, name: str, target: str) -> None:
     import duckdb
 
-    from profkit.rendering.sql_tables import copy_to, folder_for, open_database, put_in_place, scratch_folder
+    from profkit.rendering.sql_database import copy_to, folder_for, put_in_place, scratch_folder
 
     with scratch_folder(folder_for(target)) as scratch:
         unfinished = Path(scratch) / f"answer.{name}"
         try:
-            copy_to(open_database(capture, scratch), sql, unfinished, FORMATS[name])
+            copy_to(_database(capture, scratch), sql, unfinished, FORMATS[name])
         except duckdb.Error as error:
             raise UsageError(str(error)) from None
         put_in_place(unfinished, target)
 
 
-def _print_tables(capture: Capture) -> None:
-    from profkit.rendering.sql_tables import TABLES, open_database, schema_of
+def _print_tables(capture: Capture | NetworkCapture) -> None:
+    from profkit.rendering.sql_database import schema_of
 
-    database = open_database(capture)
-    for table in TABLES:
+    database = _database(capture)
+    for table in _table_names(capture):
         count = database.execute(f"select count(*) from {table}").fetchone()
         print(f"{table} ({count[0] if count else 0:,} rows)")
         for column, kind in schema_of(database, table):

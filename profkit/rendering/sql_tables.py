@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from profkit.capture.tables import AllocationCall, Capture, PayloadType, RangeKind, Ranges, Source
-from profkit.errors import ProfkitError, UnavailableError, UsageError
-from profkit.rendering.whole_file import is_stream, whole_file
+from profkit.rendering.sql_database import connect, insert_rows, lock
 
 if TYPE_CHECKING:
     import duckdb
@@ -99,7 +91,7 @@ def open_database(capture: Capture, writable_folder: str = "") -> duckdb.DuckDBP
 
     It can read and write no file outside `writable_folder`, load no extension and reach no network.
     """
-    database = _connect()
+    database = connect()
     strings = np.empty(len(capture.strings), dtype=object)
     strings[:] = capture.strings
     database.register("string_columns", {"id": np.arange(len(strings), dtype=np.int32), "text": strings})
@@ -115,94 +107,8 @@ def open_database(capture: Capture, writable_folder: str = "") -> duckdb.DuckDBP
     database.execute(_RANGES.format(**kinds, payload_type=_words("nullif(r.payload_type, 0)", PayloadType)))
     database.execute(_ALLOCATIONS.format(call=_words("a.call", AllocationCall)))
     database.execute(_SAMPLES)
-    _lock(database, writable_folder)
+    lock(database, writable_folder)
     return database
-
-
-def schema_of(database: duckdb.DuckDBPyConnection, table: str) -> list[tuple[str, str]]:
-    """Names and types of a table's columns."""
-    described = database.execute(f"describe {table}").fetchall()
-    return [(str(row[0]), str(row[1]).lower()) for row in described]
-
-
-def write_parquet(capture: Capture, folder: str | os.PathLike[str]) -> list[str]:
-    """Every table as `<folder>/<table>.parquet`, made whole before it replaces one that is there; gives the paths."""
-    target = Path(folder)
-    try:
-        target.mkdir(exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write into {target}: {error.strerror or error}") from None
-    with scratch_folder(target) as scratch:
-        database = open_database(capture, scratch)
-        for table in TABLES:
-            copy_to(database, f"select * from {table}", Path(scratch) / f"{table}.parquet", "format parquet")
-        for table in TABLES:
-            os.replace(Path(scratch) / f"{table}.parquet", target / f"{table}.parquet")
-    return [str(target / f"{table}.parquet") for table in TABLES]
-
-
-def copy_to(database: duckdb.DuckDBPyConnection, query: str, path: Path, options: str) -> None:
-    """The answer of a query as a file."""
-    import duckdb
-
-    quoted = str(path).replace("'", "''")
-    try:
-        database.execute(f"copy ({query}\n) to '{quoted}' ({options})")
-    except (duckdb.IOException, OSError) as error:
-        raise ProfkitError(f"could not write {path.name}: {error}") from error
-
-
-@contextmanager
-def scratch_folder(beside: Path) -> Iterator[str]:
-    """A folder for unfinished files on the same disk, gone afterwards."""
-    try:
-        name = tempfile.mkdtemp(prefix=".profkit-", dir=beside)
-    except OSError as error:
-        raise UsageError(f"cannot write into {beside}: {error.strerror or error}") from None
-    try:
-        yield name
-    finally:
-        shutil.rmtree(name, ignore_errors=True)
-
-
-def folder_for(target: str) -> Path:
-    """Where the unfinished form of a file belongs: beside it, so that renaming is enough; for a stream anywhere."""
-    return Path(tempfile.gettempdir()) if is_stream(target) else Path(os.path.realpath(target)).parent
-
-
-def put_in_place(finished: Path, target: str) -> None:
-    """Rename a finished file over its target (the file that a link names), or write it into a stream."""
-    try:
-        if not is_stream(target):
-            os.replace(finished, os.path.realpath(target))
-            return
-        with finished.open("rb") as source, whole_file(target) as stream:
-            shutil.copyfileobj(source, stream)
-    except OSError as error:
-        raise ProfkitError(f"could not write {target}: {error.strerror or error}") from error
-
-
-def require_duckdb() -> None:
-    """UnavailableError with the line to type when DuckDB is not installed."""
-    if importlib.util.find_spec("duckdb") is None:
-        raise UnavailableError('SQL needs DuckDB; type: pip install "profkit[query]"')
-
-
-def _connect() -> duckdb.DuckDBPyConnection:
-    require_duckdb()
-    import duckdb
-
-    # All it can do is built in; what is not must not be fetched from somewhere.
-    settings: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-    return duckdb.connect(":memory:", config=settings)
-
-
-def _lock(database: duckdb.DuckDBPyConnection, writable_folder: str) -> None:
-    if writable_folder:
-        quoted = os.path.realpath(writable_folder).replace("'", "''")
-        database.execute(f"set allowed_directories = ['{quoted}/']")
-    database.execute("set enable_external_access = false")
-    database.execute("set lock_configuration = true")
 
 
 def _columns(table: Any) -> dict[str, np.ndarray[Any, Any]]:
@@ -239,7 +145,7 @@ def _add_processes(database: duckdb.DuckDBPyConnection, capture: Capture) -> Non
         (index, *(_plain(getattr(process, name)) for name in _PROCESS_COLUMNS), json.dumps(process.description))
         for index, process in enumerate(capture.processes)
     ]
-    _insert(database, "processes", rows)
+    insert_rows(database, "processes", rows)
 
 
 def _add_capture(database: duckdb.DuckDBPyConnection, capture: Capture) -> None:
@@ -252,12 +158,7 @@ def _add_capture(database: duckdb.DuckDBPyConnection, capture: Capture) -> None:
     counts = (losses.records, losses.disk_full, losses.too_slow, losses.too_deep, losses.stalled_ns)
     numbers = [min(count, 2**63 - 1) for count in (*counts, losses.replaced_names)]
     row = (capture.path, capture.created_unix_ns, *numbers, list(capture.warnings))
-    _insert(database, "capture", [row])
-
-
-def _insert(database: duckdb.DuckDBPyConnection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    if rows:
-        database.executemany(f"insert into {table} values ({', '.join('?' * len(rows[0]))})", rows)
+    insert_rows(database, "capture", [row])
 
 
 def _plain(value: Any) -> Any:

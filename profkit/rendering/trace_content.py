@@ -134,7 +134,7 @@ def _tracks(capture: Capture, lanes_of_thread: Column) -> tuple[tuple[TraceProce
     tids: set[int] = set()
     processes = []
     for process in capture.processes:
-        pid = _unused(process.pid, pids, free)
+        pid = unused_id(process.pid, pids, free)
         processes.append(TraceProcess(pid, _program(process.command) or f"process {process.pid}", process.command))
     threads, lanes = [], []
     rank = count()
@@ -143,13 +143,13 @@ def _tracks(capture: Capture, lanes_of_thread: Column) -> tuple[tuple[TraceProce
         if tid == capture.processes[owner].pid:
             tid = processes[owner].pid  # viewers know the main thread by that
         name = _thread_name(capture, row, owner)
-        threads.append(Track(owner, _unused(tid, tids, free), name, next(rank)))
+        threads.append(Track(owner, unused_id(tid, tids, free), name, next(rank)))
         for lane in range(1, int(lanes_of_thread[row]) + 1):
-            lanes.append(Track(owner, _unused(0, tids, free), f"{name} (spans {lane})", next(rank), row))
+            lanes.append(Track(owner, unused_id(0, tids, free), f"{name} (spans {lane})", next(rank), row))
     return tuple(processes), tuple(threads + lanes)
 
 
-def _unused(wanted: int, taken: set[int], free: count[int]) -> int:
+def unused_id(wanted: int, taken: set[int], free: count[int]) -> int:
     """The system's id; another one if it has none, or gave it twice: viewers would merge the two."""
     is_usable = 0 < wanted < LAST_ID and wanted not in taken
     chosen = wanted if is_usable else next(number for number in free if number not in taken)
