@@ -219,6 +219,22 @@ class RangeTable:
         """Per range: own_calls, own_bytes, calls, bytes, live_bytes, peak_bytes, freed_elsewhere_bytes; and
         total_peak_bytes."""
 
+def share_steps(
+    level: NDArray[Any],
+    step: NDArray[Any],
+    thread: NDArray[Any],
+    start_ns: NDArray[Any],
+    end_ns: NDArray[Any],
+    threads: int,
+    step_start_ns: NDArray[Any],
+    step_end_ns: NDArray[Any],
+) -> dict[str, NDArray[Any]]:
+    """The wall clock of a network's steps: wall_ns of each span (operators and primitives), and of each step the
+    runtime_ns, layer_ns and empty_ns in which no operator ran. All of a step adds up to its duration exactly.
+
+    Columns of profkit/capture/recording.py; csrc/captures/step_shares.h has the rules. Wrong columns: ValueError.
+    """
+
 # --- Captures ------------------------------------------------------------------------------------------------------
 
 class CaptureProcess(TypedDict):

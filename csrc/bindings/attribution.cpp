@@ -1,5 +1,5 @@
-// profkit._core.RangeTable: the ranges of a capture, checked once, and the passes over them. NumPy columns
-// in, NumPy columns out; the GIL is released while a pass runs.
+// profkit._core.RangeTable: the ranges of a capture, checked once, and the passes over them; and the sweep
+// over the steps of a network. NumPy columns in, NumPy columns out; the GIL is released while a pass runs.
 #include "bindings/attribution.h"
 
 #include <pybind11/numpy.h>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "captures/memory.h"
+#include "captures/step_shares.h"
 #include "captures/usage.h"
 
 namespace py = pybind11;
@@ -164,6 +165,31 @@ class RangeTable {
   captures::RangeView view_{};
 };
 
+py::dict share_steps(const Column<int8_t>& level, const Column<int32_t>& step, const Column<int32_t>& thread,
+                     const Column<int64_t>& start_ns, const Column<int64_t>& end_ns, int32_t threads,
+                     const Column<int64_t>& step_start_ns, const Column<int64_t>& step_end_ns) {
+  const auto rows = static_cast<size_t>(level.size());
+  const auto count = static_cast<size_t>(step_start_ns.size());
+  const captures::NetworkSpanView spans{data_of(level, rows, "level"),
+                                        data_of(step, rows, "step"),
+                                        data_of(thread, rows, "thread"),
+                                        data_of(start_ns, rows, "start_ns"),
+                                        data_of(end_ns, rows, "end_ns"),
+                                        rows,
+                                        threads};
+  const captures::StepView steps{data_of(step_start_ns, count, "step_start_ns"),
+                                 data_of(step_end_ns, count, "step_end_ns"), count};
+  refuse(spans.check(count));
+  refuse(steps.check());
+  auto shares = without_gil([&] { return captures::share_steps(spans, steps); });
+  py::dict result;
+  result["wall_ns"] = to_array(std::move(shares.wall_ns));
+  result["runtime_ns"] = to_array(std::move(shares.runtime_ns));
+  result["layer_ns"] = to_array(std::move(shares.layer_ns));
+  result["empty_ns"] = to_array(std::move(shares.empty_ns));
+  return result;
+}
+
 }  // namespace
 
 void register_attribution(py::module_& module) {
@@ -182,6 +208,9 @@ void register_attribution(py::module_& module) {
       .def("max_by_group", &RangeTable::max_by_group, py::arg("values"), py::arg("group"), py::arg("groups"))
       .def("memory", &RangeTable::memory, py::arg("range"), py::arg("time_ns"), py::arg("bytes"),
            py::arg("free_time_ns"), py::arg("free_range"), py::arg("is_part"));
+  module.def("share_steps", &share_steps, py::arg("level"), py::arg("step"), py::arg("thread"),
+             py::arg("start_ns"), py::arg("end_ns"), py::arg("threads"), py::arg("step_start_ns"),
+             py::arg("step_end_ns"));
 }
 
 }  // namespace profkit
