@@ -92,11 +92,10 @@ def select_cells(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
     variants = list(dict.fromkeys(cell.variant.name for cell in cells))
     kept_frameworks = [name for name in frameworks if any(fnmatchcase(name, word) for word in only)]
     kept_variants = [name for name in variants if any(fnmatchcase(name, word) for word in only)]
+    names = [*frameworks, *variants]
     for word in only:
-        if not any(fnmatchcase(name, word) for name in (*frameworks, *variants)):
-            raise UsageError(
-                f"--only {word}: no framework or variant of the study; {nearest(word, frameworks + variants)}"
-            )
+        if not any(fnmatchcase(name, word) for name in names):
+            raise UsageError(f"--only {word}: no framework or variant of this study; {nearest(word, names)}")
     return [
         cell
         for cell in cells

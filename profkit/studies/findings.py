@@ -1,0 +1,284 @@
+"""Conclusions drawn from a study's numbers, as data: a Summary in, facts out. Rendering puts them into words.
+
+Nothing here is about a certain study: what dominates, what each variant saves and costs, where published ratios and
+ours part, and what the arithmetic says about both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from profkit.studies.summary import Row, Summary, VariantFacts
+
+AGREES_WITHIN = 1.25
+"""Two ratios agree when neither is more than a quarter above the other."""
+
+
+@dataclass(frozen=True)
+class Dominance:
+    """Which kinds of operator take the time of the base in a framework; percent of all operators."""
+
+    framework: str
+    first: str
+    first_ns: float
+    first_percent: float
+    second: str | None
+    second_percent: float | None
+    remainder_percent: float
+    """Of the recorded step: time in which no operator ran."""
+
+
+@dataclass(frozen=True)
+class Saving:
+    """A variant against the base in one framework. Ratios are this variant's over the base's: below 1 is less."""
+
+    variant: str
+    framework: str
+    step_ratio: float
+    focus_ratio: float | None
+    bytes_ratio: float | None
+    flops_ratio: float
+    """Of the focus operator, by formula."""
+    rate_kept: float | None
+    """Flops per second of the focus operator against the base: 1 means that time went down with the arithmetic."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a variant costs in precision, in points."""
+
+    variant: str
+    points: float
+    published_points: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Our ratio to the base beside the published one, and what arithmetic or sizes predict for both."""
+
+    variant: str
+    framework: str
+    quantity: str
+    """time or bytes, of the focus operator."""
+    ours: float
+    published: float
+    predicted: float
+    """By formula: ratio of flops, or of the results' bytes."""
+
+    @property
+    def agrees(self) -> bool:
+        return agree(self.ours, self.published)
+
+    @property
+    def is_ours_closer(self) -> bool:
+        """Whether our ratio is nearer to the prediction than the published one."""
+        return _distance(self.ours, self.predicted) <= _distance(self.published, self.predicted)
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A variant that changes what two others change: what both together would give if they did not interact."""
+
+    variant: str
+    parts: tuple[str, str]
+    framework: str
+    product: float
+    measured: float
+
+
+@dataclass(frozen=True)
+class Unexplained:
+    """A published ratio that differs from what arithmetic or sizes predict, with ours for the same, median of all."""
+
+    variant: str
+    quantity: str
+    published: float
+    predicted: float
+    ours: float | None
+
+
+@dataclass(frozen=True)
+class PublishedBytes:
+    """Published bytes of the focus operator beside the size of its results."""
+
+    variant: str
+    published: float
+    outputs: int
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What recording cost: recorded over unrecorded steps of the base."""
+
+    framework: str
+    ratio: float
+
+
+def agree(one: float, other: float) -> bool:
+    """Whether two ratios are the same for a reader."""
+    return one > 0 and other > 0 and max(one / other, other / one) <= AGREES_WITHIN
+
+
+def dominances(summary: Summary) -> list[Dominance]:
+    """Per framework, in the base."""
+    found = []
+    for framework in summary.frameworks():
+        row = summary.row(summary.study.base, framework)
+        if row is None or not row.operators_ns or not row.kinds:
+            continue
+        first, *others = row.kinds
+        whole = row.operators_ns + row.remainder_ns
+        found.append(
+            Dominance(
+                framework,
+                first.name,
+                first.own_ns,
+                100.0 * first.own_ns / row.operators_ns,
+                others[0].name if others else None,
+                100.0 * others[0].own_ns / row.operators_ns if others else None,
+                100.0 * row.remainder_ns / whole,
+            )
+        )
+    return found
+
+
+def savings(summary: Summary) -> list[Saving]:
+    """Per variant other than the base, and framework."""
+    found = []
+    for facts in _others(summary):
+        for framework in summary.frameworks():
+            row = summary.row(facts.name, framework)
+            if row is None or row.step_ratio is None:
+                continue
+            flops_ratio = _part(facts.focus_flops, summary.base.focus_flops) or 0.0
+            focus_ratio = row.focus_ratio.median if row.focus_ratio else None
+            kept = flops_ratio / focus_ratio if focus_ratio else None
+            found.append(
+                Saving(facts.name, framework, row.step_ratio.median, focus_ratio, row.bytes_ratio, flops_ratio, kept)
+            )
+    return found
+
+
+def costs(summary: Summary) -> list[Cost]:
+    """Per variant that was trained as long as the base."""
+    base = summary.base.learned
+    if base is None or base.precision_percent is None:
+        return []
+    found = []
+    for facts in _others(summary):
+        learned = facts.learned
+        if learned is None or learned.precision_percent is None or learned.steps != base.steps:
+            continue
+        published = _published(summary, facts, "precision_percent")
+        points = published[0] - published[1] if published else None
+        found.append(Cost(facts.name, learned.precision_percent - base.precision_percent, points))
+    return found
+
+
+def comparisons(summary: Summary) -> list[Comparison]:
+    """Per variant with published figures, framework, and quantity."""
+    found = []
+    for facts in _others(summary):
+        for framework in summary.frameworks():
+            row = summary.row(facts.name, framework)
+            if row is None:
+                continue
+            for quantity, ours, published, predicted in _ratios(summary, facts, row):
+                if ours and published and predicted:
+                    found.append(Comparison(facts.name, framework, quantity, ours, published, predicted))
+    return found
+
+
+def combinations(summary: Summary) -> list[Combination]:
+    """Variants whose changes are those of two others together, per framework."""
+    found = []
+    for facts in _others(summary):
+        parts = _parts(facts, _others(summary))
+        for framework in summary.frameworks() if parts else []:
+            rows = [summary.row(name, framework) for name in (facts.name, *parts)]
+            ratios = [row.step_ratio.median for row in rows if row is not None and row.step_ratio is not None]
+            if len(ratios) == 3:
+                whole, one, other = ratios
+                found.append(Combination(facts.name, (parts[0], parts[1]), framework, one * other, whole))
+    return found
+
+
+def unexplained(summary: Summary) -> list[Unexplained]:
+    """Published ratios that arithmetic and sizes do not predict."""
+    found = []
+    for facts in _others(summary):
+        rows = [row for name in summary.frameworks() if (row := summary.row(facts.name, name)) is not None]
+        for place, quantity in enumerate(("time", "bytes")):
+            _, _, published, predicted = _ratios(summary, facts, None)[place]
+            if published and predicted and not agree(published, predicted):
+                values = sorted(value for row in rows if (value := _ratios(summary, facts, row)[place][1]))
+                ours = values[len(values) // 2] if values else None
+                found.append(Unexplained(facts.name, quantity, published, predicted, ours))
+    return found
+
+
+def published_bytes(summary: Summary) -> list[PublishedBytes]:
+    """Per variant with published bytes."""
+    return [
+        PublishedBytes(facts.name, facts.published.focus_bytes, facts.focus_output_bytes)
+        for facts in summary.variants
+        if facts.published is not None and facts.published.focus_bytes and facts.focus_output_bytes
+    ]
+
+
+def recordings(summary: Summary) -> list[Recording]:
+    """Per framework, in the base."""
+    rows = [row for name in summary.frameworks() if (row := summary.row(summary.study.base, name)) is not None]
+    return [
+        Recording(row.framework, row.recorded_ns / row.step_ns.median)
+        for row in rows
+        if row.recorded_ns and row.step_ns is not None
+    ]
+
+
+def _others(summary: Summary) -> list[VariantFacts]:
+    return [facts for facts in summary.variants if facts.name != summary.study.base]
+
+
+def _ratios(
+    summary: Summary, facts: VariantFacts, row: Row | None
+) -> list[tuple[str, float | None, float | None, float | None]]:
+    """Quantity, ours, published, predicted; for time and bytes of the focus operator."""
+    time = _published(summary, facts, "focus_ms")
+    size = _published(summary, facts, "focus_bytes")
+    ours = row.focus_ratio.median if row is not None and row.focus_ratio is not None else None
+    return [
+        ("time", ours, _part(*time) if time else None, _part(facts.focus_flops, summary.base.focus_flops)),
+        (
+            "bytes",
+            row.bytes_ratio if row is not None else None,
+            _part(*size) if size else None,
+            _part(facts.focus_output_bytes, summary.base.focus_output_bytes),
+        ),
+    ]
+
+
+def _published(summary: Summary, facts: VariantFacts, name: str) -> tuple[float, float] | None:
+    """A published figure of a variant and of the base."""
+    own, base = (getattr(each.published, name) if each.published else None for each in (facts, summary.base))
+    return (own, base) if own is not None and base is not None else None
+
+
+def _parts(facts: VariantFacts, others: Sequence[VariantFacts]) -> tuple[str, ...]:
+    """Two variants that share no parameter and together change exactly what this one does."""
+    mine = dict(facts.changes)
+    inside = [each for each in others if each is not facts and each.changes and each.changes.items() < mine.items()]
+    for number, one in enumerate(inside):
+        for other in inside[number + 1 :]:
+            if not one.changes.keys() & other.changes.keys() and {**one.changes, **other.changes} == mine:
+                return one.name, other.name
+    return ()
+
+
+def _part(value: float, whole: float) -> float | None:
+    return value / whole if whole else None
+
+
+def _distance(value: float, other: float) -> float:
+    return max(value / other, other / value)

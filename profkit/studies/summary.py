@@ -1,0 +1,287 @@
+"""A study's cells as one table: per variant and framework the medians over repetitions, and ratios to the base.
+
+A ratio is taken within a repetition, where both cells ran close to each other, and then the median over repetitions.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from profkit.ops.networks import Network
+from profkit.ops.networks.work import network_work
+from profkit.studies.declaration import Figures, Study, Variant
+from profkit.studies.numbers import CellNumbers, Operator
+
+NOT_RUN = "not run"
+_LAYER_KINDS = {"pool": "pool2d"}
+"""What a layer is called that does this kind of operator, where the words differ."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Over repetitions."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One variant in one framework."""
+
+    variant: str
+    framework: str
+    status: str
+    reason: str = ""
+    repetitions: int = 0
+    step_ns: Spread | None = None
+    recorded_ns: float | None = None
+    operators_ns: float | None = None
+    focus_ns: Spread | None = None
+    focus_percent: float | None = None
+    """Of all operators' time, as tfprof counts it."""
+    focus_bytes: float | None = None
+    focus_temporary_bytes: float | None = None
+    focus_flops_per_s: float | None = None
+    peak_bytes: float | None = None
+    step_ratio: Spread | None = None
+    focus_ratio: Spread | None = None
+    bytes_ratio: float | None = None
+    kinds: Sequence[Operator] = ()
+    types: Sequence[Operator] = ()
+    remainders: Mapping[str, float] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+    def kind(self, name: str) -> Operator | None:
+        return next((row for row in self.kinds if row.name == name), None)
+
+    @property
+    def remainder_ns(self) -> float:
+        """Dispatch, framework and idle time of a step."""
+        return sum(self.remainders.values())
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What training a variant gave."""
+
+    status: str
+    reason: str = ""
+    framework: str = ""
+    steps: int = 0
+    seconds: float = 0.0
+    last_loss: float | None = None
+    precision_percent: float | None = None
+    tested: int = 0
+
+
+@dataclass(frozen=True)
+class VariantFacts:
+    """What is known of a variant without measuring, what it learned, and what was published about it."""
+
+    name: str
+    changes: Mapping[str, Any]
+    parameters: int
+    multiply_adds: int
+    """Of one image, convolutions and dense layers."""
+    flops: int
+    """Of a step, all operators, by formula."""
+    focus_flops: int
+    focus_output_bytes: int
+    """What the focus operator must at least ask for: its results, in float32."""
+    learned: Learned | None = None
+    published: Figures | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All rows; the study's order of variants and frameworks."""
+
+    study: Study
+    focus: str
+    data: str
+    rows: Sequence[Row]
+    variants: Sequence[VariantFacts]
+
+    def row(self, variant: str, framework: str) -> Row | None:
+        """The measured row, None when nothing was measured."""
+        found = (row for row in self.rows if (row.variant, row.framework) == (variant, framework))
+        return next((row for row in found if row.status == "ok"), None)
+
+    def facts(self, variant: str) -> VariantFacts:
+        return next(facts for facts in self.variants if facts.name == variant)
+
+    @property
+    def base(self) -> VariantFacts:
+        return self.facts(self.study.base)
+
+    def frameworks(self) -> list[str]:
+        """Those with a measured row."""
+        measured = {row.framework for row in self.rows if row.status == "ok"}
+        return [runner.key for runner in self.study.runners if runner.key in measured]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that gave no numbers."""
+
+    variant: str
+    framework: str
+    repetition: int
+    status: str
+    reason: str
+
+
+def summarise(
+    study: Study, cells: Sequence[CellNumbers], failures: Sequence[Failure], learned: Mapping[str, Learned]
+) -> Summary:
+    """Join what the cells gave; what has no cell yet is `not run`."""
+    focus = study.focus or _largest_kind(cells)
+    rows = [
+        _row(study, focus, variant, runner.key, cells, failures)
+        for variant in study.variants
+        for runner in study.runners
+    ]
+    facts = [_facts(study, focus, variant, learned.get(variant.name)) for variant in study.variants]
+    data = next((cell.data for cell in cells if cell.data), "")
+    return Summary(study, focus, data, rows, facts)
+
+
+def focus_flops(network: Network, focus: str) -> int:
+    """Flops of a step that are this kind's, by formula."""
+    return sum(work.flops for (_, _, kind), work in network_work(network).items() if kind == focus)
+
+
+def focus_output_bytes(network: Network, focus: str) -> int:
+    """Size of the results of this kind's layers, in float32."""
+    kind = _LAYER_KINDS.get(focus, focus)
+    return sum(4 * math.prod(layer.output_shape) for layer in network.layers if layer.kind == kind)
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """Median and range; None of nothing."""
+    return Spread(statistics.median(values), min(values), max(values)) if values else None
+
+
+def _facts(study: Study, focus: str, variant: Variant, learned: Learned | None) -> VariantFacts:
+    network = variant.network
+    return VariantFacts(
+        name=variant.name,
+        changes=variant.changes,
+        parameters=network.parameter_count(),
+        multiply_adds=network.multiply_adds(),
+        flops=sum(work.flops for work in network_work(network).values()),
+        focus_flops=focus_flops(network, focus),
+        focus_output_bytes=focus_output_bytes(network, focus),
+        learned=learned,
+        published=study.published.figures.get(variant.name) if study.published else None,
+    )
+
+
+def _row(
+    study: Study,
+    focus: str,
+    variant: Variant,
+    framework: str,
+    cells: Sequence[CellNumbers],
+    failures: Sequence[Failure],
+) -> Row:
+    mine = [cell for cell in cells if (cell.variant, cell.framework) == (variant.name, framework)]
+    if not mine:
+        failed = [each for each in failures if (each.variant, each.framework) == (variant.name, framework)]
+        status, reason = (failed[-1].status, failed[-1].reason) if failed else (NOT_RUN, "")
+        return Row(variant.name, framework, status, reason)
+    base = {cell.repetition: cell for cell in cells if (cell.variant, cell.framework) == (study.base, framework)}
+    focus_ns = spread([_focus_ns(cell, focus) for cell in mine])
+    operators_ns = statistics.median(cell.operators_ns for cell in mine)
+    flops = focus_flops(variant.network, focus)
+    kinds = _medians([cell.kinds for cell in mine])
+    row = next((row for row in kinds if row.name == focus), None)
+    return Row(
+        variant=variant.name,
+        framework=framework,
+        status="ok",
+        repetitions=len(mine),
+        step_ns=spread([cell.step_ns for cell in mine]),
+        recorded_ns=statistics.median(cell.recorded_ns for cell in mine),
+        operators_ns=operators_ns,
+        focus_ns=focus_ns,
+        focus_percent=statistics.median(100.0 * _focus_ns(cell, focus) / cell.operators_ns for cell in mine)
+        if operators_ns
+        else None,
+        focus_bytes=row.requested_bytes if row else None,
+        focus_temporary_bytes=row.temporary_bytes if row else None,
+        focus_flops_per_s=1e9 * flops / focus_ns.median if focus_ns and focus_ns.median else None,
+        peak_bytes=_median([cell.peak_bytes for cell in mine]),
+        step_ratio=_ratio(mine, base, lambda cell: cell.step_ns),
+        focus_ratio=_ratio(mine, base, lambda cell: _focus_ns(cell, focus)),
+        bytes_ratio=_bytes_ratio(mine, base, focus),
+        kinds=kinds,
+        types=_medians([cell.types for cell in mine]),
+        remainders={name: statistics.median(cell.remainders.get(name, 0.0) for cell in mine) for name in _names(mine)},
+        versions=mine[0].versions,
+        notes=list(dict.fromkeys(note for cell in mine for note in cell.notes)),
+    )
+
+
+def _ratio(
+    cells: Sequence[CellNumbers], base: Mapping[int, CellNumbers], value: Callable[[CellNumbers], float]
+) -> Spread | None:
+    pairs = [(cell, base[cell.repetition]) for cell in cells if cell.repetition in base]
+    return spread([value(cell) / value(other) for cell, other in pairs if value(other) > 0])
+
+
+def _bytes_ratio(cells: Sequence[CellNumbers], base: Mapping[int, CellNumbers], focus: str) -> float | None:
+    def size(cell: CellNumbers) -> float | None:
+        row = cell.kind(focus)
+        return row.requested_bytes if row else None
+
+    pairs = [(size(cell), size(base[cell.repetition])) for cell in cells if cell.repetition in base]
+    return _median([own / other if own is not None and other else None for own, other in pairs])
+
+
+def _focus_ns(cell: CellNumbers, focus: str) -> float:
+    row = cell.kind(focus)
+    return row.own_ns if row else 0.0
+
+
+def _medians(tables: Sequence[Sequence[Operator]]) -> list[Operator]:
+    """Rows of the same name as one, the longest first; a row that a repetition lacks counts as 0 there."""
+    names = dict.fromkeys(row.name for table in tables for row in table)
+    found = {name: [next((row for row in table if row.name == name), None) for table in tables] for name in names}
+    rows = [
+        Operator(
+            name,
+            statistics.median(row.calls if row else 0.0 for row in rows),
+            statistics.median(row.own_ns if row else 0.0 for row in rows),
+            _median([row.requested_bytes if row else None for row in rows]),
+            _median([row.temporary_bytes if row else None for row in rows]),
+            _median([row.flops if row else None for row in rows]),
+        )
+        for name, rows in found.items()
+    ]
+    return sorted(rows, key=lambda row: -row.own_ns)
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def _names(cells: Sequence[CellNumbers]) -> list[str]:
+    return list(dict.fromkeys(name for cell in cells for name in cell.remainders))
+
+
+def _largest_kind(cells: Sequence[CellNumbers]) -> str:
+    """The kind that took most time over all cells."""
+    totals: dict[str, float] = {}
+    for cell in cells:
+        for row in cell.kinds:
+            totals[row.name] = totals.get(row.name, 0.0) + row.own_ns
+    return max(totals, key=lambda name: totals[name]) if totals else ""

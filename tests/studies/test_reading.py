@@ -1,0 +1,215 @@
+"""Study files: what is accepted, and that every mistake is answered with its line, its field and what to write."""
+
+from __future__ import annotations
+
+import pytest
+
+from profkit.errors import UsageError
+from profkit.ops.networks import Cifar10
+from profkit.studies.catalogue import load_study, study_names
+from profkit.studies.reading import file_word, read_study, with_learning_steps
+from profkit.studies.sections import Source
+
+LEAST = """
+title = "Small"
+network = "cifar10"
+frameworks = ["numpy"]
+[variants]
+"base" = {}
+"stride 2" = { stride = 2 }
+"""
+
+
+def read(text: str, quick: bool = False) -> object:
+    return read_study(text, "small", "small.toml", quick)
+
+
+def changed(old: str, new: str) -> str:
+    assert old in LEAST
+    return LEAST.replace(old, new)
+
+
+def test_the_least_study_has_sensible_defaults() -> None:
+    study = read_study(LEAST, "small", "small.toml")
+
+    assert [variant.name for variant in study.variants] == ["base", "stride 2"]
+    assert study.variant("stride 2").network == Cifar10(stride=2)
+    assert study.base == "base"
+    assert study.repetitions >= 1
+    assert study.learning is None
+    assert not study.is_quick
+
+
+def test_axes_give_every_combination() -> None:
+    text = LEAST[: LEAST.index("[variants]")] + "[axes]\nstride = [1, 2]\nfilters = [8, 4]\n[parameters]\nbatch = 4\n"
+
+    study = read_study(text, "small", "small.toml")
+
+    assert [variant.name for variant in study.variants] == [
+        "stride 1, filters 8",
+        "stride 1, filters 4",
+        "stride 2, filters 8",
+        "stride 2, filters 4",
+    ]
+    assert study.variants[3].network == Cifar10(batch=4, stride=2, filters=4)
+
+
+def test_the_quick_table_replaces_what_it_names() -> None:
+    text = (
+        LEAST + '[learning]\nframework = "numpy"\nsteps = 100\nlearning_rate = 0.01\n'
+        '[quick]\nsteps = 2\nvariants = ["base"]\nparameters = { batch = 2 }\n'
+        "[quick.learning]\nsteps = 3\nlimit_s = 1\n"
+    )
+
+    whole, quick = (read_study(text, "small", "small.toml", is_quick) for is_quick in (False, True))
+
+    assert whole.learning is not None and quick.learning is not None
+    assert (whole.learning.steps, whole.learning.limit_s) == (100, None)
+    assert (quick.learning.steps, quick.learning.limit_s) == (3, 1.0)
+    assert quick.learning.training.learning_rate == 0.01
+    assert [variant.name for variant in quick.variants] == ["base"]
+    assert quick.variants[0].network == Cifar10(batch=2)
+    assert (whole.steps, quick.steps) == (10, 2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("title =", "titel =", r'small.toml, line 2: titel: unknown field; did you mean title\?'),
+        ('"Small"', '""', "line 2: title: must not be empty"),
+        ('title = "Small"', "", "title: is missing; expected a text in quotes"),
+        ('"Small"', "7", "line 2: title: expected a text in quotes, got 7"),
+        ('"cifar10"', '"cifar"', r"line 3: network: unknown network 'cifar'; did you mean cifar10\?"),
+        ('["numpy"]', "[]", "line 4: frameworks: is empty: there would be nothing to run"),
+        ('["numpy"]', '["nunpy"]', r"line 4: frameworks: unknown framework 'nunpy'; did you mean numpy"),
+        ('["numpy"]', '["numpy/fast"]', "line 4: frameworks: numpy has no mode 'fast'"),
+        ('["numpy"]', '["numpy", "numpy"]', "line 4: frameworks: 'numpy' stands in it twice"),
+        ('["numpy"]', "[1]", "line 4: frameworks: expected texts in quotes, got 1"),
+        ('["numpy"]', '["numpy"]\nsteps = "5"', "line 5: steps: expected a whole number, got '5'"),
+        ('["numpy"]', '["numpy"]\nsteps = true', "line 5: steps: expected a whole number, got True"),
+        ('["numpy"]', '["numpy"]\nsteps = 0', "line 5: steps: must be at least 1, got 0"),
+        ('["numpy"]', '["numpy"]\nbudget_s = -1', "line 5: budget_s: must be a number from 0 on"),
+        ('["numpy"]', '["numpy"]\nbase = "bass"', r"line 5: base: there is no variant 'bass'; did you mean base\?"),
+        ("stride = 2", "strid = 2", r'line 7: variants."stride 2".strid: unknown parameter of cifar10; did you mean'),
+        ("stride = 2", 'stride = "2"', "line 7: variants.\"stride 2\".stride: expected a value like 1, got '2'"),
+        ("stride = 2", "stride = 0", 'line 7: variants."stride 2": stride 2: stride must be at least 1, got 0'),
+        ("{ stride = 2 }", "2", 'line 7: variants."stride 2": expected a table, got 2'),
+        ("{ stride = 2 }", "{ stride = 1 }", "line 7: .*'base' and 'stride 2' are the same network"),
+        ('"stride 2" =', '"Base!" =', "line 7: .*'base' and 'Base!' both become 'base' in file names"),
+        ("title", "title = = 3\ntitle", "small.toml is not TOML: .*line 2"),
+        ("[variants]", "[axes]\nstride = []\n[variants]", r"has both \[variants\] and \[axes\]"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_answered_with_its_place_and_what_to_write(old: str, new: str, expected: str) -> None:
+    with pytest.raises(UsageError, match=expected):
+        read(changed(old, new))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[axes]\nstride = []\n", "line 6: axes.stride: is empty"),
+        ("[axes]\n", "line 5: axes: is empty"),
+        ("[axes]\nstride = 2\n", r"line 6: axes.stride: expected a list in \[ \], got 2"),
+        ("[axes]\nwidth = [1]\n", "line 6: axes.width: unknown parameter of cifar10"),
+        ("[variants]\n", "line 5: variants: is empty"),
+        ("", r"has neither \[variants\] nor \[axes\]"),
+        (
+            f"[axes]\nbatch = {list(range(1, 41))}\nfilters = {list(range(1, 41))}\n",
+            r"1600 combinations \(batch 40 x filters 40\), more than 500",
+        ),
+    ],
+)
+def test_axes_and_variants_that_give_nothing_or_too_much_are_refused(text: str, expected: str) -> None:
+    with pytest.raises(UsageError, match=expected):
+        read(LEAST[: LEAST.index("[variants]")] + text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[quick]\ntitle = 'x'\n", "line 9: quick.title: unknown field"),
+        ("[quick]\nvariants = ['bas']\n", r"line 9: quick.variants: unknown variant 'bas'; did you mean base\?"),
+        ("[quick]\nvariants = ['stride 2']\n", "line 9: quick.variants: 'base' is missing: ratios refer to it"),
+        ("[quick.learning]\nsteps = 1\n", r"quick.learning: the study itself has no \[learning\]"),
+        ("[learning]\nsteps = 5\n", "learning.framework: is missing"),
+        ("[learning]\nframework = 'numpy'\nrate = 5\n", "line 10: learning.rate: unknown field"),
+        ("[learning]\nframework = 'numpy'\nweight_decay = 5\n", "line 10: learning.weight_decay: expected true or fal"),
+        ("[published]\nfigures = {}\n", "published.source: is missing"),
+        (
+            "[published]\nsource = 'x'\n[published.figures]\nbass = {}\n",
+            r"line 11: .*unknown variant; did you mean bas",
+        ),
+        (
+            "[published]\nsource = 'x'\n[published.figures]\nbase = { time = 3 }\n",
+            "line 11: published.figures.base.time: unknown field",
+        ),
+    ],
+)
+def test_mistakes_in_inner_tables_are_found_even_when_they_are_not_used(text: str, expected: str) -> None:
+    with pytest.raises(UsageError, match=expected):
+        read(LEAST + text)
+
+
+def test_quick_needs_a_quick_table() -> None:
+    with pytest.raises(UsageError, match=r"small.toml has no \[quick\] table"):
+        read(LEAST, quick=True)
+
+
+def test_lines_are_found_beside_long_texts_that_look_like_fields() -> None:
+    text = 'title = """\nsteps = 1\n[variants]\n"""\n[ "variants" ] # all\nbase.stride = 3\n'
+
+    source = Source("x", text)
+
+    assert source.line_of(("variants",)) == 5
+    assert source.line_of(("variants", "base", "stride")) == 6
+    assert source.line_of(("variants", "base")) == 5
+    assert source.line_of(("steps",)) is None
+
+
+def test_every_shipped_study_can_be_read_in_both_forms() -> None:
+    names = study_names()
+
+    studies = {name: (load_study(name), load_study(name, quick=True)) for name in names}
+
+    assert "cifar10-operators" in names
+    assert all(whole.title == quick.title for whole, quick in studies.values())
+
+
+def test_the_cifar10_study_is_the_published_network_with_published_figures() -> None:
+    study = load_study("cifar10-operators")
+
+    base = study.variant("base").network
+
+    assert base.parameter_count() == 1_068_298
+    assert study.published is not None
+    assert set(study.published.figures) <= {variant.name for variant in study.variants}
+    # The derivation of crop and batch: the outputs of both convolutions are the published bytes.
+    for name in ("stride 2", "half the filters"):
+        outputs = [layer.output_shape for layer in study.variant(name).network.layers if layer.kind == "conv2d"]
+        size = sum(4 * batch * maps * height * width for batch, maps, height, width in outputs)
+        assert study.published.figures[name].focus_bytes == pytest.approx(size, rel=2e-3)
+
+
+def test_an_unknown_study_offers_the_nearest(tmp_path: object) -> None:
+    with pytest.raises(UsageError, match=r"unknown study 'cifar10'; did you mean cifar10-operators\?"):
+        load_study("cifar10")
+    with pytest.raises(UsageError, match=r"cannot read nowhere/x\.toml: No such file"):
+        load_study("nowhere/x.toml")
+
+
+def test_another_learning_budget_lifts_the_limit_of_time() -> None:
+    study = load_study("cifar10-operators")
+
+    longer = with_learning_steps(study, 7)
+
+    assert longer.learning is not None
+    assert (longer.learning.steps, longer.learning.limit_s) == (7, None)
+    with pytest.raises(UsageError, match="nothing to train"):
+        with_learning_steps(read_study(LEAST, "small", "small.toml"), 7)
+
+
+def test_names_become_words_of_file_names() -> None:
+    assert file_word("stride 2, half the filters") == "stride-2-half-the-filters"
+    assert file_word("torch/compile") == "torch-compile"
+    assert file_word("é") == "x"
