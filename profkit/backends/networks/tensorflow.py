@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from profkit.backends.adapter import Array, Availability, Conditions, find_module
-from profkit.backends.framework import to_layout
 from profkit.backends.networks.contract import BuiltNetwork, NetworkConditions
-from profkit.backends.networks.tensorflow_model import TensorflowModel, from_held, to_held
-from profkit.backends.tensorflow import ENVIRONMENT, HELD, begin_tensorflow
+from profkit.backends.networks.nhwc import images_to_nhwc, weights_from_nhwc, weights_to_nhwc
+from profkit.backends.networks.tensorflow_model import TensorflowModel
+from profkit.backends.tensorflow import ENVIRONMENT, begin_tensorflow
 from profkit.errors import UnavailableError
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.networks.network import CROSS_ENTROPY, Network
 from profkit.ops.pool2d import MAX, Pool2d
 
 GRAPH, EAGER, SESSION = "graph", "eager", "session"
-Batch = tuple[Any, Any]
+Batch = tuple[Any, ...]
 
 
 class TensorflowNetwork:
@@ -29,9 +29,12 @@ class TensorflowNetwork:
     def __init__(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> None:
         tf = importlib.import_module("tensorflow")
         self._network = network
-        variables = {name: tf.Variable(to_held(network, name, array), name=name) for name, array in weights.items()}
+        held = weights_to_nhwc(network, weights)
+        variables = {name: tf.Variable(array, name=name) for name, array in held.items()}
         self.model = TensorflowModel(tf, network, conditions.training, variables)
         self.notes: Sequence[str] = [_held_note(network)]
+        self.last_batch: Batch = ()
+        """What was put last, for an event source that must run the step in another way."""
         self._infer, self._train = self.model.logits, self.model.train_step
         if conditions.mode == GRAPH:
             images, labels = (tf.TensorSpec(shape, kind) for shape, kind in _inputs(network))
@@ -41,7 +44,8 @@ class TensorflowNetwork:
     def put(self, images: Array, labels: Array) -> Batch:
         """Tensors."""
         tf = self.model.tf
-        return tf.constant(_held(images)), tf.constant(labels)
+        self.last_batch = images, labels
+        return tf.constant(images_to_nhwc(images)), tf.constant(labels)
 
     def infer(self, batch: Batch) -> Any:
         """On a CPU a call returns when its result exists: there is nothing to wait for."""
@@ -51,6 +55,11 @@ class TensorflowNetwork:
         """The loss."""
         return self._train(*batch)
 
+    def graph(self, is_training: bool) -> Any:
+        """The tf.Graph of a step as it was traced, before TensorFlow optimises it; None when run eagerly."""
+        step = self._train if is_training else self._infer
+        return step.get_concrete_function().graph if hasattr(step, "get_concrete_function") else None
+
     def to_numpy(self, result: Any) -> Array:
         """Of logits or of the loss."""
         array: Array = result.numpy()
@@ -58,7 +67,8 @@ class TensorflowNetwork:
 
     def weights(self) -> dict[str, Array]:
         """In the network's own layout."""
-        return {name: from_held(self._network, name, each.numpy()) for name, each in self.model.variables.items()}
+        held = {name: each.numpy() for name, each in self.model.variables.items()}
+        return weights_from_nhwc(self._network, held)
 
 
 class SessionNetwork:
@@ -68,10 +78,13 @@ class SessionNetwork:
         tf = importlib.import_module("tensorflow")
         self._network = network
         self.notes: Sequence[str] = [_held_note(network), "each batch is fed from NumPy arrays, as Sessions are"]
+        self.run_arguments: dict[str, Any] = {}
+        """What else Session.run is given, for an event source: options, run_metadata."""
         self._graph = tf.Graph()
+        self._fetches: dict[str, Any] = {}
+        held = weights_to_nhwc(network, weights)
         with self._graph.as_default():
             self._inputs = [tf.compat.v1.placeholder(kind, shape) for shape, kind in _inputs(network)]
-            held = {name: to_held(network, name, array) for name, array in weights.items()}
             variables = {name: tf.Variable(tf.zeros(array.shape), name=name) for name, array in held.items()}
             self.model = TensorflowModel(tf, network, conditions.training, variables)
             initial = tf.compat.v1.global_variables_initializer()
@@ -81,26 +94,29 @@ class SessionNetwork:
             self._session = tf.compat.v1.Session(graph=self._graph, config=config)
             # Fed in the place of the zeros: weights in the graph itself would be kept twice.
             self._session.run(initial, {variables[name].initializer.inputs[1]: held[name] for name in held})
-        self._fetches: dict[str, Any] = {}
 
     def put(self, images: Array, labels: Array) -> Batch:
         """NumPy arrays."""
-        return _held(images), labels
+        return images_to_nhwc(images), labels
 
-    def infer(self, batch: Batch, **options: Any) -> Any:
-        """One Session run; `options` and `run_metadata` go to it."""
+    def infer(self, batch: Batch) -> Any:
+        """Logits; the graph is described on first use."""
         if "infer" not in self._fetches:
             with self._graph.as_default():
                 self._fetches["infer"] = self.model.logits(self._inputs[0])
-        return self._session.run(self._fetches["infer"], {self._inputs[0]: batch[0]}, **options)
+        return self._session.run(self._fetches["infer"], {self._inputs[0]: batch[0]}, **self.run_arguments)
 
-    def train(self, batch: Batch, **options: Any) -> Any:
-        """The loss; arguments as for `infer`."""
+    def train(self, batch: Batch) -> Any:
+        """The loss; likewise."""
         if "train" not in self._fetches:
             with self._graph.as_default():
                 loss = self.model.train_step(*self._inputs)
                 self._fetches["train"] = loss, self.model.tf.group(self.model.updates)
-        return self._session.run(self._fetches["train"], dict(zip(self._inputs, batch)), **options)[0]
+        return self._session.run(self._fetches["train"], dict(zip(self._inputs, batch)), **self.run_arguments)[0]
+
+    def graph(self, is_training: bool) -> Any:
+        """The tf.Graph, which holds every step that was run."""
+        return self._graph
 
     def to_numpy(self, result: Any) -> Array:
         """A Session returns NumPy values already."""
@@ -109,8 +125,7 @@ class SessionNetwork:
 
     def weights(self) -> dict[str, Array]:
         """In the network's own layout."""
-        values = self._session.run(dict(self.model.variables))
-        return {name: from_held(self._network, name, value) for name, value in values.items()}
+        return weights_from_nhwc(self._network, self._session.run(dict(self.model.variables)))
 
     def close(self) -> None:
         """Give back the graph and the variables."""
@@ -155,10 +170,6 @@ class Tensorflow:
         if conditions.mode == SESSION:
             return SessionNetwork(network, weights, conditions)
         return TensorflowNetwork(network, weights, conditions)
-
-
-def _held(images: Array) -> Array:
-    return to_layout(images, "NCHW", HELD) if images.ndim == 4 else images
 
 
 def _inputs(network: Network) -> tuple[tuple[tuple[int, ...], str], ...]:

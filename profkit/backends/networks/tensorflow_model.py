@@ -1,4 +1,4 @@
-"""A network's step in TensorFlow's operators, and its weights between our layout and TensorFlow's.
+"""A network's step in TensorFlow's operators, for variables and images that are held as NHWC.
 
 The same code runs eagerly, is traced by tf.function, or builds a v1 graph. Every layer works under a name scope of its
 own name; gradients come under `gradient_tape/<layer>`, updates under `optimiser/<layer>`.
@@ -10,14 +10,11 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-import numpy as np
-
-from profkit.backends.adapter import Array
 from profkit.backends.tensorflow import explicit_padding
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
-from profkit.ops.networks.layer import DROPOUT, FLATTEN, IMAGES, Layer, Shape
+from profkit.ops.networks.layer import DROPOUT, FLATTEN, IMAGES, Layer
 from profkit.ops.networks.network import CROSS_ENTROPY, Network
 from profkit.ops.networks.training import Training
 from profkit.ops.pool2d import Pool2d
@@ -123,43 +120,3 @@ class TensorflowModel:
 def _padding(window: Window) -> Any:
     word, numbers = explicit_padding(window)
     return [numbers[i : i + 2] for i in range(0, len(numbers), 2)] if numbers else word
-
-
-def to_held(network: Network, name: str, array: Array) -> Array:
-    """A parameter as TensorFlow holds it: filters as HWIO; rows of the dense layer behind a flatten as h, w, c."""
-    if array.ndim == 4:
-        return np.ascontiguousarray(array.transpose(2, 3, 1, 0))
-    image = _flattened(network, name)
-    if image is None:
-        return array
-    rows = array.reshape(*image, -1).transpose(1, 2, 0, 3)
-    return np.ascontiguousarray(rows).reshape(array.shape)
-
-
-def from_held(network: Network, name: str, array: Array) -> Array:
-    """What `to_held` turned, as it was."""
-    if array.ndim == 4:
-        return np.ascontiguousarray(array.transpose(3, 2, 0, 1))
-    image = _flattened(network, name)
-    if image is None:
-        return array
-    channels, height, width = image
-    rows = array.reshape(height, width, channels, -1).transpose(2, 0, 1, 3)
-    return np.ascontiguousarray(rows).reshape(array.shape)
-
-
-def _flattened(network: Network, name: str) -> Shape | None:
-    """[channels, height, width] of the images whose rows this dense weight meets; None when it meets none."""
-    layer_name, _, part = name.rpartition(".")
-    if part != "w":
-        return None
-    layer = network.layer(layer_name)
-    while layer.inputs[0] != IMAGES:
-        layer = network.layer(layer.inputs[0])
-        if layer.kind == FLATTEN:
-            source = layer.inputs[0]
-            shape = network.input_shape() if source == IMAGES else network.layer(source).output_shape
-            return shape[1:] if len(shape) == 4 else None
-        if layer.kind != DROPOUT:
-            return None
-    return None
