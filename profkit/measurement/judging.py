@@ -1,4 +1,4 @@
-"""Two sets of samples that were not taken in turns (two captures): their ratio, a verdict, and how many more it takes."""
+"""Two sets of samples that were not taken in turns: their ratio, a verdict, and how many more it takes to tell."""
 
 from __future__ import annotations
 
