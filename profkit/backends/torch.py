@@ -38,10 +38,11 @@ def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, 
         torch.set_num_interop_threads(1)
     # Thread-local and for good: the worker measures on the thread that starts the adapter.
     torch.set_grad_enabled(False)
-    return {"version": str(torch.__version__), **_build_facts(torch)}
+    return {"version": str(torch.__version__), **build_facts(torch)}
 
 
-def _build_facts(torch: Any) -> dict[str, str]:
+def build_facts(torch: Any) -> dict[str, str]:
+    """What this torch was built with, and how many threads it uses."""
     text = str(torch.__config__.show())
     patterns = {
         "blas": r"BLAS_INFO=(\w+)",
@@ -111,7 +112,7 @@ def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     functional = importlib.import_module("torch.nn.functional")
     x, w = _images(job, spec, "x"), _formatted(job, spec, _tensor(job.inputs["w"]))
     b = _tensor(job.inputs["b"]) if spec.bias else None
-    padding, pad, note = _split_padding(spec.window)
+    padding, pad, note = split_padding(spec.window)
     relu = spec.activation == "relu"
 
     def call() -> Tensor:
@@ -122,7 +123,7 @@ def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     return _prepared(job, spec, call, note)
 
 
-def _split_padding(window: Window, value: str = "zeros") -> tuple[tuple[int, int], tuple[int, ...], str]:
+def split_padding(window: Window, value: str = "zeros") -> tuple[tuple[int, int], tuple[int, ...], str]:
     """Padding that the operator does itself, padding for F.pad before it, and the note about the latter."""
     symmetric = symmetric_padding(window)
     if symmetric is not None:
@@ -135,7 +136,7 @@ def _conv2d_input_gradient(job: Job, spec: Conv2d) -> Prepared:
     torch = importlib.import_module("torch")
     functional = importlib.import_module("torch.nn.functional")
     dy, w = _images(job, spec, "dy"), _formatted(job, spec, _tensor(job.inputs["w"]))
-    padding, pad, _ = _split_padding(spec.window)
+    padding, pad, _ = split_padding(spec.window)
     size = spec.window.padded_size if pad else (spec.height, spec.width)
     # Only its shape and memory format matter to the operator: pages that are never touched cost nothing.
     x = _formatted(job, spec, torch.empty((spec.batch, spec.in_channels, *size), dtype=dy.dtype))
@@ -155,7 +156,7 @@ def _conv2d_weight_gradient(job: Job, spec: Conv2d) -> Prepared:
     functional = importlib.import_module("torch.nn.functional")
     x, dy = _images(job, spec, "x"), _images(job, spec, "dy")
     w = _formatted(job, spec, torch.empty(spec.w_shape(), dtype=x.dtype))
-    padding, pad, note = _split_padding(spec.window)
+    padding, pad, note = split_padding(spec.window)
     backward = _backward(spec, padding, (False, True, False))
 
     def call() -> Tensor:
@@ -192,7 +193,7 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
 def _pool2d(job: Job, spec: Pool2d) -> Prepared:
     functional = importlib.import_module("torch.nn.functional")
     x = _images(job, spec, "x")
-    ceil_mode = _ceil_mode(spec.window)
+    ceil_mode = needs_ceil_mode(spec.window)
     if ceil_mode is None:
         return _padded_pool2d(job, spec, x)
     padding = spec.window.pads[::2]
@@ -211,7 +212,7 @@ def _pool2d(job: Job, spec: Pool2d) -> Prepared:
     )
 
 
-def _ceil_mode(window: Window) -> bool | None:
+def needs_ceil_mode(window: Window) -> bool | None:
     """Which rounding of torch's own pooling gives exactly these windows; None when neither does."""
     before = window.pads[::2]
     if any(2 * pad > kernel for pad, kernel in zip(before, window.kernel)):
