@@ -198,7 +198,9 @@ def test_both_clocks_give_the_same_picture(program: Path, tmp_path: Path, clock:
     table = capture.ranges
     assert capture.processes[0].clock == clock
     assert names(capture) == {"range": 4000}
-    assert (table.end_ns > table.start_ns).all()
+    # A clock that ticks every 10 ns may show a short range no duration, but never most of them.
+    assert (table.end_ns >= table.start_ns).all()
+    assert (table.end_ns > table.start_ns).mean() > 0.5
     assert capture.processes[0].empty_range_ns > 0
 
 
