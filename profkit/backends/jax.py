@@ -51,6 +51,19 @@ def jax_facts() -> dict[str, str]:
     }
 
 
+class CompileTimes:
+    """How long JAX traced, lowered and compiled since this was made, in seconds by its own count."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        importlib.import_module("jax").monitoring.register_event_duration_secs_listener(self._add)
+
+    def _add(self, event: str, seconds: float, **_facts: Any) -> None:
+        if event.startswith("/jax/core/compile/"):
+            name = event.rpartition("/")[2].removesuffix("_duration")
+            self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+
+
 def _usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

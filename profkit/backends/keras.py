@@ -55,7 +55,7 @@ def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, 
     os.environ["KERAS_BACKEND"] = backend
     # A softmax over one column is a legal, if odd, thing to measure.
     warnings.filterwarnings("ignore", message="You are using a softmax over axis")
-    with _without_stray_jax(backend):
+    with without_stray_jax(backend):
         keras = importlib.import_module("keras")
     if keras.backend.backend() != backend:
         raise UnavailableError(
@@ -73,7 +73,7 @@ def _begin_backend(backend: str, implementation: Implementation, conditions: Con
 
 
 @contextlib.contextmanager
-def _without_stray_jax(backend: str) -> Iterator[None]:
+def without_stray_jax(backend: str) -> Iterator[None]:
     """Keras imports jax, when it finds it, for a checkpoint callback: a second of start-up for nothing here."""
     if backend == JAX or "jax" in sys.modules:
         yield

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from profkit.backends.adapter import Array, Availability, find_module
-from profkit.backends.jax import ENVIRONMENT, jax_facts
+from profkit.backends.jax import ENVIRONMENT, CompileTimes, jax_facts
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.nhwc import images_to_nhwc, weights_from_nhwc, weights_to_nhwc
 from profkit.errors import UnavailableError
@@ -39,8 +39,7 @@ class BuiltJax:
         jax = importlib.import_module("jax")
         self.model = self
         self.notes = _notes(network)
-        self.compile_s: dict[str, float] = {}
-        """Seconds that JAX took to trace, lower and compile so far, by its own count."""
+        self.compile_times = CompileTimes()
         self._network = network
         held = weights_to_nhwc(network, weights)
         self._state: dict[str, Any] = {"weights": {name: jax.device_put(array) for name, array in held.items()}}
@@ -53,7 +52,6 @@ class BuiltJax:
         self._infer = jax.jit(_inference(network))
         # The old state is given away, as training loops do: the new one may take its memory.
         self._train = jax.jit(_training_step(network, conditions.training), donate_argnums=0)
-        jax.monitoring.register_event_duration_secs_listener(self._count_compilation)
 
     def put(self, images: Array, labels: Array) -> tuple[Tensor, Tensor]:
         jax = importlib.import_module("jax")
@@ -83,11 +81,6 @@ class BuiltJax:
         if is_training:
             return self._train.lower(self._state, *self._batch).compile()
         return self._infer.lower(self._state["weights"], self._batch[0]).compile()
-
-    def _count_compilation(self, event: str, seconds: float, **_facts: Any) -> None:
-        if event.startswith("/jax/core/compile/"):
-            name = event.rpartition("/")[2]
-            self.compile_s[name] = self.compile_s.get(name, 0.0) + seconds
 
 
 def _notes(network: Network) -> list[str]:

@@ -99,7 +99,7 @@ def _facts(
     return {
         "notes": [*notes, *space.warnings],
         "profiler_levels": levels,
-        "compile_s": dict(watched.built.model.compile_s),
+        "compile_s": dict(watched.built.model.compile_times.seconds),
         "planned_memory": memory,
         **({"peak_bytes": memory["total_bytes"]} if memory else {}),
         "cost_analysis": _cost(compiled),
