@@ -12,7 +12,7 @@ from profkit.rendering.whole_file import write_whole
 
 def render_markdown(result: Result, columns: Sequence[str] | None = None) -> str:
     """The same tables as on the terminal, without a limit of width."""
-    parts = [_table(table) for table in build_tables(result, columns)]
+    parts = [table_markdown(table) for table in build_tables(result, columns)]
     if result.interrupted:
         parts.append("Interrupted: this is what was measured until then.\n")
     return "\n".join(parts)
@@ -23,7 +23,8 @@ def write_markdown(result: Result, path: str | Path, columns: Sequence[str] | No
     write_whole(path, render_markdown(result, columns))
 
 
-def _table(table: Table) -> str:
+def table_markdown(table: Table) -> str:
+    """One table."""
     lines = [f"### {_escaped(table.title)}", "", *(f"{_escaped(fact)}  " for fact in table.facts), ""]
     if table.lines:
         headings = [NOTES if heading.name == NOTES else heading.text for heading in table.headings]

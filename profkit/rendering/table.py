@@ -36,7 +36,7 @@ _STATUSES = {
     "timeout": "yellow",
     "oom": "yellow",
 }
-_ASCII = str.maketrans({"µ": "u", "±": "~", "…": "~", "─": "-", "✓": "+", "✗": "x"})
+_ASCII = str.maketrans({"µ": "u", "±": "~", "…": "~", "─": "-", "✓": "+", "✗": "x", "–": "-", "→": "->"})
 
 
 def render_text(result: Result, width: int = PLAIN_WIDTH, columns: Sequence[str] | None = None) -> str:
@@ -52,6 +52,21 @@ def print_result(result: Result, stream: TextIO, columns: Sequence[str] | None =
         _print_tables(Console(file=stream, highlight=False), result, columns)
     else:
         stream.write(encodable(render_text(result, PLAIN_WIDTH, columns), stream) + "\n")
+
+
+def table_text(table: Table, width: int = PLAIN_WIDTH) -> str:
+    """One table as plain text."""
+    stream = io.StringIO()
+    _print_table(Console(file=stream, width=width, color_system=None, force_terminal=False), table)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).rstrip("\n")
+
+
+def print_table(table: Table, stream: TextIO) -> None:
+    """One table to a stream: coloured and as wide as the terminal, or plain and 100 wide."""
+    if stream.isatty():
+        _print_table(Console(file=stream, highlight=False), table)
+    else:
+        stream.write(encodable(table_text(table), stream) + "\n")
 
 
 def print_list(items: Sequence[Missing], stream: TextIO) -> None:
