@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from profkit.backends.adapter import Array
@@ -24,24 +25,28 @@ Tensor = Any
 
 
 class ChannelNorm(keras.layers.Layer):  # type: ignore[misc]
-    """Local response normalisation, which Keras does not have: a mean over neighbouring channels by pooling."""
+    """Local response normalisation, which Keras does not have: sums over neighbouring channels by a band matrix.
+
+    Pooling over channels reads better, but its gradient takes ten times as long in TensorFlow.
+    """
 
     def __init__(self, spec: LocalResponseNorm, data_format: str, name: str) -> None:
         super().__init__(name=name)
         self._spec = spec
         self._is_first = data_format == FIRST
+        before, after = spec.reach
+        distance = np.arange(spec.channels)[:, None] - np.arange(spec.channels)  # of the channel that is summed
+        self._band = ((distance >= -before) & (distance <= after)).astype(np.float32)
 
     def call(self, x: Tensor) -> Tensor:
-        """x / (k + alpha * mean of the neighbours' squares)^beta; missing neighbours count as 0."""
+        """x / (k + alpha/size * sum of the neighbours' squares)^beta."""
         spec = self._spec
-        # Channels become rows (or columns) of images that have one channel; zeros are put beside them.
+        squares = ops.square(x)
         if self._is_first:
-            shape, window, data_format = (-1, 1, spec.channels, spec.height * spec.width), (spec.size, 1), FIRST
+            sums = ops.matmul(self._band.T, ops.reshape(squares, (-1, spec.channels, spec.height * spec.width)))
         else:
-            shape, window, data_format = (-1, spec.height * spec.width, spec.channels, 1), (1, spec.size), LAST
-        squares = ops.pad(ops.reshape(ops.square(x), shape), ((0, 0), (0, 0), spec.reach, (0, 0)))
-        means = ops.average_pool(squares, window, strides=1, padding="valid", data_format=data_format)
-        scale = ops.power(spec.k + spec.alpha * means, spec.beta)
+            sums = ops.matmul(ops.reshape(squares, (-1, spec.channels)), self._band)
+        scale = ops.power(spec.k + spec.alpha / spec.size * sums, spec.beta)
         return x / ops.reshape(scale, ops.shape(x))
 
 

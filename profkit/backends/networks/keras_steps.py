@@ -94,7 +94,7 @@ class _OverBackend:
         if len(self.network.input_shape()) == 4 and self.data_format == LAST:
             notes.append("Keras holds images as NHWC (channels_last); the first dense layer's rows are turned at build")
         if any(layer.kind == LRN for layer in self.network.layers):
-            notes.append("Keras has no LRN: a layer of keras.ops (pad, average_pool over channels, power, division)")
+            notes.append("Keras has no LRN: a layer of keras.ops (squares times a band matrix, power, division)")
         return notes
 
 

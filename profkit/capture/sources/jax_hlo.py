@@ -207,6 +207,10 @@ class Placement:
 
     def _scope(self, instruction: Instruction) -> tuple[Scope, str]:
         own = self._own(instruction)
+        if own.phase == OPTIMISER and own.layer is None:
+            # Whose weights are updated: those whose gradient comes in.
+            layer = self._agreed(instruction, self._scopes_of_operands(instruction))[0].layer
+            return Scope(layer, OPTIMISER), EXACT if layer is None else INFERRED
         if own.phase is not None:
             return own, EXACT
         return self._agreed(instruction, self._scopes_of_users(instruction) or self._scopes_of_operands(instruction))
