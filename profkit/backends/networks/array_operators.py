@@ -1,4 +1,4 @@
-"""Operators that no kernel library of profkit has, as array expressions: gradients, loss, SGD.
+"""Operators that a library of kernels lacks, as array expressions: gradients, pooling, loss, SGD.
 
 `xp` is the array module, NumPy or CuPy; each function returns the call for one spec. Everything stays in the
 arrays' own dtype. Results are fresh unless the docstring says in place.
@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from profkit.ops.conv2d import Conv2d
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.pool2d import Pool2d
+from profkit.ops.window import Window
 
 DeviceArray = Any
 Call = Callable[..., DeviceArray]
@@ -39,51 +41,116 @@ def bias_gradient(dimensions: int) -> Call:
     return lambda dy: dy.sum(axis=axes)
 
 
+def convolution_gradient_by_input(xp: Any, spec: Conv2d) -> Call:
+    """Each filter tap's share is added to the pixels that it met; no groups."""
+    rows, columns = spec.window.out_size
+
+    def run(dy: DeviceArray, w: DeviceArray) -> DeviceArray:
+        taps = xp.matmul(w.reshape(spec.out_channels, -1).T, dy.reshape(spec.batch, spec.out_channels, -1))
+        taps = taps.reshape(spec.batch, spec.in_channels, *spec.kernel_size, rows, columns)
+        padded = xp.zeros((spec.batch, spec.in_channels, *spec.window.padded_size), dy.dtype)
+        for (r, s), view in spec.window.taps(padded):
+            view[...] += taps[:, :, r, s]
+        return _interior(xp, spec.window, padded)
+
+    return run
+
+
+def convolution_gradient_by_weights(xp: Any, spec: Conv2d) -> Call:
+    """One product over images and pixels with the gathered windows; no groups."""
+    rows, columns = spec.window.out_size
+
+    def run(x: DeviceArray, dy: DeviceArray) -> DeviceArray:
+        padded = _padded(xp, spec.window, x, 0.0)
+        taps = xp.empty((spec.batch, spec.in_channels, *spec.kernel_size, rows, columns), x.dtype)
+        for (r, s), view in spec.window.taps(padded):
+            taps[:, :, r, s] = view
+        return xp.tensordot(dy, taps, axes=((0, 2, 3), (0, 4, 5)))
+
+    return run
+
+
+def max_pool(xp: Any, spec: Pool2d) -> Call:
+    """One pass per window element over strided views."""
+
+    def run(x: DeviceArray) -> DeviceArray:
+        padded = _padded(xp, spec.window, x, -xp.inf)
+        (_, first), *others = spec.window.taps(padded)
+        result = first.copy()
+        for _, view in others:
+            xp.maximum(result, view, out=result)
+        return result
+
+    return run
+
+
 def max_pool_gradient(xp: Any, spec: Pool2d) -> Call:
     """Each output's gradient goes to the first largest element of its window, row by row."""
-    window = spec.window
-    top, bottom, left, right = window.pads
 
     def run(x: DeviceArray, y: DeviceArray, dy: DeviceArray) -> DeviceArray:
-        border = ((0, 0), (0, 0), (top, bottom), (left, right))
-        padded = xp.pad(x, border, constant_values=-xp.inf) if any(window.pads) else x
+        padded = _padded(xp, spec.window, x, -xp.inf)
         gradient = xp.zeros(padded.shape, x.dtype)
         is_open = xp.ones(y.shape, bool)
-        for (_, seen), (_, target) in zip(window.taps(padded), window.taps(gradient)):
+        for (_, seen), (_, target) in zip(spec.window.taps(padded), spec.window.taps(gradient)):
             is_here = (seen == y) & is_open
             is_open ^= is_here
             target[...] += dy * is_here
-        return xp.ascontiguousarray(gradient[:, :, top : top + spec.height, left : left + spec.width])
+        return _interior(xp, spec.window, gradient)
 
     return run
+
+
+def _padded(xp: Any, window: Window, images: DeviceArray, value: float) -> DeviceArray:
+    """The images themselves when there is no padding."""
+    top, bottom, left, right = window.pads
+    if not any(window.pads):
+        return images
+    return xp.pad(images, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=value)
+
+
+def _interior(xp: Any, window: Window, padded: DeviceArray) -> DeviceArray:
+    top, _, left, _ = window.pads
+    return xp.ascontiguousarray(padded[:, :, top : top + window.size[0], left : left + window.size[1]])
+
+
+def lrn(xp: Any, spec: LocalResponseNorm) -> Call:
+    """x s^-beta, s as in `_scale`."""
+    return lambda x: x * _scale(xp, spec, x) ** -spec.beta
 
 
 def lrn_gradient(xp: Any, spec: LocalResponseNorm) -> Call:
     """dx = dy s^-beta - 2 alpha/size beta x * sum over the channels that see x of dy x s^(-beta-1)."""
     before, after = spec.reach
-    weight = spec.alpha / spec.size
-
-    def sums(values: DeviceArray, first: int, last: int) -> DeviceArray:
-        """Over the channels c - first ... c + last of each channel c."""
-        padded = xp.pad(values, ((0, 0), (first, last), (0, 0), (0, 0)))
-        total = padded[:, : spec.channels].copy()
-        for shift in range(1, spec.size):
-            total += padded[:, shift : shift + spec.channels]
-        return total
 
     def run(x: DeviceArray, dy: DeviceArray) -> DeviceArray:
-        scale = sums(x * x, before, after)
-        scale *= weight
-        scale += spec.k
+        scale = _scale(xp, spec, x)
         direct = dy * scale**-spec.beta
         # Channel c is seen by c - after ... c + before.
-        indirect = sums(direct * x / scale, after, before)
+        indirect = _channel_sums(xp, direct * x / scale, after, before)
         indirect *= x
-        indirect *= 2 * weight * spec.beta
+        indirect *= 2 * spec.alpha / spec.size * spec.beta
         direct -= indirect
         return direct
 
     return run
+
+
+def _scale(xp: Any, spec: LocalResponseNorm, x: DeviceArray) -> DeviceArray:
+    """s = k + alpha/size * energy of the neighbouring channels."""
+    scale = _channel_sums(xp, x * x, *spec.reach)
+    scale *= spec.alpha / spec.size
+    scale += spec.k
+    return scale
+
+
+def _channel_sums(xp: Any, values: DeviceArray, before: int, after: int) -> DeviceArray:
+    """Over the channels c - before ... c + after of each channel c."""
+    channels = values.shape[1]
+    padded = xp.pad(values, ((0, 0), (before, after), (0, 0), (0, 0)))
+    total = padded[:, :channels].copy()
+    for shift in range(1, before + after + 1):
+        total += padded[:, shift : shift + channels]
+    return total
 
 
 def log_softmax(xp: Any) -> Call:

@@ -85,36 +85,62 @@ class Program:
         return [tuple(names) for names in releases]
 
 
+def _nothing() -> None:
+    """There is nothing to wait for."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where arrays live: how they get there and back, and how to wait until it is done."""
+
+    put: Callable[[Array], Any] = np.ascontiguousarray
+    get: Callable[[Any], Array] = np.asarray
+    wait: Callable[[], None] = _nothing
+
+
+HOST = Device()
+
+
 class BuiltProgram:
     """A BuiltNetwork made of programs; `model` is the program of the step that is asked for."""
 
     def __init__(
-        self, inference: Program, training: Program | None, parameters: Mapping[str, Any], notes: Sequence[str]
+        self,
+        inference: Program,
+        training: Program | None,
+        parameters: Mapping[str, Any],
+        notes: Sequence[str],
+        device: Device = HOST,
     ) -> None:
         self.model = training or inference
         self.notes = notes
         self._inference = inference
         self._training = training
         self._parameters = parameters
+        self._device = device
 
     def put(self, images: Array, labels: Array) -> Values:
-        """Contiguous arrays."""
-        return {IMAGES: np.ascontiguousarray(images, np.float32), LABELS: np.ascontiguousarray(labels)}
+        """Contiguous arrays on the device."""
+        return {IMAGES: self._device.put(images.astype(np.float32, copy=False)), LABELS: self._device.put(labels)}
 
     def infer(self, batch: Values) -> Any:
         """Logits."""
-        return self._inference(batch)
+        result = self._inference(batch)
+        self._device.wait()
+        return result
 
     def train(self, batch: Values) -> Any:
         """The loss; the parameters are changed in place."""
         if self._training is None:
             raise UnsupportedError("this network was built for inference only")
-        return self._training(batch)
+        result = self._training(batch)
+        self._device.wait()
+        return result
 
     def to_numpy(self, result: Any) -> Array:
-        """They are NumPy arrays already."""
-        return np.asarray(result)
+        """Logits or loss."""
+        return self._device.get(result)
 
     def weights(self) -> dict[str, Array]:
         """Copies, which later steps do not change."""
-        return {name: np.array(value) for name, value in self._parameters.items()}
+        return {name: np.array(self._device.get(value)) for name, value in self._parameters.items()}

@@ -14,7 +14,7 @@ import numpy as np
 
 from profkit.backends.networks import array_operators as arrays
 from profkit.backends.networks.contract import NetworkConditions
-from profkit.backends.networks.layer_program import LABELS, BuiltProgram, Operation, Program
+from profkit.backends.networks.layer_program import HOST, LABELS, BuiltProgram, Device, Operation, Program
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import FORWARD as RESULT
 from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
@@ -94,20 +94,21 @@ def build_layers(
     conditions: NetworkConditions,
     kernels: Kernels,
     notes: Iterable[str] = (),
+    device: Device = HOST,
 ) -> BuiltProgram:
-    """The network with these parameters, which training changes in place."""
+    """The network with these parameters, which live on the device, and which training changes in place."""
     inference = _Plan(network, kernels, is_training=False)
     inference.add_forward()
     program = Program(inference.operations, parameters, network.layers[-1].name)
     if not conditions.is_training:
-        return BuiltProgram(program, None, parameters, list(notes))
+        return BuiltProgram(program, None, parameters, list(notes), device)
     plan = _Plan(network, kernels, is_training=True)
     plan.add_forward()
     plan.add_loss()
     plan.add_backward()
     velocities = plan.add_update(conditions.training, parameters)
     training = Program(plan.operations, {**parameters, **velocities}, LOSS)
-    return BuiltProgram(program, training, parameters, list(notes))
+    return BuiltProgram(program, training, parameters, list(notes), device)
 
 
 def parameters_of(weights: Mapping[str, Any]) -> dict[str, Any]:

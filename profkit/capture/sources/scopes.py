@@ -1,15 +1,15 @@
 """Networks that profkit runs call by call: our own clock around every operator, and NumPy's allocations inside it.
 
-Serves native, numpy and numba: what enters is a Program (backends/networks/layer_program.py), which hands every
-operation to `watch` while one is set.
+Serves native, numpy, numba and (with its own clock and hook) cupy. A Program enters (backends/networks/
+layer_program.py), which hands every operation to `watch` while one is set; a Recording leaves.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 from profkit.backends.networks.contract import NetworkConditions
@@ -60,18 +60,38 @@ class ScopeSource:
         calls: list[Call] = []
         seen: dict[str, Seen] = {}
         if name == TIME:
-            helpers = helper_threads()
-            with _watching(program, _timer(calls, seen, cpu_clock(helpers))):
+            with self.timing(log, calls, seen) as watch, _watching(program, watch):
                 run_steps(log, watched, steps)
             add_spans(log, calls, seen)
-            log.facts["notes"] = pool_notes(helpers)
         else:
-            with numpy_allocations() as events, _watching(program, _noter(calls, seen, events)):
+            with self.allocations() as events, _watching(program, _noter(calls, seen, events)):
                 run_steps(log, watched, steps)
-            first = add_spans(log, calls, seen, [_memory(_events_of(call, events)) for call in calls])
-            peak_bytes = _add_allocations(log, calls, events, first)
-            log.facts.update(peak_bytes=peak_bytes, held_bytes=program.held_bytes)
+            first = add_spans(log, calls, seen, [memory_of(_events_of(call, events)) for call in calls])
+            inside = [(row, call.events, _events_of(call, events)) for row, call in enumerate(calls, first)]
+            log.facts.update(peak_bytes=add_allocations(log, inside, events), held_bytes=program.held_bytes)
         return log.finish()
+
+    @contextmanager
+    def timing(self, log: SpanLog, calls: list[Call], seen: dict[str, Seen]) -> Iterator[Watch]:
+        """A watch that fills `calls`. Reading the pool's clocks takes system calls: it is no time of the operator."""
+        helpers = helper_threads()
+        now, pool = time.perf_counter_ns, cpu_clock(helpers)
+
+        def watch(operation: Operation, *arguments: Any) -> Any:
+            helped = pool()
+            start = now()
+            result = operation.run(*arguments)
+            end = now()
+            calls.append(Call(operation, start, end, pool() - helped))
+            see(seen, operation, arguments, result)
+            return result
+
+        yield watch
+        log.facts["notes"] = pool_notes(helpers)
+
+    def allocations(self) -> AbstractContextManager[list[Event]]:
+        """A list that grows while memory is taken and given back."""
+        return numpy_allocations()
 
 
 def run_steps(log: SpanLog, watched: Watched, steps: int) -> None:
@@ -91,23 +111,6 @@ def _watching(program: Program, watch: Watch) -> Iterator[None]:
         program.watch = None
 
 
-def _timer(calls: list[Call], seen: dict[str, Seen], pool: Callable[[], int]) -> Watch:
-    """Reading the pool's clocks takes system calls, hence it is done outside the time of the operator."""
-    now = time.perf_counter_ns
-
-    def watch(operation: Operation, *arguments: Any) -> Any:
-        helped = pool()
-        start = now()
-        result = operation.run(*arguments)
-        end = now()
-        calls.append(Call(operation, start, end, pool() - helped))
-        if operation.name not in seen:
-            seen[operation.name] = _seen(arguments, result)
-        return result
-
-    return watch
-
-
 def _noter(calls: list[Call], seen: dict[str, Seen], events: list[Event]) -> Watch:
     now = time.perf_counter_ns
 
@@ -115,15 +118,17 @@ def _noter(calls: list[Call], seen: dict[str, Seen], events: list[Event]) -> Wat
         first, start = len(events), now()
         result = operation.run(*arguments)
         calls.append(Call(operation, start, now(), events=(first, len(events))))
-        if operation.name not in seen:
-            seen[operation.name] = _seen(arguments, result)
+        see(seen, operation, arguments, result)
         return result
 
     return watch
 
 
-def _seen(arguments: Sequence[Any], result: Any) -> Seen:
-    return Seen(", ".join("x".join(map(str, each.shape)) for each in arguments), int(result.nbytes))
+def see(seen: dict[str, Seen], operation: Operation, arguments: Sequence[Any], result: Any) -> None:
+    """Shapes, once: every step has the same."""
+    if operation.name not in seen:
+        shapes = ", ".join("x".join(map(str, each.shape)) for each in arguments)
+        seen[operation.name] = Seen(shapes, int(result.nbytes))
 
 
 def add_spans(
@@ -162,7 +167,7 @@ def _events_of(call: Call, events: Sequence[Event]) -> list[Event]:
     return [(call.start_ns, 0, lent), *inside, (call.end_ns, 0, -lent)] if lent else inside
 
 
-def _memory(events: Sequence[Event]) -> dict[str, int]:
+def memory_of(events: Sequence[Event]) -> dict[str, int]:
     """Sums over one call's own blocks."""
     mine: dict[int, int] = {}
     requested = temporary = live = peak = 0
@@ -178,14 +183,18 @@ def _memory(events: Sequence[Event]) -> dict[str, int]:
     return {"requested_bytes": requested, "temporary_bytes": temporary, "peak_bytes": peak}
 
 
-def _add_allocations(log: SpanLog, calls: Sequence[Call], events: Sequence[Event], first_span: int) -> int:
-    """Fill the table; returns the most that was live at once."""
+Inside = tuple[int, tuple[int, int], Sequence[Event]]
+"""A span, which events of the pass were made inside it, and these events (with a workspace that was lent to it)."""
+
+
+def add_allocations(log: SpanLog, inside: Sequence[Inside], events: Sequence[Event]) -> int:
+    """Fill the table from spans in their order; returns the most that was live at once."""
     rows: list[tuple[int, Event]] = []
     done = 0
-    for span, call in enumerate(calls, first_span):
-        rows += [(NONE, event) for event in events[done : call.events[0]]]
-        rows += [(span, event) for event in _events_of(call, events)]
-        done = call.events[1]
+    for span, (first, last), own in inside:
+        rows += [(NONE, event) for event in events[done:first]]
+        rows += [(span, event) for event in own]
+        done = last
     rows += [(NONE, event) for event in events[done:]]
     live = peak = 0
     for span, (time_ns, address, size) in rows:
