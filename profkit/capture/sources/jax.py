@@ -17,10 +17,11 @@ from typing import Any
 
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.jax import OPTIMISER
-from profkit.capture.recording import BACKWARD, EXACT, FORWARD, INFERRED, Level, Recording, SpanLog
+from profkit.capture.recording import FORWARD, Level, Recording, SpanLog
 from profkit.capture.sources import MEMORY, TIME, Pass, Watched
 from profkit.capture.sources.jax_hlo import Placement, ReadScope, parse_module, scope_reader
-from profkit.capture.sources.jax_thunks import Thunks, add_spans, read_thunks
+from profkit.capture.sources.jax_thunks import Interval, Thunks, add_spans, read_thunks
+from profkit.capture.sources.layer_shares import layer_facts
 from profkit.capture.sources.xplane import RealtimeClock, Space, read_clocks, read_xspace, recorded_levels
 from profkit.errors import CaptureError
 
@@ -48,9 +49,11 @@ def record_program(watched: Watched, steps: int, read_scope: ReadScope, framewor
     compiled = watched.built.model.compiled(is_training)
     placement = Placement(parse_module(compiled.as_text()), read_scope, None if is_training else FORWARD)
     log = SpanLog(framework, "hlo", TIME, MEMORY)
-    space, clock = _profile(watched.step, steps, log)
+    brackets, space, clock = _profile(watched.step, steps)
+    for begin, end in brackets:
+        log.step(begin, end)
     log.clock_error_ns = clock.error_ns
-    found = read_thunks(space)
+    found = read_thunks(space).within(brackets)
     if not found.thunks:
         raise CaptureError(f"JAX's profile has none of XLA's thunks, only {len(space.events)} other events")
     add_spans(log, found, placement, threading.get_native_id())
@@ -58,21 +61,24 @@ def record_program(watched: Watched, steps: int, read_scope: ReadScope, framewor
     return replace(recording, facts=_facts(watched, compiled, space, found, placement, recording))
 
 
-def _profile(step: Callable[[], Any], steps: int, log: SpanLog) -> tuple[Space, RealtimeClock]:
+def _profile(step: Callable[[], Any], steps: int) -> tuple[list[Interval], Space, RealtimeClock]:
+    """Run the steps under the profiler, after one that is not kept: the first fills the profiler's own buffers."""
     jax = importlib.import_module("jax")
     options: dict[str, Any] = {}
     if hasattr(jax.profiler, "ProfileOptions"):
         wanted = jax.profiler.ProfileOptions()
         wanted.python_tracer_level = 0
         options["profiler_options"] = wanted
+    brackets: list[Interval] = []
     with tempfile.TemporaryDirectory(prefix="profkit-jax-") as folder:
         before = read_clocks()
         jax.profiler.start_trace(folder, **options)
         try:
+            step()
             for _ in range(steps):
                 begin = time.perf_counter_ns()
                 step()
-                log.step(begin, time.perf_counter_ns())
+                brackets.append((begin, time.perf_counter_ns()))
             time.sleep(_SETTLE_S)
         finally:
             jax.profiler.stop_trace()
@@ -80,7 +86,7 @@ def _profile(step: Callable[[], Any], steps: int, log: SpanLog) -> tuple[Space, 
         files = sorted(Path(folder).rglob("*.xplane.pb"))
         if not files:
             raise CaptureError("JAX's profiler wrote no .xplane.pb file")
-        return read_xspace(files[-1].read_bytes(), clock), clock
+        return brackets, read_xspace(files[-1].read_bytes(), clock), clock
 
 
 def _facts(
@@ -104,8 +110,7 @@ def _facts(
         **({"peak_bytes": memory["total_bytes"]} if memory else {}),
         "cost_analysis": _cost(compiled),
         "lost_records": lost,
-        "mapped": mapped_shares(recording),
-        "without_layer": without_layer(recording),
+        **layer_facts(recording),
         "fused_across_layers": _fused_across_layers(found, placement),
     }
 
@@ -140,42 +145,6 @@ def _lost(recording: Recording) -> int:
     steps = recording.spans["step"][is_operator].tolist()
     counts = [steps.count(number) for number in range(len(recording.steps["start_ns"]))]
     return sum(max(counts, default=0) - count for count in counts)
-
-
-def mapped_shares(recording: Recording) -> dict[str, dict[str, float]]:
-    """By phase: which share of the operators' time has a layer by name (exact), by inference, or none."""
-    shares: dict[str, dict[str, float]] = {}
-    rows = zip(
-        recording.text("phase"), recording.text("layer"), recording.text("quality"), *_operator_times(recording)
-    )  # fmt: skip
-    for phase, layer, quality, is_operator, duration in rows:
-        if is_operator and phase in {FORWARD, BACKWARD}:
-            found = shares.setdefault(phase, {EXACT: 0.0, INFERRED: 0.0, "none": 0.0})
-            found["none" if layer is None else INFERRED if quality == INFERRED else EXACT] += duration
-    for found in shares.values():
-        total = sum(found.values()) or 1.0
-        found.update({name: value / total for name, value in found.items()})
-    return shares
-
-
-def without_layer(recording: Recording) -> list[dict[str, Any]]:
-    """The operators that belong to no layer, the longest first: the loss, and what could not be placed."""
-    totals: dict[tuple[str, str, str], int] = {}
-    texts = (recording.text(column) for column in ("name", "type", "phase"))
-    rows = zip(*texts, recording.text("layer"), *_operator_times(recording))
-    for name, kind, phase, layer, is_operator, duration in rows:
-        if is_operator and layer is None:
-            key = (name or "", kind or "", phase or "")
-            totals[key] = totals.get(key, 0) + duration
-    ordered = sorted(totals.items(), key=lambda item: -item[1])
-    return [{"name": name, "type": kind, "phase": phase, "ns": ns} for (name, kind, phase), ns in ordered]
-
-
-def _operator_times(recording: Recording) -> tuple[list[bool], list[int]]:
-    """Which spans are operators within steps, and how long each took."""
-    spans = recording.spans
-    is_operator = (spans["level"] == Level.OPERATOR) & (spans["step"] >= 0)
-    return is_operator.tolist(), (spans["end_ns"] - spans["start_ns"]).tolist()
 
 
 def _fused_across_layers(found: Thunks, placement: Placement) -> dict[str, list[str]]:

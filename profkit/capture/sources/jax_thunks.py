@@ -7,6 +7,7 @@ pool and return before they are done; `ThreadpoolListener` events tell which thr
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -56,6 +57,19 @@ class Thunks:
 
     thunks: list[Thunk] = field(default_factory=list)
     runtime: list[tuple[Line, Event]] = field(default_factory=list)
+
+    def within(self, steps: Sequence[Interval]) -> Thunks:
+        """What began in a step."""
+        starts = [start for start, _ in steps]
+
+        def is_inside(event: Event) -> bool:
+            place = bisect_right(starts, event.start_ns) - 1
+            return place >= 0 and event.start_ns < steps[place][1]
+
+        return Thunks(
+            [thunk for thunk in self.thunks if is_inside(thunk.event)],
+            [(line, event) for line, event in self.runtime if is_inside(event)],
+        )
 
 
 def read_thunks(space: Space) -> Thunks:

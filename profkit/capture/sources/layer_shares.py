@@ -1,0 +1,47 @@
+"""How much of a recording's operator time belongs to layers, and what does not: facts for its reader."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from profkit.capture.recording import BACKWARD, EXACT, FORWARD, INFERRED, Level, Recording
+
+
+def layer_facts(recording: Recording) -> dict[str, Any]:
+    """As they go into the facts of a recording."""
+    return {"mapped": mapped_shares(recording), "without_layer": without_layer(recording)}
+
+
+def mapped_shares(recording: Recording) -> dict[str, dict[str, float]]:
+    """By phase: which share of the operators' time has a layer by name (exact), by inference, or none."""
+    shares: dict[str, dict[str, float]] = {}
+    texts = (recording.text(column) for column in ("phase", "layer", "quality"))
+    rows = zip(*texts, *_operator_times(recording))
+    for phase, layer, quality, is_operator, duration in rows:
+        if is_operator and phase in {FORWARD, BACKWARD}:
+            found = shares.setdefault(phase, {EXACT: 0.0, INFERRED: 0.0, "none": 0.0})
+            found["none" if layer is None else INFERRED if quality == INFERRED else EXACT] += duration
+    for found in shares.values():
+        total = sum(found.values()) or 1.0
+        found.update({name: value / total for name, value in found.items()})
+    return shares
+
+
+def without_layer(recording: Recording) -> list[dict[str, Any]]:
+    """The operators that belong to no layer, the longest first: the loss, and what could not be placed."""
+    totals: dict[tuple[str, str, str], int] = {}
+    texts = (recording.text(column) for column in ("name", "type", "phase"))
+    rows = zip(*texts, recording.text("layer"), *_operator_times(recording))
+    for name, kind, phase, layer, is_operator, duration in rows:
+        if is_operator and layer is None:
+            key = (name or "", kind or "", phase or "")
+            totals[key] = totals.get(key, 0) + duration
+    ordered = sorted(totals.items(), key=lambda item: -item[1])
+    return [{"name": name, "type": kind, "phase": phase, "ns": ns} for (name, kind, phase), ns in ordered]
+
+
+def _operator_times(recording: Recording) -> tuple[list[bool], list[int]]:
+    """Which spans are operators within steps, and how long each took."""
+    spans = recording.spans
+    is_operator = (spans["level"] == Level.OPERATOR) & (spans["step"] >= 0)
+    return is_operator.tolist(), (spans["end_ns"] - spans["start_ns"]).tolist()
