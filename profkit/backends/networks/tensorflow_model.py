@@ -20,7 +20,7 @@ from profkit.ops.networks.training import Training
 from profkit.ops.pool2d import Pool2d
 from profkit.ops.window import Window
 
-LOSS, OPTIMISER = "loss", "optimiser"
+LOSS, BACKWARD, OPTIMISER = "loss", "gradient_tape", "optimiser"
 Tensor = Any
 
 
@@ -50,7 +50,8 @@ class TensorflowModel:
         tf = self.tf
         with tf.GradientTape() as tape:
             loss = self._loss(self._forward(images, is_training=True), labels)
-        gradients = tape.gradient(loss, list(self.variables.values()))
+        with self.scope(f"{BACKWARD}/"):
+            gradients = tape.gradient(loss, list(self.variables.values()))
         self.updates = [self._update(name, gradient) for name, gradient in zip(self.variables, gradients)]
         return loss
 

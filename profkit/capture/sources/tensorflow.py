@@ -1,0 +1,75 @@
+"""TensorFlow's event source: tf.profiler for time; for memory a Session's FULL_TRACE, or eagerly its BFC allocator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from profkit.backends.networks.contract import NetworkConditions
+from profkit.backends.networks.tensorflow import EAGER, GRAPH, SessionNetwork, TensorflowNetwork
+from profkit.capture.recording import Recording
+from profkit.capture.sources import MEMORY, TIME, Pass, Watched
+from profkit.capture.sources.tensorflow_eager import record_eager_time
+from profkit.capture.sources.tensorflow_eager_memory import record_eager_memory
+from profkit.capture.sources.tensorflow_graph import GraphFacts
+from profkit.capture.sources.tensorflow_kernels import add_kernels, new_log
+from profkit.capture.sources.tensorflow_names import placer
+from profkit.capture.sources.tensorflow_profile import profile_steps
+from profkit.capture.sources.tensorflow_stepstats import record_step_stats
+
+FRAMEWORK = "tensorflow"
+SESSION_NOTE = (
+    "memory was recorded in a Session (FULL_TRACE) that runs the same operators with the same names as the "
+    "tf.function: a tf.function does not say who allocates"
+)
+BFC_NOTE = (
+    "memory was recorded with TF_CPU_ALLOCATOR_USE_BFC=1, an allocator that TensorFlow does not use by default: "
+    "requested bytes are the same, what the system gives may differ"
+)
+
+
+class TensorflowSource:
+    """Follows Source."""
+
+    def passes(self, conditions: NetworkConditions) -> Sequence[Pass]:
+        """Time and memory apart: FULL_TRACE costs microseconds per operator."""
+        if conditions.mode == EAGER:
+            memory = Pass(MEMORY, (MEMORY,), {"TF_CPU_ALLOCATOR_USE_BFC": "1"}, BFC_NOTE)
+        else:
+            memory = Pass(MEMORY, (MEMORY,), note=SESSION_NOTE if conditions.mode == GRAPH else "")
+        return Pass(TIME, (TIME,)), memory
+
+    def record(self, watched: Watched, name: str, steps: int) -> Recording:
+        """Run the steps under this pass."""
+        if watched.conditions.mode == EAGER:
+            return (record_eager_time if name == TIME else record_eager_memory)(watched, steps)
+        return _graph_time(watched, steps) if name == TIME else _graph_memory(watched, steps)
+
+
+def _graph_time(watched: Watched, steps: int) -> Recording:
+    built = watched.built
+    assert isinstance(built, (TensorflowNetwork, SessionNetwork))
+    profile = profile_steps(new_log(FRAMEWORK), watched.step, steps)
+    place = placer([layer.name for layer in watched.network.layers])
+    add_kernels(profile, place, GraphFacts(built.graph(watched.conditions.is_training)))
+    return profile.log.finish()
+
+
+def _graph_memory(watched: Watched, steps: int) -> Recording:
+    built, conditions = watched.built, watched.conditions
+    place = placer([layer.name for layer in watched.network.layers])
+    if isinstance(built, SessionNetwork):
+        graph = GraphFacts(built.graph(conditions.is_training))
+        return record_step_stats(FRAMEWORK, built, watched.step, steps, place, graph)
+    assert isinstance(built, TensorflowNetwork)
+    session = SessionNetwork(watched.network, built.weights(), conditions)
+    try:
+        batch = session.put(*built.last_batch)
+        run = session.train if conditions.is_training else session.infer
+        run(batch)  # describes the graph, and lets TensorFlow optimise it
+        graph = GraphFacts(session.graph(conditions.is_training))
+        return record_step_stats(FRAMEWORK, session, lambda: run(batch), steps, place, graph)
+    finally:
+        session.close()
+
+
+SOURCE = TensorflowSource()

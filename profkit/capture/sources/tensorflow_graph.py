@@ -1,0 +1,92 @@
+"""What a tf.Graph knows of its nodes before they are optimised: shapes, output bytes, the parts of a fused kernel.
+
+The optimiser keeps the names: a kernel that does Conv2D, BiasAdd and Relu has the name of the Relu.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+_FUSED = re.compile(r"_?Fused(\w+)$")
+_WITH_BIAS = "WithBias"
+_LONGEST_CHAIN = 8
+
+
+class NodeFacts(NamedTuple):
+    """None: the graph does not say."""
+
+    shapes: str | None = None
+    """Of the inputs."""
+    fused: str | None = None
+    output_bytes: int | None = None
+
+
+class GraphFacts:
+    """Looks nodes up once."""
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+        self._known: dict[tuple[str, str], NodeFacts] = {}
+
+    def of(self, node: str, operator: str) -> NodeFacts:
+        """Facts of a node that runs as this type of operator."""
+        key = node, operator
+        if key not in self._known:
+            self._known[key] = self._find(node, operator)
+        return self._known[key]
+
+    def _find(self, node: str, operator: str) -> NodeFacts:
+        try:
+            last = self._graph.get_operation_by_name(node)
+        except (KeyError, ValueError):
+            return NodeFacts()  # made by the optimiser
+        chain = _chain(last, operator)
+        inside = {operation.name for operation in chain}
+        inputs = [each for operation in chain for each in operation.inputs if each.op.name not in inside]
+        types = [operation.type for operation in chain]
+        if operator.endswith(_WITH_BIAS):
+            types.append("BiasAddGrad")
+        return NodeFacts(
+            ", ".join(filter(None, map(_shape, inputs))) or None,
+            "+".join(types) if len(types) > 1 else None,
+            _output_bytes(last),
+        )
+
+
+def _chain(last: Any, operator: str) -> list[Any]:
+    """The operations that the fused operator does, in their order; only the last for one that is not fused."""
+    fused = _FUSED.match(operator)
+    if not fused:
+        return [last]
+    chain = [last]
+    for operation in _first_inputs(last):
+        chain.insert(0, operation)
+        if operation.type == fused.group(1):
+            return chain
+    return [last]
+
+
+def _first_inputs(operation: Any) -> Iterator[Any]:
+    for _ in range(_LONGEST_CHAIN):
+        if not operation.inputs:
+            return
+        operation = operation.inputs[0].op
+        yield operation
+
+
+def _shape(tensor: Any) -> str | None:
+    """As 4x24x24x3; a scalar is 1; variables' handles and unknown shapes have none."""
+    if tensor.dtype.name == "resource" or not tensor.shape.is_fully_defined():
+        return None
+    return "x".join(map(str, tensor.shape.as_list())) or "1"
+
+
+def _output_bytes(operation: Any) -> int | None:
+    total = 0
+    for output in operation.outputs:
+        if output.dtype.name in {"resource", "string", "variant"} or not output.shape.is_fully_defined():
+            return None
+        total += output.shape.num_elements() * output.dtype.size
+    return total

@@ -1,0 +1,63 @@
+"""The time of a TensorFlow graph (tf.function or Session): one operator per kernel event, with its helpers' work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from profkit.capture.recording import EXACT, Level, SpanLog
+from profkit.capture.sources import TIME
+from profkit.capture.sources.tensorflow_graph import GraphFacts
+from profkit.capture.sources.tensorflow_names import Placer, kernel_of, split_event
+from profkit.capture.sources.tensorflow_pool import pool_regions
+from profkit.capture.sources.tensorflow_profile import Profile
+from profkit.capture.sources.xplane import Event
+
+SOURCE = "xplane"
+CHEAP_NOTE = (
+    "operators that TensorFlow calls cheap (Reshape, Shape, constants) are not in its profile: their time is in the "
+    "remainder"
+)
+
+
+def new_log(framework: str) -> SpanLog:
+    """For a pass that measures time."""
+    return SpanLog(framework, SOURCE, TIME)
+
+
+def add_kernels(profile: Profile, place: Placer, graph: GraphFacts | None) -> None:
+    """Operators, executor and pool of every step."""
+    operators = {id(event): found for event in profile.events if (found := split_event(event.name))}
+    events = [event for event in profile.events if id(event) in operators]
+    regions = pool_regions(profile.events, events)
+    helped: dict[int, int] = {}
+    for region in regions:
+        if region.owner is not None:
+            helped[id(region.owner)] = helped.get(id(region.owner), 0) + region.end_ns - region.start_ns
+
+    def columns(event: Event) -> dict[str, Any]:
+        node, kernel = operators[id(event)]
+        kind = kernel_of(kernel)
+        where = place(node)
+        facts = graph.of(node, kind.type) if graph else None
+        return {
+            "name": node,
+            "type": kind.type,
+            "implementation": kind.implementation,
+            "layer": where.layer,
+            "phase": where.phase,
+            "quality": EXACT,
+            **(facts._asdict() if facts else {}),
+        }
+
+    profile.log.facts["notes"].append(CHEAP_NOTE)
+    profile.add_runtime()
+    rows: dict[int, int] = {}
+    for event in events:
+        about = columns(event)
+        rows[id(event)] = profile.log.span(
+            Level.OPERATOR, about.pop("name"), event.start_ns, event.end_ns, profile.thread(event),
+            pool_cpu_ns=helped.get(id(event), 0), **about,
+        )  # fmt: skip
+    profile.add_pool(
+        regions, rows, lambda event: {**columns(event), "fused": None, "shapes": None, "output_bytes": None}
+    )

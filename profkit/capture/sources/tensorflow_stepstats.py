@@ -1,0 +1,130 @@
+"""The memory of a Session's graph: what FULL_TRACE wrote into RunMetadata of each step, as spans with bytes.
+
+A node's `total_bytes` is all that it allocated, temporaries within; tfprof adds these a second time.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from profkit.capture.recording import EXACT, NONE, Level, Recording, SpanLog
+from profkit.capture.sources import MEMORY
+from profkit.capture.sources.tensorflow_graph import GraphFacts
+from profkit.capture.sources.tensorflow_names import Placer, kernel_of
+from profkit.capture.sources.xplane import RealtimeClock, read_clocks
+
+SOURCE = "stepstats"
+_LABEL = re.compile(r"(?:\[[^]]*\] ?)*(?P<node>\S+) = (?P<kernel>\w+)\(")
+MEMORY_NOTE = (
+    "memory: what each operator allocated in a step; weights and the batch were there before. Allocations are ordered "
+    "by TensorFlow's microseconds: the peak is the largest that this order allows"
+)
+
+
+class RawMetadata:
+    """Takes the place of a RunMetadata message and keeps its bytes: reading them is no part of the step."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def ParseFromString(self, data: bytes) -> int:  # noqa: N802 - protobuf's name, called by Session.run
+        self.data = bytes(data)
+        return len(self.data)
+
+
+def record_step_stats(
+    framework: str, session: Any, step: Callable[[], Any], steps: int, place: Placer, graph: GraphFacts
+) -> Recording:
+    """Run the steps with FULL_TRACE, after one that is not kept; `step` runs `session` (a SessionNetwork)."""
+    tf = importlib.import_module("tensorflow")
+    options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+    log = SpanLog(framework, SOURCE, MEMORY)
+    metadata: list[RawMetadata] = []
+    before = read_clocks()
+    try:
+        for number in range(-1, steps):
+            raw = RawMetadata()
+            session.run_arguments = {"options": options, "run_metadata": raw}
+            begin = time.perf_counter_ns()
+            step()
+            end = time.perf_counter_ns()
+            if number >= 0:
+                log.step(begin, end)
+                metadata.append(raw)
+    finally:
+        session.run_arguments = {}
+    clock = RealtimeClock(before, read_clocks())
+    log.clock_error_ns = clock.error_ns
+    thread = log.thread(NONE, "executor", "Session")
+    peak = 0
+    for number, raw in enumerate(metadata):
+        message = tf.compat.v1.RunMetadata.FromString(raw.data)
+        nodes = [node for device in message.step_stats.dev_stats for node in device.node_stats]
+        peak = max(peak, _add_step(log, number, thread, nodes, (clock, place, graph)))
+    log.facts.update(peak_bytes=peak, notes=[MEMORY_NOTE])
+    return log.finish()
+
+
+def _add_step(
+    log: SpanLog, step: int, thread: int, nodes: list[Any], reading: tuple[RealtimeClock, Placer, GraphFacts]
+) -> int:
+    """The spans of a step; returns the most bytes that were live at once."""
+    clock, place, graph = reading
+    changes: list[tuple[int, int]] = []
+    for node in sorted(nodes, key=lambda each: each.all_start_nanos):
+        label = _LABEL.match(node.timeline_label)
+        kind = kernel_of(label["kernel"] if label else node.node_name)
+        where = place(node.node_name)
+        facts = graph.of(node.node_name, kind.type)
+        start = node.all_start_nanos - clock.ahead_ns
+        end = start + node.op_end_rel_nanos
+        start += node.op_start_rel_nanos
+        row = log.span(
+            Level.OPERATOR,
+            node.node_name,
+            start,
+            end,
+            thread,
+            step=step,
+            type=kind.type,
+            implementation=kind.implementation,
+            layer=where.layer,
+            phase=where.phase,
+            shapes=facts.shapes,
+            fused=facts.fused,
+            quality=EXACT,
+            **_memory(node),
+        )
+        for used in node.memory:
+            for record in used.allocation_records:
+                moment = record.alloc_micros * 1000 - clock.ahead_ns
+                is_inside = record.alloc_bytes > 0 or moment <= end
+                log.allocation(row if is_inside else NONE, moment, NONE, record.alloc_bytes)
+                changes.append((moment, record.alloc_bytes))
+    return _most_live(changes)
+
+
+def _memory(node: Any) -> dict[str, int | None]:
+    """A node without allocator records allocated nothing: its outputs, if any, are its inputs' memory."""
+    total = sum(used.total_bytes for used in node.memory)
+    in_use = sum(used.allocator_bytes_in_use for used in node.memory)
+    return {
+        "requested_bytes": total,
+        "temporary_bytes": total - sum(used.live_bytes for used in node.memory),
+        "peak_bytes": sum(used.peak_bytes for used in node.memory),
+        "live_bytes": in_use or None,
+        "output_bytes": sum(each.tensor_description.allocation_description.requested_bytes for each in node.output),
+    }
+
+
+def _most_live(changes: list[tuple[int, int]]) -> int:
+    """Within one microsecond what is taken counts before what is given back."""
+    live = most = 0
+    for _, size in sorted(changes, key=lambda change: (change[0], -change[1])):
+        live += size
+        most = max(most, live)
+    return most
