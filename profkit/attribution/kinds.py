@@ -1,0 +1,274 @@
+"""One name for what an operator does, whatever its framework calls it: type, layer and phase in, kinds out.
+
+Frameworks cut the same network into different operators: a normalisation is one operator in TensorFlow, ten in torch, a
+few fused loops in XLA. Kinds make them comparable; what no table knows is `other`, and is listed, never dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from profkit.capture.recording import OPTIMISER as OPTIMISER_PHASE
+
+CONV2D, MATMUL, POOL, LRN, SOFTMAX, LOSS = "conv2d", "matmul", "pool", "lrn", "softmax", "loss"
+BIAS, RELU, DROPOUT, OPTIMISER = "bias", "relu", "dropout", "optimiser"
+ELTWISE, REDUCE = "eltwise", "reduce"
+PAD, REORDER, COPY, FILL, ALLOCATE, VIEW, OTHER = "pad", "reorder", "copy", "fill", "allocate", "view", "other"
+
+# Of several things that one operator does, the first of these is its kind.
+KINDS = (
+    CONV2D, MATMUL, LRN, POOL, LOSS, SOFTMAX, OPTIMISER, DROPOUT, RELU, BIAS, REDUCE, ELTWISE,
+    REORDER, PAD, COPY, FILL, ALLOCATE, VIEW, OTHER,
+)  # fmt: skip
+AUXILIARY = frozenset({PAD, REORDER, COPY, FILL, ALLOCATE, VIEW})
+"""Work that the network does not ask for: it moves or makes room for numbers, and changes none."""
+GENERIC = frozenset({ELTWISE, REDUCE})
+"""Means nothing by itself: the layer says what it is for."""
+
+_TORCH = {
+    CONV2D: "conv2d convolution mkldnn_convolution thnn_conv2d slow_conv2d_forward slow_conv2d_backward "
+    "convolution_backward mkldnn_convolution_backward mkldnn_convolution_backward_input "
+    "mkldnn_convolution_backward_weights convolution_overrideable convolution_backward_overrideable "
+    "nnpack_spatial_convolution convolution_pointwise conv_depthwise2d",
+    MATMUL: "linear linear_backward addmm mm matmul bmm baddbmm addmv mv dot mkldnn_linear mkl_linear linear_pointwise "
+    "mkldnn_linear_backward mkldnn_linear_backward_input mkldnn_linear_backward_weights",
+    POOL: "max_pool2d max_pool2d_with_indices max_pool2d_with_indices_backward mkldnn_max_pool2d "
+    "mkldnn_max_pool2d_backward avg_pool2d avg_pool2d_backward adaptive_avg_pool2d adaptive_avg_pool2d_backward "
+    "adaptive_max_pool2d avg_pool3d avg_pool3d_backward",
+    LRN: "local_response_norm",
+    RELU: "relu threshold threshold_backward clamp_min",
+    SOFTMAX: "softmax softmax_backward_data",
+    LOSS: "cross_entropy_loss log_softmax log_softmax_backward_data nll_loss nll_loss_nd nll_loss_forward "
+    "nll_loss_backward mse_loss mse_loss_backward",
+    DROPOUT: "dropout native_dropout native_dropout_backward feature_dropout bernoulli",
+    OPTIMISER: "fused_sgd foreach_add foreach_mul foreach_addcdiv foreach_lerp",
+    PAD: "constant_pad_nd pad",
+    REORDER: "to_mkldnn to_dense mkldnn_reorder_conv2d_weight mkldnn_reorder_linear_weight",
+    COPY: "copy clone contiguous to to_copy cat stack index_select local_scalar_dense item",
+    FILL: "zeros zeros_like ones ones_like full full_like fill zero new_zeros arange",
+    ALLOCATE: "empty empty_like empty_strided new_empty new_empty_strided resize set",
+    VIEW: "view reshape as_strided t transpose permute expand expand_as squeeze unsqueeze flatten slice select narrow "
+    "detach alias unsafe_view view_as reshape_alias conj resolve_conj resolve_neg result_type is_nonzero numpy_t "
+    "lift_fresh chunk split unbind output_nr version",
+    ELTWISE: "add sub rsub mul div pow neg exp log sqrt rsqrt reciprocal square abs where eq ne gt ge lt le "
+    "maximum minimum clamp sign sigmoid tanh addcmul addcdiv lerp logical_and logical_not",
+    REDUCE: "sum mean max min amax amin argmax any all norm linalg_vector_norm sum_to_size",
+}
+_TENSORFLOW = {
+    CONV2D: "Conv2D FusedConv2D Conv2DBackpropInput Conv2DBackpropFilter Conv2DBackpropFilterWithBias "
+    "DepthwiseConv2dNative",
+    MATMUL: "MatMul FusedMatMul BatchMatMul BatchMatMulV2 BatchMatMulV3",
+    POOL: "MaxPool MaxPoolV2 MaxPoolGrad MaxPoolGradV2 MaxPoolWithArgmax MaxPoolGradWithArgmax AvgPool AvgPoolGrad",
+    LRN: "LRN LRNGrad",
+    BIAS: "BiasAdd BiasAddGrad BiasAddV1",
+    RELU: "Relu ReluGrad Relu6",
+    SOFTMAX: "Softmax",
+    LOSS: "SparseSoftmaxCrossEntropyWithLogits SoftmaxCrossEntropyWithLogits LogSoftmax SquaredDifference L2Loss",
+    DROPOUT: "RandomUniform StatelessRandomUniformV2 StatelessRandomGetKeyCounter StatelessRandomGetAlg",
+    OPTIMISER: "ResourceApplyGradientDescent ResourceApplyMomentum ResourceApplyKerasMomentum ApplyGradientDescent "
+    "ApplyMomentum AssignSubVariableOp AssignAddVariableOp AssignVariableOp Assign AssignSub AssignAdd",
+    PAD: "Pad PadV2 MirrorPad",
+    REORDER: "Transpose ToTf InputConversion MklToTf MklInputConversion",
+    COPY: "Send Recv HostSend HostRecv MemcpyHtoD MemcpyDtoH Copy DeepCopy Snapshot ConcatV2 Pack Split Slice "
+    "StridedSlice StridedSliceGrad GatherV2 ReadVariableOp Variable VariableV2 QueueDequeueManyV2 QueueDequeueV2",
+    FILL: "Fill ZerosLike OnesLike Const HostConst Range",
+    VIEW: "Identity IdentityN Reshape ExpandDims Squeeze Shape ShapeN Size Rank NoOp Arg Retval Placeholder "
+    "PlaceholderWithDefault VarHandleOp StopGradient PreventGradient BroadcastGradientArgs InvertPermutation "
+    "ConcatOffset VarIsInitializedOp PartitionedCall StatefulPartitionedCall",
+    ELTWISE: "Add AddV2 AddN Sub Mul RealDiv Div DivNoNan Square SquareGrad Sqrt Rsqrt Pow Exp Log Neg Maximum Minimum "
+    "Greater GreaterEqual Less LessEqual Equal NotEqual Select SelectV2 Cast Tile BroadcastTo FloorDiv FloorMod "
+    "LogicalAnd LogicalNot Inv Reciprocal",
+    REDUCE: "Sum Mean Max Min Prod ArgMax ArgMin Any All InTopK InTopKV2",
+}
+_ONNXRUNTIME = {
+    CONV2D: "Conv FusedConv NhwcFusedConv NhwcConv ConvGrad",
+    MATMUL: "Gemm FusedGemm MatMul FusedMatMul",
+    POOL: "MaxPool AveragePool GlobalAveragePool GlobalMaxPool NhwcMaxPool MaxPoolGrad",
+    LRN: "LRN",
+    RELU: "Relu LeakyRelu Clip",
+    SOFTMAX: "Softmax LogSoftmax",
+    LOSS: "SoftmaxCrossEntropyLoss SoftmaxCrossEntropyLossGrad",
+    DROPOUT: "Dropout",
+    PAD: "Pad",
+    REORDER: "ReorderInput ReorderOutput Transpose",
+    COPY: "MemcpyFromHost MemcpyToHost Concat Slice Gather Split",
+    FILL: "Constant ConstantOfShape",
+    VIEW: "Reshape Flatten Squeeze Unsqueeze Identity Shape",
+    ELTWISE: "Add Sub Mul Div Pow Exp Log Sqrt Neg Max Min Cast Where Greater Less Equal Expand Sum QuickGelu",
+    REDUCE: "ReduceSum ReduceMean ReduceMax ArgMax",
+}
+_HLO = {
+    CONV2D: "convolution",
+    MATMUL: "dot dot_general",
+    POOL: "reduce-window select-and-scatter",
+    DROPOUT: "rng rng-bit-generator",
+    PAD: "pad",
+    REORDER: "transpose reverse",
+    COPY: "copy copy-start copy-done concatenate slice dynamic-slice dynamic-update-slice gather scatter "
+    "send recv all-gather",
+    FILL: "constant iota broadcast",
+    VIEW: "reshape bitcast bitcast-convert tuple get-tuple-element parameter opt-barrier after-all",
+    ELTWISE: "add subtract multiply divide power exponential exponential-minus-one log log-plus-one sqrt rsqrt cbrt "
+    "negate maximum minimum compare select and or xor not abs sign convert clamp tanh logistic remainder floor ceil "
+    "is-finite round-nearest-even map",
+    REDUCE: "reduce sort reduce-precision",
+}
+_THEANO = {
+    CONV2D: "CorrMM CorrMM_gradWeights CorrMM_gradInputs AbstractConv2d AbstractConv2d_gradWeights "
+    "AbstractConv2d_gradInputs ConvOp BaseCorrMM",
+    MATMUL: "Dot Dot22 Dot22Scalar Gemm Gemv CGemv Ger CGer BatchedDot",
+    POOL: "Pool MaxPoolGrad AveragePoolGrad DownsampleFactorMaxGradGrad",
+    SOFTMAX: "Softmax SoftmaxWithBias SoftmaxGrad",
+    LOSS: "CrossentropySoftmaxArgmax1HotWithBias CrossentropySoftmax1HotWithBiasDx CrossentropyCategorical1Hot "
+    "CrossentropyCategorical1HotGrad LogSoftmax",
+    DROPOUT: "mrg_uniform RandomFunction",
+    REORDER: "GpuContiguous",
+    COPY: "Join Split AdvancedSubtensor AdvancedSubtensor1 DeepCopyOp HostFromGpu GpuFromHost",
+    PAD: "IncSubtensor AdvancedIncSubtensor",
+    FILL: "Alloc",
+    ALLOCATE: "AllocEmpty",
+    VIEW: "DimShuffle InplaceDimShuffle Reshape Subtensor Rebroadcast Shape Shape_i MakeVector ScalarFromTensor "
+    "TensorFromScalar ViewOp Assert Flatten",
+    ELTWISE: "Elemwise",
+    REDUCE: "Sum CAReduce CAReduceDtype Max Argmax MaxAndArgmax Mean All Any",
+}
+_CAFFE = {
+    CONV2D: "Convolution Deconvolution",
+    MATMUL: "InnerProduct",
+    POOL: "Pooling",
+    LRN: "LRN",
+    RELU: "ReLU",
+    BIAS: "Bias Scale",
+    SOFTMAX: "Softmax",
+    LOSS: "SoftmaxWithLoss EuclideanLoss",
+    DROPOUT: "Dropout",
+    PAD: "Padding",
+    REORDER: "Permute",
+    COPY: "Concat Slice Input Data",
+    VIEW: "Flatten Reshape Identity Blank __NetInputLayer__ Split",
+    ELTWISE: "Eltwise Power",
+}
+_PLAIN = {
+    CONV2D: "conv2d conv2d_input_gradient conv2d_weight_gradient",
+    MATMUL: "matmul",
+    POOL: "pool2d max_pool_gradient",
+    LRN: "lrn lrn_gradient",
+    BIAS: "bias bias_gradient",
+    RELU: "bias_relu relu relu_gradient",
+    SOFTMAX: "softmax",
+    LOSS: "log_softmax cross_entropy cross_entropy_gradient squared_error squared_error_gradient",
+    DROPOUT: "dropout dropout_mask dropout_gradient",
+    OPTIMISER: "sgd",
+    PAD: "pad",
+    REORDER: "transpose",
+    COPY: "copy",
+    FILL: "fill zeros",
+    VIEW: "reshape",
+    ELTWISE: "add subtract multiply divide",
+    REDUCE: "sum mean",
+}
+
+# Names that no table has still say much: generated kernels carry the names of what is fused into them.
+_WORDS = (
+    (CONV2D, r"conv(?!ert)"),
+    (MATMUL, r"gemm|matmul|addmm|inner_?product|dense"),
+    (LRN, r"lrn|local_?response"),
+    (POOL, r"pool"),
+    (LOSS, r"cross_?entropy|nll_?loss|mse_?loss|squared_?error"),
+    (SOFTMAX, r"soft_?max"),
+    (OPTIMISER, r"apply.*(gradient|momentum|adam)|sgd"),
+    (DROPOUT, r"dropout"),
+    (RELU, r"relu|threshold_backward"),
+    (BIAS, r"bias"),
+    (REORDER, r"reorder|transpose|permute"),
+    (PAD, r"(^|_)pad"),
+    (COPY, r"memcpy|copy"),
+    (FILL, r"fill|zeros"),
+)
+
+# What a generic operator is for in a layer with weights: its bias may be a plain addition, the gradient of that a sum.
+_GENERIC_NAMES = {
+    "bias": "add Add AddV2 reduce Sum sum",
+    "relu": "maximum Maximum select Select SelectV2 compare Greater GreaterEqual gt ge where",
+}
+
+
+def kind_of(
+    framework: str, type: str | None, layer_kind: str | None = None, phase: str | None = None, fused: str | None = None
+) -> str:
+    """The kind of an operator: of all that it does, the first in KINDS."""
+    return kinds_of(framework, type, layer_kind, phase, fused)[0]
+
+
+@cache
+def kinds_of(
+    framework: str, type: str | None, layer_kind: str | None = None, phase: str | None = None, fused: str | None = None
+) -> tuple[str, ...]:
+    """Everything that an operator does, in order of KINDS. `fused` has the types it does together, joined by `+`."""
+    types = [part for part in (fused or "").split("+") if part]
+    if type is not None and (not types or _plain_kind(framework, type) not in GENERIC | AUXILIARY | {OTHER}):
+        types.append(type)
+    found = {_in_place(framework, part, layer_kind, phase) for part in types or [""]}
+    return tuple(kind for kind in KINDS if kind in found)
+
+
+def _in_place(framework: str, type: str, layer_kind: str | None, phase: str | None) -> str:
+    """The kind of one type, where it stands."""
+    kind = _plain_kind(framework, type)
+    if phase == OPTIMISER_PHASE and kind in GENERIC | {FILL}:
+        return OPTIMISER
+    if layer_kind == "lrn" and kind not in (REORDER, OPTIMISER):
+        # Squares, windows and powers, with the padding and buffers they need: all of it is the normalisation.
+        return LRN
+    if kind not in GENERIC:
+        return kind
+    if layer_kind in (CONV2D, MATMUL):
+        return _ROLES.get(_stripped(framework, type), kind)
+    return {"pool2d": POOL, "dropout": DROPOUT}.get(layer_kind or "", kind)
+
+
+@cache
+def _plain_kind(framework: str, type: str) -> str:
+    table = _TABLES[_table_name(framework, type)]
+    name = _stripped(framework, type)
+    if name in table:
+        return table[name]
+    lower = type.lower()
+    return next((kind for kind, words in _WORDS if re.search(words, lower)), OTHER)
+
+
+def _table_name(framework: str, type: str) -> str:
+    """Keras runs on three others; how a type is written tells which."""
+    if framework == "keras":
+        return "torch" if "::" in type else "tensorflow" if type[:1].isupper() or type[:1] == "_" else "jax"
+    return framework if framework in _TABLES else "native"
+
+
+def _stripped(framework: str, type: str) -> str:
+    """A type without what tells variants of the same operator apart."""
+    table = _table_name(framework, type)
+    if table == "torch":
+        return type.rpartition("::")[2].partition(".")[0].strip("_")
+    if table == "tensorflow":
+        return re.sub(r"^_?(Mkl)?(Native|Eager)?", "", type)
+    if table == "theano":
+        return re.sub(r"^(Inplace|Gpu|Cpu)|\{.*", "", type)
+    return type
+
+
+def _inverted(table: Mapping[str, str]) -> dict[str, str]:
+    return {name: kind for kind, names in table.items() for name in names.split()}
+
+
+_TABLES = {
+    "torch": _inverted(_TORCH),
+    "tensorflow": _inverted(_TENSORFLOW),
+    "onnxruntime": _inverted(_ONNXRUNTIME),
+    "jax": _inverted(_HLO),
+    "theano": _inverted(_THEANO),
+    "caffe": _inverted(_CAFFE),
+    "native": _inverted(_PLAIN),
+}
+_ROLES = _inverted(_GENERIC_NAMES)

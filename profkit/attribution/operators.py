@@ -1,0 +1,227 @@
+"""The operators of a network's steps: a capture in, each operator's share of the wall clock, its kind and place out.
+
+Per step, to the nanosecond: shares of its operators + dispatch + framework + idle = the step's wall clock. Operators
+and primitives own time; docs/network-captures.md has the rules.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from profkit import _core
+from profkit.attribution.kinds import KINDS, OTHER, kinds_of
+from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.recording import NONE, Column, Level, Recording
+from profkit.errors import CaptureError
+from profkit.ops.networks import network_from_dict
+
+DISPATCH, FRAMEWORK, IDLE = "dispatch", "framework", "idle"
+REMAINDERS = (DISPATCH, FRAMEWORK, IDLE)
+"""No operator ran: Python and binding code; the framework's own code; nothing at all, where a source can tell."""
+OBSERVES_IDLE = "observes_idle"
+"""A fact of recordings in which an instant without any span means that nothing ran, not that Python did."""
+NO_LAYER = ""
+
+
+@dataclass(frozen=True)
+class Operators:
+    """The spans of a recording with what attribution found; columns have one entry per span, in the same order."""
+
+    recording: Recording
+    rows: Column  # int64: numbers of the spans that are operators or primitives and lie in a step
+    step: Column  # int32: the step each span counts in; NONE: none
+    start_ns: Column  # int64, cut to the step
+    end_ns: Column
+    wall_ns: Column  # int64: share of the step's wall clock; 0 for what is no operator
+    above: Column  # int32: the enclosing operator or primitive of the same thread; NONE: none
+    kind: Column  # int8: place in KINDS; that of `other` for what is no operator
+    layer: Column  # int32: string of the recording; NONE: not known
+    phase: Column  # int32: likewise
+    type: Column  # int32: likewise; a primitive has that of the operator that calls it
+    kinds: Mapping[int, tuple[str, ...]]  # by row: everything that the operator does, where that is more than one
+    remainders: Mapping[str, Column]  # REMAINDERS, int64, one entry per step
+    cut_rows: int  # operators that stick out of their step
+    cut_ns: int  # and by how much
+    outside_rows: int  # operators in no step: in no table
+
+    @property
+    def steps(self) -> int:
+        """How many were recorded."""
+        return len(self.recording.steps["start_ns"])
+
+    @property
+    def step_ns(self) -> Column:
+        """Wall clock of each step."""
+        duration: Column = self.recording.steps["end_ns"] - self.recording.steps["start_ns"]
+        return duration
+
+    @cached_property
+    def unknown_types(self) -> dict[str, int]:
+        """Types of which no table says what they do, and how many spans have them; most first."""
+        unknown = self.rows[self.kind[self.rows] == KINDS.index(OTHER)]
+        return dict(Counter(self.text("type", int(row)) for row in unknown).most_common())
+
+    def text(self, column: str, row: int) -> str:
+        """Kind, layer, phase or type of a span; empty where it is not known."""
+        if column == "kind":
+            return KINDS[int(self.kind[row])]
+        number = int(getattr(self, column)[row])
+        return "" if number == NONE else self.recording.strings[number]
+
+    def wall_by(self, *columns: str) -> dict[tuple[str, ...], Column]:
+        """Nanoseconds of every step by kind, layer, phase and type, whichever are asked for."""
+        keys = [getattr(self, column)[self.rows].astype(np.int64) for column in columns]
+        groups, first, of_row = np.unique(np.stack(keys), axis=1, return_index=True, return_inverse=True)
+        sums = np.zeros((groups.shape[1], self.steps), np.int64)
+        np.add.at(sums, (of_row.reshape(-1), self.step[self.rows]), self.wall_ns[self.rows])
+        names = [tuple(self.text(column, int(self.rows[place])) for column in columns) for place in first]
+        # Unequal strings of a recording may be equal texts.
+        found: dict[tuple[str, ...], Column] = {}
+        for name, values in zip(names, sums):
+            found[name] = found[name] + values if name in found else values
+        return found
+
+
+def operators_of(capture: NetworkCapture, measure: str = "time") -> Operators:
+    """The operators of the pass that is good for a measure; CaptureError when there is none."""
+    recording = capture.recording(measure)
+    if recording is None:
+        why = f": {capture.status}, {capture.reason}" if capture.status != "ok" else ""
+        raise CaptureError(f"{capture.framework} has no recording of {measure}{why}")
+    spans, steps = recording.spans, recording.steps
+    is_operator = (spans["level"] == Level.OPERATOR) | (spans["level"] == Level.PRIMITIVE)
+    step = _steps_of(spans, steps, is_operator)
+    try:
+        shares = _core.share_steps(
+            level=spans["level"],
+            step=step,
+            thread=spans["thread"],
+            start_ns=spans["start_ns"],
+            end_ns=spans["end_ns"],
+            threads=len(recording.threads),
+            step_start_ns=steps["start_ns"],
+            step_end_ns=steps["end_ns"],
+        )
+    except ValueError as error:
+        raise CaptureError(f"the recording of {capture.framework} is damaged: {error}") from None
+    start, end = _cut(spans, steps, step)
+    is_counted = is_operator & (step != NONE)
+    lost = (spans["end_ns"] - spans["start_ns"]) - (end - start)
+    above = _enclosing(spans["parent"], is_operator)
+    layer, phase = (_inherited(spans[name], spans["parent"]) for name in ("layer", "phase"))
+    type_ = np.where(spans["type"] == NONE, spans["name"], spans["type"])
+    kind, kinds = _kinds(capture, recording, is_operator, above, type_, layer, phase)
+    is_called = (spans["level"] == Level.PRIMITIVE) & (above != NONE)
+    return Operators(
+        recording=recording,
+        rows=np.flatnonzero(is_counted),
+        step=step,
+        start_ns=start,
+        end_ns=end,
+        wall_ns=shares["wall_ns"],
+        above=above,
+        kind=kind,
+        layer=layer,
+        phase=phase,
+        type=_from_operator(type_, above, is_called),
+        kinds=kinds,
+        remainders=_remainders(shares, bool(recording.facts.get(OBSERVES_IDLE))),
+        cut_rows=int((lost[is_counted] > 0).sum()),
+        cut_ns=int(lost[is_counted].sum()),
+        outside_rows=int((is_operator & (step == NONE)).sum()),
+    )
+
+
+def _steps_of(spans: Mapping[str, Column], steps: Mapping[str, Column], is_operator: Column) -> Column:
+    """The step of each span; an operator that began before a step, but reaches into it, counts there."""
+    step: Column = spans["step"].astype(np.int32)
+    if not len(steps["start_ns"]):
+        return np.full(len(step), NONE, np.int32)
+    found = np.searchsorted(steps["end_ns"], spans["start_ns"], side="right")
+    reachable = np.minimum(found, len(steps["start_ns"]) - 1)
+    reaches = (found < len(steps["start_ns"])) & (steps["start_ns"][reachable] < spans["end_ns"])
+    return np.where((step == NONE) & is_operator & reaches, reachable, step).astype(np.int32)
+
+
+def _cut(spans: Mapping[str, Column], steps: Mapping[str, Column], step: Column) -> tuple[Column, Column]:
+    """Begin and end of each span inside its step; unchanged where it has none."""
+    start, end = spans["start_ns"].copy(), np.maximum(spans["end_ns"], spans["start_ns"])
+    inside = step != NONE
+    first, last = steps["start_ns"][step[inside]], steps["end_ns"][step[inside]]
+    start[inside] = np.clip(start[inside], first, last)
+    end[inside] = np.clip(end[inside], first, last)
+    return start, end
+
+
+def _remainders(shares: Mapping[str, Column], observes_idle: bool) -> dict[str, Column]:
+    nothing = np.zeros_like(shares["empty_ns"])
+    return {
+        DISPATCH: shares["layer_ns"] + (nothing if observes_idle else shares["empty_ns"]),
+        FRAMEWORK: shares["runtime_ns"],
+        IDLE: shares["empty_ns"] if observes_idle else nothing,
+    }
+
+
+def _enclosing(parent: Column, is_wanted: Column) -> Column:
+    """The nearest span above each one that is wanted."""
+    above: Column = parent.astype(np.int32)
+    for _ in range(len(above)):  # ends when nothing changes: at the depth of the nesting
+        is_passed = (above != NONE) & ~is_wanted[above]
+        if not is_passed.any():
+            break
+        above = np.where(is_passed, parent[above], above).astype(np.int32)
+    return above
+
+
+def _inherited(values: Column, parent: Column) -> Column:
+    """Each span's own value, or that of the nearest span above that has one."""
+    source = _enclosing(parent, values != NONE)
+    return np.where((values == NONE) & (source != NONE), values[source], values).astype(np.int32)
+
+
+def _from_operator(values: Column, above: Column, is_called: Column) -> Column:
+    """Values of the operator in place of those of the primitives that it calls, at any depth."""
+    source = np.arange(len(values), dtype=np.int32)
+    for _ in range(len(values)):
+        is_inner = is_called[source]
+        if not is_inner.any():
+            break
+        source = np.where(is_inner, above[source], source).astype(np.int32)
+    taken: Column = values[source]
+    return taken
+
+
+def _kinds(
+    capture: NetworkCapture,
+    recording: Recording,
+    is_operator: Column,
+    above: Column,
+    type_: Column,
+    layer: Column,
+    phase: Column,
+) -> tuple[Column, dict[int, tuple[str, ...]]]:
+    """The kind of each span, and all kinds of those operators that do several things at once."""
+    layer_kinds = {each.name: each.kind for each in network_from_dict(capture.network).layers}
+    strings = recording.strings
+    rows = np.flatnonzero(is_operator)
+    codes = np.stack([column[rows] for column in (type_, layer, phase, recording.spans["fused"])])
+    distinct, of_row = np.unique(codes, axis=1, return_inverse=True)
+    found = []
+    for numbers in distinct.T.tolist():
+        name, place, when, fused = (None if number == NONE else strings[number] for number in numbers)
+        found.append(kinds_of(capture.framework, name, layer_kinds.get(place or ""), when, fused))
+    kind = np.full(len(type_), KINDS.index(OTHER), np.int8)
+    of_row = of_row.reshape(-1)
+    if found:
+        kind[rows] = np.array([KINDS.index(each[0]) for each in found], np.int8)[of_row]
+    # A primitive of a name that says nothing is what its operator is.
+    is_primitive = is_operator & (recording.spans["level"] == Level.PRIMITIVE)
+    is_nameless = is_primitive & (kind == KINDS.index(OTHER)) & (above != NONE)
+    kind = _from_operator(kind, above, is_nameless).astype(np.int8)
+    several = {int(row): found[number] for row, number in zip(rows.tolist(), of_row.tolist()) if len(found[number]) > 1}
+    return kind, several
