@@ -1,0 +1,165 @@
+"""`python -m profkit.env create theano`: environments of frameworks that cannot live beside the others."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from profkit.cli import guarded
+from profkit.errors import ProfkitError, UsageError
+
+if TYPE_CHECKING:
+    from profkit.backends.environments import Environment, Foreign
+
+ACTIONS = {"create": "make environments", "list": "show them", "check": "import what is in them", "remove": "delete"}
+_EPILOG = """\
+examples:
+  profkit env create theano caffe
+  profkit env create theano --python /usr/bin/python3.11
+  profkit env create theano --again
+  profkit env list
+  profkit env check
+  profkit env remove caffe
+
+An environment is a virtual environment with pinned versions in PROFKIT_ENVIRONMENTS, or else in the folder
+environments of profkit's cache. profkit is not installed in it: workers are started in it from this profkit.
+exit codes: 0 done, 1 an environment could not be made, removed or used, 2 wrong usage, 130 interrupted"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    return guarded("env", manage, argv)
+
+
+def manage(words: Sequence[str]) -> int:
+    """Do what the first word says."""
+    from profkit.backends.environments import FOREIGN
+
+    arguments = _parse(words)
+    action = _known(arguments.action, list(ACTIONS), "action")
+    foreigns = [FOREIGN[_known(name, list(FOREIGN), "environment")] for name in arguments.names]
+    if (arguments.python or arguments.again) and action != "create":
+        raise UsageError("--python and --again belong to create")
+    if not foreigns and action in ("create", "remove"):
+        raise UsageError(f"{action} needs a name: {', '.join(FOREIGN)}\n  profkit env {action} {next(iter(FOREIGN))}")
+    if action == "create":
+        return _create(foreigns, arguments.python or sys.executable, arguments.again)
+    if action == "remove":
+        return _remove(foreigns)
+    return (_list if action == "list" else _check)(foreigns or list(FOREIGN.values()))
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    from profkit._arguments import Parser
+
+    parser = Parser("profkit env", "Environments of frameworks that cannot live beside the others.", _EPILOG)
+    parser.usage = "profkit env create|list|check|remove [NAME ...] [flags]"
+    actions = "; ".join(f"{name}: {meaning}" for name, meaning in ACTIONS.items())
+    parser.add_argument("action", metavar="ACTION", help=actions)
+    parser.add_argument("names", metavar="NAME", nargs="*", help="theano or caffe; list and check take all by default")
+    parser.add_argument("--python", metavar="PATH", help="interpreter to make it with [the one that runs profkit]")
+    parser.add_argument("--again", action="store_true", help="make it anew although it is ready")
+    return parser.parse(words)
+
+
+def _known(word: str, names: Sequence[str], what: str) -> str:
+    if word in names:
+        return word
+    nearest = get_close_matches(word, names, n=1, cutoff=0.4)
+    hint = f"did you mean {nearest[0]}? " if nearest else ""
+    raise UsageError(f"unknown {what} {word!r}; {hint}there are {', '.join(names)}\n  profkit env --help")
+
+
+def _create(foreigns: Sequence[Foreign], python: str, again: bool) -> int:
+    """One after another; a failure of one is told at once and does not keep the others from being made."""
+    from profkit.backends.environment_maker import create
+
+    code = 0
+    for foreign in foreigns:
+        begin = time.monotonic()
+
+        def tell(text: str, name: str = foreign.name, begin: float = begin) -> None:
+            print(f"{name} {time.monotonic() - begin:5.1f} s  {text}", file=sys.stderr, flush=True)
+
+        try:
+            environment = create(foreign, python, tell, again)
+        except ProfkitError as error:
+            if foreign is foreigns[-1] and not code:
+                raise
+            print(f"profkit env: {error}", file=sys.stderr)
+            code = error.exit_code
+            continue
+        print(_ready_line(environment), flush=True)
+    return code
+
+
+def _ready_line(environment: Environment) -> str:
+    from profkit.rendering.quantities import bytes_text
+
+    record = environment.record
+    made = f"Python {record['python']}, {bytes_text(record['bytes'])}, made in {record['seconds']:g} s"
+    return f"{environment.foreign.name} is ready: {environment.folder} ({made})"
+
+
+def _list(foreigns: Sequence[Foreign]) -> int:
+    from profkit.backends.environments import READY, look
+    from profkit.rendering.content import Missing
+    from profkit.rendering.table import print_list
+
+    rows = []
+    for environment in map(look, foreigns):
+        foreign = environment.foreign
+        if environment.state == READY:
+            text = (
+                f"{_versions(foreign, environment.record['packages'])}\n{_ready_line(environment).partition(': ')[2]}"
+            )
+        else:
+            text = f"{foreign.name} {environment.trouble}\ntype: {foreign.create_line}"
+        rows.append(Missing(foreign.name, environment.state, text))
+    print_list(rows, sys.stdout)
+    return 0
+
+
+def _versions(foreign: Foreign, packages: dict[str, str]) -> str:
+    """The pinned packages as they are installed."""
+    pinned = [pin.partition("==")[0] for pin in foreign.pins()]
+    installed = {name.lower(): version for name, version in packages.items()}
+    return ", ".join(f"{name} {installed.get(name.lower(), 'is missing')}" for name in pinned)
+
+
+def _check(foreigns: Sequence[Foreign]) -> int:
+    """Those that were made; 1 when one of them, or one that was named, cannot be used."""
+    from profkit.backends.environment_maker import check
+    from profkit.backends.environments import READY, look
+
+    code = 0
+    for environment in map(look, foreigns):
+        foreign = environment.foreign
+        try:
+            if environment.state != READY:
+                print(f"{foreign.name} {environment.trouble}\n  {foreign.create_line}")
+                code = 1
+                continue
+            print(f"{foreign.name} works: {_versions(foreign, check(environment))}")
+        except ProfkitError as error:
+            print(f"{error}\n  {foreign.create_line} --again")
+            code = 1
+    return code
+
+
+def _remove(foreigns: Sequence[Foreign]) -> int:
+    from profkit.backends.environment_maker import remove
+    from profkit.backends.environments import environments_folder
+
+    for foreign in foreigns:
+        folder = environments_folder() / foreign.name
+        print(f"removed {folder}" if remove(foreign) else f"{foreign.name} has no environment ({folder})")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
