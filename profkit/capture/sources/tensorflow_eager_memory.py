@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from profkit.capture.recording import NONE, Recording, SpanLog
@@ -13,13 +14,13 @@ from profkit.capture.sources.tensorflow_profile import STEP, Profile
 from profkit.capture.sources.xplane import Event
 from profkit.errors import CaptureError
 
-_TAKEN, _GIVEN = "MemoryAllocation", "MemoryDeallocation"
+TAKEN, GIVEN = "MemoryAllocation", "MemoryDeallocation"
 MEMORY_NOTE = "memory: what each operator allocated in a step; weights and the batch were there before"
 
 
 @dataclass
-class _Bytes:
-    """Of one operator."""
+class OperatorBytes:
+    """What one operator took and gave back."""
 
     requested: int = 0
     temporary: int = 0
@@ -29,7 +30,21 @@ class _Bytes:
     implementation: str | None = None
     blocks: dict[int, int] = field(default_factory=dict)
 
-    def take(self, event: Event) -> None:
+    def columns(self) -> dict[str, int | None]:
+        """Of its span."""
+        return {
+            "requested_bytes": self.requested,
+            "temporary_bytes": self.temporary,
+            "peak_bytes": self.peak,
+            "live_bytes": self.in_use,
+        }
+
+    def add(self, event: Event) -> None:
+        """A change of the allocator's while the operator ran."""
+        self._take(event) if event.name == TAKEN else self._give(event)
+        self.in_use = int(event.stats["bytes_allocated"])
+
+    def _take(self, event: Event) -> None:
         size = int(event.stats["requested_bytes"])
         self.requested += size
         self.live += size
@@ -37,7 +52,7 @@ class _Bytes:
         self.blocks[event.stats["addr"]] = size
         self.implementation = kernel_of(str(event.stats.get("tf_op", ""))).implementation or self.implementation
 
-    def give(self, event: Event) -> None:
+    def _give(self, event: Event) -> None:
         size = self.blocks.pop(event.stats["addr"], 0)
         self.temporary += size
         self.live -= size
@@ -47,44 +62,42 @@ def record_eager_memory(watched: Watched, steps: int) -> Recording:
     """Operators with their bytes."""
     log = SpanLog("tensorflow", "xplane", MEMORY)
     profile, calls = profile_calls(watched, steps, log)
-    changes = [event for event in profile.events if event.name in {_TAKEN, _GIVEN}]
+    changes = allocator_changes(profile)
+    owners = _owners(profile, calls, changes)
+    amounts = [OperatorBytes() for _ in calls]
+    for event, owner in zip(changes, owners):
+        if owner != NONE:
+            amounts[owner].add(event)
+    rows = [_add(profile, call, amount) for call, amount in zip(calls, amounts)]
+    add_changes(profile, changes, [rows[owner] if owner != NONE else NONE for owner in owners])
+    return log.finish()
+
+
+def allocator_changes(profile: Profile) -> list[Event]:
+    """Everything that was taken and given back in the steps, in order of time."""
+    changes = [event for event in profile.events if event.name in {TAKEN, GIVEN}]
     if not changes:
         raise CaptureError(
             "TensorFlow's allocator reported nothing: TF_CPU_ALLOCATOR_USE_BFC=1 must be set before it is imported"
         )
-    owners = _owners(profile, calls, changes)
-    amounts = [_Bytes() for _ in calls]
-    for event, owner in zip(changes, owners):
-        if owner != NONE:
-            amounts[owner].take(event) if event.name == _TAKEN else amounts[owner].give(event)
-            amounts[owner].in_use = int(event.stats["bytes_allocated"])
-    rows = [_add(profile, call, amount) for call, amount in zip(calls, amounts)]
-    for event, owner in zip(changes, owners):
+    return changes
+
+
+def add_changes(profile: Profile, changes: Sequence[Event], rows: Sequence[int]) -> None:
+    """The allocations of a recording, and its peak; `rows` are the spans in which the changes happened, or NONE."""
+    log = profile.log
+    for event, row in zip(changes, rows):
         size = int(event.stats["requested_bytes"])
-        log.allocation(
-            rows[owner] if owner != NONE else NONE,
-            event.start_ns,
-            event.stats["addr"],
-            size if event.name == _TAKEN else -size,
-        )
+        log.allocation(row, event.start_ns, event.stats["addr"], size if event.name == TAKEN else -size)
     log.facts.update(
-        peak_bytes=_most_live(profile),
+        peak_bytes=most_live(profile),
         allocator=str(changes[0].stats.get("allocator_name", "")),
         notes=[MEMORY_NOTE, *log.facts["notes"]],
     )
-    return log.finish()
 
 
-def _add(profile: Profile, call: Call, amount: _Bytes) -> int:
-    return add_call(
-        profile,
-        call,
-        requested_bytes=amount.requested,
-        temporary_bytes=amount.temporary,
-        peak_bytes=amount.peak,
-        live_bytes=amount.in_use,
-        implementation=amount.implementation,
-    )
+def _add(profile: Profile, call: Call, amount: OperatorBytes) -> int:
+    return add_call(profile, call, **amount.columns(), implementation=amount.implementation)
 
 
 def _owners(profile: Profile, calls: list[Call], changes: list[Event]) -> list[int]:
@@ -101,17 +114,17 @@ def _owners(profile: Profile, calls: list[Call], changes: list[Event]) -> list[i
     return owners
 
 
-def _most_live(profile: Profile) -> int:
+def most_live(profile: Profile) -> int:
     """The most bytes live at once of what a step had taken itself."""
     most = live = 0
     blocks: dict[int, int] = {}
     for event in profile.events:
         if event.name == STEP:
             live, blocks = 0, {}
-        elif event.name == _TAKEN:
+        elif event.name == TAKEN:
             blocks[event.stats["addr"]] = int(event.stats["requested_bytes"])
             live += blocks[event.stats["addr"]]
             most = max(most, live)
-        elif event.name == _GIVEN:
+        elif event.name == GIVEN:
             live -= blocks.pop(event.stats["addr"], 0)
     return most

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from profkit.capture.recording import EXACT, Level, SpanLog
+from profkit.capture.recording import Level, SpanLog
 from profkit.capture.sources import TIME
 from profkit.capture.sources.tensorflow_graph import GraphFacts
 from profkit.capture.sources.tensorflow_names import Placer, kernel_of, split_event
@@ -24,10 +25,18 @@ def new_log(framework: str) -> SpanLog:
     return SpanLog(framework, SOURCE, TIME)
 
 
-def add_kernels(profile: Profile, place: Placer, graph: GraphFacts | None) -> None:
-    """Operators, executor and pool of every step."""
-    operators = {id(event): found for event in profile.events if (found := split_event(event.name))}
-    events = [event for event in profile.events if id(event) in operators]
+def add_kernels(
+    profile: Profile,
+    place: Placer,
+    graph: GraphFacts | None,
+    values: Mapping[int, Mapping[str, Any]] | None = None,
+) -> dict[int, int]:
+    """Operators, executor and pool of every step; returns the operators' spans by the identity of their events.
+
+    `values` are further columns of operators, by the same identity.
+    """
+    events = kernel_events(profile)
+    operators = {id(event): found for event in events if (found := split_event(event.name))}
     regions = pool_regions(profile.events, events)
     helped: dict[int, int] = {}
     for region in regions:
@@ -45,7 +54,7 @@ def add_kernels(profile: Profile, place: Placer, graph: GraphFacts | None) -> No
             "implementation": kind.implementation,
             "layer": where.layer,
             "phase": where.phase,
-            "quality": EXACT,
+            "quality": where.quality,
             **(facts._asdict() if facts else {}),
         }
 
@@ -53,7 +62,7 @@ def add_kernels(profile: Profile, place: Placer, graph: GraphFacts | None) -> No
     profile.add_runtime()
     rows: dict[int, int] = {}
     for event in events:
-        about = columns(event)
+        about = {**columns(event), **((values or {}).get(id(event)) or {})}
         rows[id(event)] = profile.log.span(
             Level.OPERATOR, about.pop("name"), event.start_ns, event.end_ns, profile.thread(event),
             pool_cpu_ns=helped.get(id(event), 0), **about,
@@ -61,3 +70,9 @@ def add_kernels(profile: Profile, place: Placer, graph: GraphFacts | None) -> No
     profile.add_pool(
         regions, rows, lambda event: {**columns(event), "fused": None, "shapes": None, "output_bytes": None}
     )
+    return rows
+
+
+def kernel_events(profile: Profile) -> list[Event]:
+    """The events that are operators."""
+    return [event for event in profile.events if split_event(event.name)]

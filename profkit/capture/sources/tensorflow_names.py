@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from profkit.backends.networks.tensorflow_model import BACKWARD as TAPE
 from profkit.backends.networks.tensorflow_model import OPTIMISER as UPDATES
-from profkit.capture.recording import BACKWARD, COPY, FORWARD, HOST, OPTIMISER
+from profkit.capture.recording import BACKWARD, COPY, EXACT, FORWARD, HOST, OPTIMISER
 
 GRADIENTS = (TAPE, "gradients")
 """Scopes of tf.GradientTape and of tf.gradients."""
@@ -24,6 +24,7 @@ class Place(NamedTuple):
 
     layer: str | None
     phase: str
+    quality: str = EXACT
 
 
 class Kernel(NamedTuple):
