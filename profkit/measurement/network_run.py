@@ -19,6 +19,7 @@ from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.recording import load
 from profkit.capture.sources import Pass, load_source
+from profkit.errors import UnsupportedError
 from profkit.measurement.asking import ask_one
 from profkit.measurement.cores import cores_for
 from profkit.measurement.environment import fingerprint
@@ -89,6 +90,9 @@ def run_network(request: NetworkRequest, tell: Teller = say_nothing) -> NetworkC
             _Run(request, capture, folder, tell).run()
     except WorkerFailure as failure:
         capture.status, capture.reason = failure.status, failure.reason
+    except UnsupportedError as error:
+        # There is no reference to check it against.
+        capture.status, capture.reason = "unsupported", str(error)
     except KeyboardInterrupt:
         capture.status, capture.reason = "interrupted", "stopped by the user"
         raise
