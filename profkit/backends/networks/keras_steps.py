@@ -57,6 +57,7 @@ class _OverBackend:
         self.optimiser = optimiser(training)
         self.optimiser.build(self.keras_model.trainable_variables)
         self.notes: Sequence[str] = self._notes(conditions.is_training)
+        self.batch: Batch | None = None
         self._names = parameter_names(self.keras_model, network)
 
     def turned(self, weights: Mapping[str, Array]) -> dict[str, Array]:
@@ -69,7 +70,17 @@ class _OverBackend:
 
     def put(self, images: Array, labels: Array) -> Batch:
         """Tensors of the backend."""
-        return ops.convert_to_tensor(images_to_nhwc(images)), ops.convert_to_tensor(labels)
+        self.batch = ops.convert_to_tensor(self.held(images)), ops.convert_to_tensor(labels)
+        return self.batch
+
+    def held(self, images: Array) -> Array:
+        """Images in the model's order of dimensions."""
+        return images_to_nhwc(images) if self.data_format == LAST else images
+
+    def _last_batch(self) -> Batch:
+        if self.batch is None:
+            raise RuntimeError("there is no batch yet: put() comes first")
+        return self.batch
 
     def to_numpy(self, result: Tensor) -> Array:
         """Logits or the loss."""
@@ -118,6 +129,16 @@ class OverTensorflow(_OverBackend):
         """The loss without decay."""
         return self._train(*batch)
 
+    def graph(self, is_training: bool) -> Any:
+        """What a step was traced into, as it was before TensorFlow optimised it; `put` must have been called."""
+        images, labels = self._last_batch()
+        traced = (
+            self._train.get_concrete_function(images, labels)
+            if is_training
+            else (self._infer.get_concrete_function(images))
+        )
+        return traced.graph
+
     def _train_step(self, images: Tensor, labels: Tensor) -> Tensor:
         tf = importlib.import_module("tensorflow")
         with tf.GradientTape() as tape:
@@ -147,9 +168,6 @@ class OverTorch(_OverBackend):
             for name, array in weights.items()
         }
 
-    def put(self, images: Array, labels: Array) -> Batch:
-        return ops.convert_to_tensor(images), ops.convert_to_tensor(labels)
-
     def infer(self, batch: Batch) -> Tensor:
         """As predict_on_batch does: no autograd."""
         with importlib.import_module("torch").no_grad():
@@ -176,7 +194,6 @@ class OverJax(_OverBackend):
         jax = importlib.import_module("jax")
         self.model = self
         self.compile_times = CompileTimes()
-        self._batch: Batch | None = None
         self._state = tuple(
             [variable.value for variable in variables]
             for variables in (
@@ -190,9 +207,7 @@ class OverJax(_OverBackend):
 
     def put(self, images: Array, labels: Array) -> Batch:
         # JAX has no 64-bit numbers unless they are switched on.
-        labels = labels.astype(np.int32) if labels.dtype == np.int64 else labels
-        self._batch = super().put(images, labels)
-        return self._batch
+        return super().put(images, labels.astype(np.int32) if labels.dtype == np.int64 else labels)
 
     def infer(self, batch: Batch) -> Tensor:
         """Logits, ready."""
@@ -208,11 +223,10 @@ class OverJax(_OverBackend):
 
     def compiled(self, is_training: bool) -> Any:
         """What XLA made of a step; `put` must have been called."""
-        if self._batch is None:
-            raise RuntimeError("there is no batch yet: put() comes first")
+        images, labels = self._last_batch()
         if is_training:
-            return self._train.lower(self._state, *self._batch).compile()
-        return self._infer.lower(*self._state[:2], self._batch[0]).compile()
+            return self._train.lower(self._state, images, labels).compile()
+        return self._infer.lower(*self._state[:2], images).compile()
 
     def _predict_step(self, trainable: list[Tensor], others: list[Tensor], images: Tensor) -> Tensor:
         return self.keras_model.stateless_call(trainable, others, images, training=False)[0]

@@ -1,0 +1,39 @@
+"""Keras' event source: that of the backend below, with Keras' own names of layers, gradients and the optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from profkit.backends.keras import JAX, TENSORFLOW
+from profkit.backends.networks.contract import NetworkConditions
+from profkit.capture.recording import Recording
+from profkit.capture.sources import MEMORY, TIME, Pass, Watched
+from profkit.capture.sources.jax import PASS as JAX_PASS
+from profkit.capture.sources.jax import record_program
+from profkit.capture.sources.jax_hlo import scope_reader
+from profkit.capture.sources.keras_names import OPTIMISER_SCOPE
+from profkit.capture.sources.keras_tensorflow import record_tensorflow_memory, record_tensorflow_time
+from profkit.capture.sources.tensorflow import BFC_NOTE
+
+
+class KerasSource:
+    """Follows Source."""
+
+    def passes(self, conditions: NetworkConditions) -> Sequence[Pass]:
+        """Those of the backend."""
+        if conditions.mode == JAX:
+            return (JAX_PASS,)
+        return Pass(TIME, (TIME,)), Pass(MEMORY, (MEMORY,), {"TF_CPU_ALLOCATOR_USE_BFC": "1"}, BFC_NOTE)
+
+    def record(self, watched: Watched, name: str, steps: int) -> Recording:
+        """Run the steps under this pass."""
+        if watched.conditions.mode == JAX:
+            layers = [layer.name for layer in watched.network.layers]
+            return record_program(watched, steps, scope_reader(layers, OPTIMISER_SCOPE, strip=True), "keras")
+        if watched.conditions.mode == TENSORFLOW:
+            record = record_tensorflow_time if name == TIME else record_tensorflow_memory
+            return record(watched, steps)
+        raise NotImplementedError
+
+
+SOURCE = KerasSource()

@@ -1,0 +1,70 @@
+"""Keras over TensorFlow: the tensorflow source's reading with Keras' names; bytes by TensorFlow's BFC allocator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from profkit.capture.recording import NONE, Recording, SpanLog
+from profkit.capture.sources import MEMORY, Watched
+from profkit.capture.sources.keras_names import KerasPlacer
+from profkit.capture.sources.layer_shares import layer_facts
+from profkit.capture.sources.tensorflow_eager_memory import OperatorBytes, add_changes, allocator_changes
+from profkit.capture.sources.tensorflow_graph import GraphFacts
+from profkit.capture.sources.tensorflow_kernels import add_kernels, kernel_events, new_log
+from profkit.capture.sources.tensorflow_pool import Line, line_of
+from profkit.capture.sources.tensorflow_profile import Profile, profile_steps
+from profkit.capture.sources.xplane import Event
+
+LOSSES = ("sparse_categorical_crossentropy", "mean_squared_error")
+
+
+def record_tensorflow_time(watched: Watched, steps: int) -> Recording:
+    """Kernels, the executor and the pool."""
+    profile = profile_steps(new_log("keras"), watched.step, steps)
+    graph = _graph(watched)
+    add_kernels(profile, _placer(watched, graph), GraphFacts(graph))
+    return _with_layer_facts(profile.log.finish())
+
+
+def record_tensorflow_memory(watched: Watched, steps: int) -> Recording:
+    """Kernels with what they took from the allocator and gave back."""
+    profile = profile_steps(SpanLog("keras", "xplane", MEMORY), watched.step, steps)
+    changes = allocator_changes(profile)
+    owners = _owners(profile, changes)
+    amounts: dict[int, OperatorBytes] = {id(event): OperatorBytes() for event in kernel_events(profile)}
+    for change, owner in zip(changes, owners):
+        if owner is not None:
+            amounts[id(owner)].add(change)
+    graph = _graph(watched)
+    values = {number: amount.columns() for number, amount in amounts.items()}
+    rows = add_kernels(profile, _placer(watched, graph), GraphFacts(graph), values)
+    add_changes(profile, changes, [NONE if owner is None else rows[id(owner)] for owner in owners])
+    return _with_layer_facts(profile.log.finish())
+
+
+def _owners(profile: Profile, changes: list[Event]) -> list[Event | None]:
+    """For each change the kernel that ran on the same thread at that time; kernels do not nest."""
+    running: dict[Line, Event] = {}
+    owners: dict[int, Event | None] = {}
+    kernels = {id(event) for event in kernel_events(profile)}
+    wanted = {id(change) for change in changes}
+    for event in profile.events:
+        if id(event) in kernels:
+            running[line_of(event)] = event
+        elif id(event) in wanted:
+            kernel = running.get(line_of(event))
+            owners[id(event)] = kernel if kernel is not None and event.start_ns <= kernel.end_ns else None
+    return [owners[id(change)] for change in changes]
+
+
+def _graph(watched: Watched) -> Any:
+    return watched.built.graph(watched.conditions.is_training)  # type: ignore[attr-defined]  # of OverTensorflow
+
+
+def _placer(watched: Watched, graph: Any) -> KerasPlacer:
+    return KerasPlacer(graph, [layer.name for layer in watched.network.layers], LOSSES)
+
+
+def _with_layer_facts(recording: Recording) -> Recording:
+    return replace(recording, facts={**recording.facts, **layer_facts(recording)})
