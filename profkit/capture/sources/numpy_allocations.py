@@ -41,7 +41,7 @@ class _Handler(ctypes.Structure):
 
 
 class _Watch:
-    """NumPy's own functions with a note of each call, for as long as it is on. Lives on with the arrays it made."""
+    """NumPy's own functions with a note of each call, for as long as it is on."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -52,17 +52,19 @@ class _Watch:
         self._calls = _Malloc(self._malloc), _Calloc(self._calloc), _Realloc(self._realloc), _Free(self._free)
         self._handler = _Handler(b"profkit", 1, self._usual.context, *self._calls)
         self._capsule = _new_capsule(ctypes.addressof(self._handler), _CAPSULE_NAME, None)
+        # Arrays may outlive everything else here, and are freed through the handler: it is never freed itself.
+        for needed in (self._handler, _CAPSULE_NAME):
+            _keep_for_ever(needed)
         self._previous: Any = None
 
     def start(self) -> None:
         self._previous = self._set(self._capsule)
 
     def stop(self) -> None:
-        """Arrays that are still there will be freed by NumPy alone, even when Python has ended."""
+        """Arrays that are still there will be freed by NumPy's own function, even while Python ends."""
         self._set(self._previous)
         for name, _ in _FUNCTIONS:
             setattr(self._handler, name, getattr(self._usual, name))
-        _ended.append(self)
 
     def _malloc(self, context: int, size: int) -> int | None:
         return self._taken(self._usual.malloc(context, size), size)
@@ -91,10 +93,6 @@ class _Watch:
             self.events.append((time.perf_counter_ns(), address, -self._sizes.pop(address)))
 
 
-_ended: list[_Watch] = []
-"""Their handlers may still be asked to free an array."""
-
-
 @contextlib.contextmanager
 def numpy_allocations() -> Iterator[list[Event]]:
     """A list that grows while NumPy allocates in this thread; blocks from before are freed without a note."""
@@ -119,3 +117,4 @@ def _function(name: str, *types: Any) -> Any:
 
 _pointer = _function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 _new_capsule = _function("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+_keep_for_ever = _function("Py_IncRef", None, ctypes.py_object)

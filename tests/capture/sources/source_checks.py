@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ def assert_sound(recording: Recording, steps: int) -> None:
     assert (spans["start_ns"][has_parent] >= spans["start_ns"][parents]).all()
     assert (spans["end_ns"][has_parent] <= spans["end_ns"][parents]).all()
     operators = rows(recording)
-    assert all(before["end_ns"] <= after["start_ns"] for before, after in zip(operators, operators[1:]))
+    assert all(before["end_ns"] <= after["start_ns"] for before, after in pairwise(operators))
     inside = np.bincount([row["step"] for row in operators], [row["end_ns"] - row["start_ns"] for row in operators])
     assert (inside <= end - begin).all()
     assert (inside > 0).all()
