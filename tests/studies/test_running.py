@@ -52,12 +52,12 @@ def test_repetitions_interleave_frameworks_in_rotating_order() -> None:
 
     assert [cell.id for cell in cells] == [
         "base.numpy.1",
-        "base.torch.1",
+        "base.native.1",
         "stride-2.numpy.1",
-        "stride-2.torch.1",
-        "base.torch.2",
+        "stride-2.native.1",
+        "base.native.2",
         "base.numpy.2",
-        "stride-2.torch.2",
+        "stride-2.native.2",
         "stride-2.numpy.2",
     ]
 
@@ -71,14 +71,14 @@ def test_learning_and_the_baseline_are_done_once_per_variant_after_the_first_rep
 def test_only_restricts_frameworks_and_variants_each_for_itself() -> None:
     cells = plan_cells(small_study(TEXT + LEARNING))
 
-    one = select_cells(cells, ["torch", "stride*"])
+    one = select_cells(cells, ["native", "stride*"])
     frameworks = select_cells(cells, ["numpy"])
 
-    assert [cell.id for cell in one] == ["stride-2.torch.1", "stride-2.learn", "stride-2.torch.2"]
+    assert [cell.id for cell in one] == ["stride-2.native.1", "stride-2.learn", "stride-2.native.2"]
     assert {cell.variant.name for cell in frameworks} == {"base", "stride 2"}
     assert select_cells(cells, []) == cells
-    with pytest.raises(UsageError, match=r"--only torhc: no framework or variant of this study; did you mean torch\?"):
-        select_cells(cells, ["torhc"])
+    with pytest.raises(UsageError, match=r"--only nativ: no framework or variant of this study; did you mean native\?"):
+        select_cells(cells, ["nativ"])
 
 
 def test_estimates_follow_what_cells_of_the_same_framework_took() -> None:
@@ -116,13 +116,13 @@ def test_ctrl_c_keeps_what_was_measured_and_the_same_command_continues(tmp_path:
     run_in(tmp_path / "results", ways=Ways(run=second))
 
     assert report.is_interrupted and report.left == 6
-    assert after == {"base.numpy.1": "ok", "base.torch.1": "ok", "stride-2.numpy.1": "interrupted"}
+    assert after == {"base.numpy.1": "ok", "base.native.1": "ok", "stride-2.numpy.1": "interrupted"}
     assert len(second.asked) == 6
     assert set(statuses(tmp_path / "results").values()) == {"ok"}
 
 
 def test_a_failed_cell_costs_itself_only_and_is_run_again_when_asked(tmp_path: Path) -> None:
-    oom = failing("oom", lambda request: request.framework == "torch")
+    oom = failing("oom", lambda request: request.framework == "native")
     again, retried = Counting(), Counting()
 
     run_in(tmp_path / "results", ways=Ways(run=oom))
@@ -132,11 +132,11 @@ def test_a_failed_cell_costs_itself_only_and_is_run_again_when_asked(tmp_path: P
 
     assert sorted(after.values()) == ["ok"] * 4 + ["oom"] * 4
     assert not again.asked
-    assert {words.split()[1] for words in retried.asked} == {"torch"} and len(retried.asked) == 4
+    assert {words.split()[1] for words in retried.asked} == {"native"} and len(retried.asked) == 4
 
 
 def test_what_was_unavailable_is_looked_at_again_without_being_asked(tmp_path: Path) -> None:
-    missing = failing("unavailable", lambda request: request.framework == "torch")
+    missing = failing("unavailable", lambda request: request.framework == "native")
     again = Counting()
 
     run_in(tmp_path / "results", ways=Ways(run=missing))
@@ -190,12 +190,12 @@ def test_a_budget_ends_the_run_between_cells(tmp_path: Path) -> None:
 
 def test_a_damaged_status_counts_as_not_run(tmp_path: Path) -> None:
     run_in(tmp_path / "results")
-    (tmp_path / "results" / "cells" / "base.torch.2.json").write_text("{")
+    (tmp_path / "results" / "cells" / "base.native.2.json").write_text("{")
     again = Counting()
 
     run_in(tmp_path / "results", ways=Ways(run=again))
 
-    assert again.asked == ["1 torch"]
+    assert again.asked == ["1 native"]
 
 
 def test_progress_counts_cells_and_ends_with_nothing_left(tmp_path: Path) -> None:
