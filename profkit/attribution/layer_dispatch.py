@@ -7,43 +7,37 @@ from itertools import pairwise
 
 import numpy as np
 
-from profkit.capture.recording import FORWARD, NONE, Column, Level, Recording
+from profkit.attribution.operators import Operators
+from profkit.capture.recording import FORWARD, NONE, Column, Level
 
 LayerPhase = tuple[str, str]
 _OWNERS = (Level.LAYER, Level.RUNTIME)
-_WORK = (Level.OPERATOR, Level.PRIMITIVE)
 
 
-def layer_dispatch(recording: Recording) -> dict[LayerPhase, int] | None:
+def layer_dispatch(operators: Operators) -> dict[LayerPhase, int] | None:
     """Nanoseconds over all steps by layer and phase; None when the source does not see layers' own code.
 
     An instant belongs to the code that was entered last, on whatever thread, and only if no thread runs an operator:
-    with the operators' times these never sum to more than the steps.
+    all of them are part of the steps' remainders.
     """
-    spans = recording.spans
-    layers, phases = recording.text("layer"), recording.text("phase")
-    is_owner = np.isin(spans["level"], _OWNERS) & (spans["layer"] != NONE)
+    spans = operators.recording.spans
+    is_owner = np.isin(spans["level"], _OWNERS) & (operators.layer != NONE)
     if not is_owner.any():
         return None
-    free_before = _free_time(recording)
+    idle = _IdleClock(operators)
     found: dict[LayerPhase, int] = {}
-    for row, start, end in _own_stretches(recording, np.flatnonzero(is_owner)):
-        key = (layers[row] or "", phases[row] or FORWARD)
-        found[key] = found.get(key, 0) + int(free_before(end) - free_before(start))
+    for row, start, end in _own_stretches(operators, np.flatnonzero(is_owner)):
+        key = (operators.text("layer", row), operators.text("phase", row) or FORWARD)
+        found[key] = found.get(key, 0) + idle.at(end) - idle.at(start)
     return found
 
 
-def _own_stretches(recording: Recording, rows: Column) -> list[tuple[int, int, int]]:
+def _own_stretches(operators: Operators, rows: Column) -> list[tuple[int, int, int]]:
     """Stretches of time, each with the row that was entered last of those then open; cut to the step of its row."""
-    spans = recording.spans
-    step_start, step_end = recording.steps["start_ns"], recording.steps["end_ns"]
-    rows = rows[spans["step"][rows] != NONE]
-    step = spans["step"][rows]
-    starts = np.maximum(spans["start_ns"][rows], step_start[step]).tolist()
-    ends = np.minimum(spans["end_ns"][rows], step_end[step]).tolist()
-    inside = [(start, end, row) for start, end, row in zip(starts, ends, rows.tolist()) if start < end]
+    rows = rows[operators.step[rows] != NONE]
+    begins, ends = operators.start_ns[rows].tolist(), operators.end_ns[rows].tolist()
+    inside = sorted((start, end, row) for start, end, row in zip(begins, ends, rows.tolist()) if start < end)
     moments = sorted({time for start, end, _ in inside for time in (start, end)})
-    inside.sort()
     stretches: list[tuple[int, int, int]] = []
     open_rows: list[tuple[int, int, int]] = []  # latest begin first; of equal begins the one that lies inside
     place = 0
@@ -59,28 +53,23 @@ def _own_stretches(recording: Recording, rows: Column) -> list[tuple[int, int, i
     return stretches
 
 
-class _free_time:  # noqa: N801 - used as a function
-    """How much of the time up to a moment no operator ran."""
+class _IdleClock:
+    """Runs only while no thread runs an operator."""
 
-    def __init__(self, recording: Recording) -> None:
-        spans = recording.spans
-        step = spans["step"]
-        rows = np.flatnonzero(np.isin(spans["level"], _WORK) & (step != NONE))
-        start = np.maximum(spans["start_ns"][rows], recording.steps["start_ns"][step[rows]])
-        end = np.minimum(spans["end_ns"][rows], recording.steps["end_ns"][step[rows]])
+    def __init__(self, operators: Operators) -> None:
+        start, end = operators.start_ns[operators.rows], operators.end_ns[operators.rows]
         order = np.argsort(start, kind="stable")
-        start, end = start[order], end[order]
-        reach = np.maximum.accumulate(end) if len(end) else end
-        first = np.ones(len(start), np.bool_)
-        first[1:] = start[1:] > reach[:-1]
-        self._start = start[first]
-        last = np.flatnonzero(first)[1:] - 1
-        self._end = np.append(reach[last], reach[-1:])
+        start, reach = start[order], np.maximum.accumulate(end[order])
+        is_first = np.ones(len(start), np.bool_)
+        is_first[1:] = start[1:] > reach[:-1]
+        self._start = start[is_first]
+        self._end = np.append(reach[:-1][is_first[1:]], reach[-1:])
         self._busy_before = np.concatenate(([0], np.cumsum(self._end - self._start)))
 
-    def __call__(self, moment: int) -> int:
+    def at(self, moment: int) -> int:
+        """What it shows at this moment."""
         place = int(np.searchsorted(self._start, moment, side="right"))
         if not place:
             return moment
-        over = max(0, int(self._end[place - 1]) - moment)
-        return moment - int(self._busy_before[place]) + over
+        unfinished = max(0, int(self._end[place - 1]) - moment)
+        return moment - int(self._busy_before[place]) + unfinished
