@@ -153,7 +153,7 @@ def _count_marks(capture: Capture, marks: Column) -> tuple[MarkCount, ...]:
     return tuple(sorted(found, key=lambda mark: (-mark.count, mark.name)))
 
 
-def _memory_totals(totals: MemoryTotals | None) -> dict[str, int | None]:
+def _memory_totals(totals: MemoryTotals | None) -> dict[str, Any]:
     return {
         "total_alloc_bytes": totals.bytes if totals else None,
         "total_alloc_calls": totals.calls if totals else None,

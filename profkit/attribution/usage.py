@@ -1,12 +1,12 @@
-"""Usage: the answer of attribution, one row per name, path, thread, category or domain. Rendering shows it as it is.
+"""Usage: the answer of attribution, one row per name, path, thread, kind, layer, ... Rendering shows it as it is.
 
-docs/attribution.md says in words what each number means.
+docs/attribution.md says in words what each number means; docs/network.md does for tables of networks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import repeat
 from typing import Any, overload
 
@@ -40,6 +40,26 @@ class UsageRow:
     voluntary_switches: int | None = None
     involuntary_switches: int | None = None
     overhead_ns: int | None = None  # estimated cost of recording the ranges inside: count times the empty range
+    # Of networks only, sums over the recorded steps. Texts are None where the row mixes several.
+    kind: str | None = None
+    layer: str | None = None
+    phase: str | None = None
+    type: str | None = None
+    pool_cpu_ns: int | None = None  # CPU time of helper threads
+    requested_bytes: int | None = None  # allocated by these operators themselves; 0: they work in place
+    temporary_bytes: int | None = None  # of these: given back before the operator ended
+    flops: int | None = None  # by formula
+    moved_bytes: int | None = None  # by formula: what must be read and written at least
+
+    @property
+    def gflops(self) -> float | None:
+        """Rate in 10^9 flops per second of own time."""
+        return None if self.flops is None or not self.exclusive_ns else self.flops / self.exclusive_ns
+
+    @property
+    def intensity(self) -> float | None:
+        """Flops per byte that must move."""
+        return None if self.flops is None or not self.moved_bytes else self.flops / self.moved_bytes
 
     @property
     def has_own_time(self) -> bool:
@@ -98,6 +118,14 @@ class MarkCount:
 
 
 @dataclass(frozen=True)
+class Remainder:
+    """A named part of the time that no row explains."""
+
+    name: str
+    time_ns: int
+
+
+@dataclass(frozen=True)
 class Usage:
     """A table of usage. sum(exclusive_ns) + remainder_ns == wall_ns, and likewise for allocated bytes."""
 
@@ -118,3 +146,31 @@ class Usage:
     overhead_ns: int | None = None  # estimated cost of recording all ranges; part of wall_ns unless subtracted
     is_overhead_subtracted: bool = False
     replaced_names: int = 0  # so often a name was recorded as "(too many names)"
+    # Of networks only.
+    steps: int | None = None  # times, bytes, calls and flops are sums over so many steps
+    remainders: tuple[Remainder, ...] = ()  # parts of remainder_ns
+    subject: Mapping[str, Any] | None = None  # network, framework, mode, threads, training
+    notes: tuple[str, ...] = ()  # what a reader of the numbers must know
+
+    def mean_of_steps(self) -> Usage:
+        """The same table for one step: every sum divided by the number of steps."""
+        if not self.steps or self.steps == 1:
+            return self
+
+        def mean(value: Any) -> Any:
+            return None if value is None else value / self.steps
+
+        columns = {
+            name: list(map(mean, self.rows.column(name))) if name in _SUMS else self.rows.column(name)
+            for name in _DEFAULTS
+        }
+        totals = {name: mean(getattr(self, name)) for name in _TOTAL_SUMS}
+        parts = tuple(Remainder(part.name, mean(part.time_ns)) for part in self.remainders)
+        return replace(self, rows=UsageRows(columns), remainders=parts, **totals)
+
+
+_SUMS = frozenset(
+    {"calls", "inclusive_ns", "exclusive_ns", "pool_cpu_ns", "requested_bytes", "temporary_bytes", "flops"}
+    | {"moved_bytes", "own_alloc_bytes"}
+)
+_TOTAL_SUMS = ("wall_ns", "remainder_ns", "elapsed_ns", "total_alloc_bytes", "unattributed_alloc_bytes")

@@ -1,4 +1,4 @@
-"""Columns of a table of usage: every field of a UsageRow has one, plus shares and means. A row in, a number out."""
+"""Columns of a table of usage: every number of a UsageRow has one, plus shares and rates. A row in, a number out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from profkit.attribution.usage import Usage, UsageRow
 from profkit.rendering.column_choice import find_named, wanted_names
-from profkit.rendering.quantities import ABSENT, bytes_text, percent_text, time_text
+from profkit.rendering.quantities import ABSENT, bytes_text, number_text, percent_text, time_text
 
 Value = int | float | None
 NAME = "name"
@@ -15,8 +15,20 @@ OWN = "exclusive_ns"
 
 
 def count_text(value: Value) -> str:
-    """A count with separators: 1,234,567."""
-    return ABSENT if value is None else f"{value:,}"
+    """A count with separators: 1,234,567; a mean of counts may have a fraction: 2.5."""
+    if value is None:
+        return ABSENT
+    return f"{value:,.0f}" if value == round(value) else number_text(value)
+
+
+def flops_text(value: Value) -> str:
+    """Flops in powers of ten: 31.2 M."""
+    if value is None:
+        return ABSENT
+    for factor, unit in ((1e3, ""), (1e6, "k"), (1e9, "M"), (1e12, "G")):
+        if value < 0.9995 * factor:
+            return f"{number_text(1e3 * value / factor)} {unit}".rstrip()
+    return f"{number_text(value / 1e12)} T"
 
 
 @dataclass(frozen=True)
@@ -26,12 +38,14 @@ class UsageColumn:
     name: str
     heading: str
     help: str
-    field: str
+    field: str  # of a UsageRow; empty for what is worked out of several
     value: Callable[[UsageRow, Usage], Value]
     text: Callable[[Value], str]
 
     def ranked(self, usage: Usage) -> Sequence[Value]:
         """Numbers of all rows that order them as `value` does, without making a row of any."""
+        if not self.field:
+            return [self.value(row, usage) for row in usage.rows]
         values: Sequence[Value] = usage.rows.column(self.field)
         if self.field != OWN:
             return values
@@ -98,6 +112,13 @@ COLUMNS = (
     _count("voluntary_switches", "waits", "voluntary context switches"),
     _count("involuntary_switches", "preempted", "involuntary context switches"),
     _time("overhead", "overhead", "estimated cost of recording what is inside"),
+    _time("pool_cpu", "pool CPU", "networks: CPU time of helper threads"),
+    _bytes("requested_bytes", "requested", "networks: allocated by the operators themselves; 0 B: in place"),
+    _bytes("temporary_bytes", "temporary", "networks: of these, given back before the operator ended"),
+    UsageColumn("flops", "FLOP", "networks: by formula", "flops", lambda row, _: row.flops, flops_text),
+    _bytes("moved_bytes", "moved", "networks: by formula, read and written at least"),
+    UsageColumn("gflops", "GFLOP/s", "networks: flops by own time", "", lambda row, _: row.gflops, number_text),
+    UsageColumn("intensity", "FLOP/B", "networks: flops by bytes moved", "", lambda row, _: row.intensity, number_text),
 )
 # Every heading is a name too.
 _ALIASES = {column.heading.replace(" ", "_"): column.name for column in COLUMNS} | {
@@ -106,9 +127,13 @@ _ALIASES = {column.heading.replace(" ", "_"): column.name for column in COLUMNS}
     "total": "inclusive",
     "memory": "alloc_bytes",
     "average": "mean",
+    "pool": "pool_cpu",
+    "bytes": "requested_bytes",
+    "workspace": "temporary_bytes",
 }
 # What goes first when a default table is wider than the terminal.
-DISPENSABLE = ("median", "minor_faults", "peak_bytes", "inclusive_share", "alloc_bytes", "share")
+_DISPENSABLE = ("median", "minor_faults", "peak_bytes", "inclusive_share", "alloc_bytes", "share")
+_DISPENSABLE_OF_NETWORKS = ("inclusive", "peak_bytes", "intensity", "temporary_bytes", "pool_cpu", "share")
 
 
 def column_names() -> list[str]:
@@ -129,8 +154,15 @@ def choose_usage_columns(names: Sequence[str] | None, usage: Usage) -> list[Usag
     return list(dict.fromkeys(find_usage_column(name) for name in wanted))
 
 
+def dispensable_columns(usage: Usage) -> Sequence[str]:
+    """Names in the order in which they may be left out."""
+    return _DISPENSABLE if usage.steps is None else _DISPENSABLE_OF_NETWORKS
+
+
 def default_columns(usage: Usage) -> list[str]:
     """What fits what was recorded: columns of dashes help nobody."""
+    if usage.steps is not None:
+        return [name for name in _OF_NETWORKS if _is_known(name, usage)]
     names = ["calls", "inclusive", "exclusive", "share", "median"]
     if usage.by == "thread":
         names.append("wall")
@@ -139,3 +171,16 @@ def default_columns(usage: Usage) -> list[str]:
     if any(count is not None for count in usage.rows.column("minor_faults")):
         names.append("minor_faults")
     return names
+
+
+_OF_NETWORKS = (
+    "calls", "inclusive", "exclusive", "share", "pool_cpu", "requested_bytes", "temporary_bytes", "peak_bytes",
+    "gflops", "intensity",
+)  # fmt: skip
+
+
+def _is_known(name: str, usage: Usage) -> bool:
+    if name == "inclusive":
+        # Where operators lie in no others, it only repeats the own time.
+        return list(usage.rows.column("inclusive_ns")) != list(usage.rows.column("exclusive_ns"))
+    return any(value is not None for value in find_usage_column(name).ranked(usage))

@@ -11,7 +11,13 @@ import numpy as np
 from profkit.attribution.usage import Usage, UsageRow
 from profkit.capture.tables import Capture, RangeKind
 from profkit.rendering.quantities import bytes_text, number_text, percent_text, time_text
-from profkit.rendering.usage_columns import DISPENSABLE, UsageColumn, Value, choose_usage_columns, count_text
+from profkit.rendering.usage_columns import (
+    UsageColumn,
+    Value,
+    choose_usage_columns,
+    count_text,
+    dispensable_columns,
+)
 from profkit.rendering.usage_rows import row_order, top_rows
 
 DEFAULT_TOP = 30
@@ -30,6 +36,18 @@ class View:
     sort: str | None = None
     top: int | None = DEFAULT_TOP
     """None shows all rows."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What stands around a table: losses and warnings first of all, what was recorded, and notes below."""
+
+    heads: Sequence[str]
+    losses: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    instead: Sequence[str] = ()
+    """In place of a table without rows."""
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -69,13 +87,24 @@ def build_table(usage: Usage, view: View) -> ShownTable:
     if len(shown) < len(order):
         name = f"… {len(order) - len(shown):,} more rows (--top {len(order)})"
         lines.append(_special(name, _hidden_values(rows, usage), columns, "more"))
-    lines.append(_special(REMAINDER, _remainder_values(usage), columns, "remainder"))
+    lines += _remainder_lines(usage, columns)
     lines.append(_special(TOTAL, _total_values(usage), columns, "total"))
+    order_out = dispensable_columns(usage)
     dispensable = tuple(
-        DISPENSABLE.index(column.name) + 1 if not view.columns and column.name in DISPENSABLE else 0
-        for column in columns
+        order_out.index(column.name) + 1 if not view.columns and column.name in order_out else 0 for column in columns
     )
     return ShownTable(usage.by, tuple(column.heading for column in columns), dispensable, tuple(lines))
+
+
+def surroundings(capture: Capture, usage: Usage) -> Surroundings:
+    """What stands around the table of a traced program."""
+    return Surroundings(
+        heads=headlines(capture, usage),
+        losses=loss_lines(capture),
+        warnings=warning_lines(capture),
+        instead=no_range_lines(capture, usage),
+        notes=footnotes(usage),
+    )
 
 
 def loss_lines(capture: Capture) -> list[str]:
@@ -197,16 +226,25 @@ def _hidden_values(shown: Sequence[UsageRow], usage: Usage) -> dict[str, Value]:
     return values
 
 
-def _remainder_values(usage: Usage) -> dict[str, Value]:
-    values: dict[str, Value] = {
-        "inclusive": usage.remainder_ns,
-        "inclusive_share": _part(usage.remainder_ns, usage),
-        "exclusive": usage.remainder_ns,
-        "share": _part(usage.remainder_ns, usage),
-    }
-    if usage.total_alloc_bytes is not None:
-        values |= dict.fromkeys(("alloc_bytes", "own_alloc_bytes"), usage.unattributed_alloc_bytes)
-    return values
+def _remainder_lines(usage: Usage, columns: Sequence[UsageColumn]) -> list[ShownLine]:
+    """What no row explains: in one line, or in its named parts."""
+    if not usage.remainders:
+        values = _time_values(usage.remainder_ns, usage)
+        if usage.total_alloc_bytes is not None:
+            values |= dict.fromkeys(("alloc_bytes", "own_alloc_bytes"), usage.unattributed_alloc_bytes)
+        return [_special(REMAINDER, values, columns, "remainder")]
+    lines = [_time_values(part.time_ns, usage) for part in usage.remainders]
+    # Where it was allocated is not known: it stands in the first of them.
+    lines[0]["requested_bytes"] = usage.unattributed_alloc_bytes or None
+    return [
+        _special(part.name, values, columns, "remainder" if not number else "row")
+        for number, (part, values) in enumerate(zip(usage.remainders, lines))
+    ]
+
+
+def _time_values(time_ns: int, usage: Usage) -> dict[str, Value]:
+    share = _part(time_ns, usage)
+    return {"inclusive": time_ns, "inclusive_share": share, "exclusive": time_ns, "share": share}
 
 
 def _total_values(usage: Usage) -> dict[str, Value]:
@@ -220,6 +258,8 @@ def _total_values(usage: Usage) -> dict[str, Value]:
         "share": _part(usage.wall_ns, usage),
         "overhead": usage.overhead_ns,
     }
+    if usage.steps is not None:
+        return values | _network_totals(usage)
     if usage.total_alloc_bytes is not None:
         values |= {
             "alloc_calls": usage.total_alloc_calls,
@@ -228,6 +268,26 @@ def _total_values(usage: Usage) -> dict[str, Value]:
             "peak_bytes": usage.total_peak_bytes,
         }
     return values
+
+
+def _network_totals(usage: Usage) -> dict[str, Value]:
+    """Of a step; rates by its whole wall clock."""
+    flops, moved = (_known_sum(usage, name) for name in ("flops", "moved_bytes"))
+    return {
+        "pool_cpu": _known_sum(usage, "pool_cpu_ns"),
+        "requested_bytes": usage.total_alloc_bytes,
+        "temporary_bytes": _known_sum(usage, "temporary_bytes"),
+        "peak_bytes": usage.total_peak_bytes,
+        "flops": flops,
+        "moved_bytes": moved,
+        "gflops": flops / usage.wall_ns if flops is not None and usage.wall_ns else None,
+        "intensity": flops / moved if flops is not None and moved else None,
+    }
+
+
+def _known_sum(usage: Usage, name: str) -> int | None:
+    known = [value for value in usage.rows.column(name) if value is not None]
+    return sum(known) if known else None
 
 
 def _sum(usage: Usage, name: str) -> int:

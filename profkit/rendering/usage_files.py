@@ -12,27 +12,26 @@ from typing import Any
 
 from profkit.attribution.usage import SCHEMA, Usage, UsageRow
 from profkit.capture.tables import Capture
-from profkit.rendering.usage_content import (
-    ShownLine,
-    View,
-    build_table,
-    footnotes,
-    headlines,
-    loss_lines,
-    no_range_lines,
-    warning_lines,
-)
+from profkit.rendering.usage_content import ShownLine, Surroundings, View, build_table, surroundings
 from profkit.rendering.whole_file import write_whole
 
 # Fields that only one kind of table has.
 _ONLY_BY = {"path": "path", "wall_ns": "thread"}
-_TEXTS = ("name", "path")
+_OF_NETWORKS = (
+    "kind", "layer", "phase", "type", "pool_cpu_ns", "requested_bytes", "temporary_bytes", "flops", "moved_bytes",
+)  # fmt: skip
+_ALWAYS = (*_OF_NETWORKS, "peak_bytes")
+_OF_NETWORKS_IN_ALL = ("steps", "remainders", "subject", "notes")
+_TEXTS = ("name", "path", "kind", "layer", "phase", "type")
 
 
 def _head(usage: Usage) -> dict[str, Any]:
     """All but the rows, as JSON values; sum(exclusive_ns) + remainder_ns == wall_ns exactly."""
-    content = {item.name: getattr(usage, item.name) for item in fields(Usage) if item.name not in ("rows", "marks")}
+    left_out = ("rows", "marks", *(() if usage.steps is not None else _OF_NETWORKS_IN_ALL))
+    content = {item.name: getattr(usage, item.name) for item in fields(Usage) if item.name not in left_out}
     content["marks"] = [{"name": mark.name, "count": mark.count} for mark in usage.marks]
+    if usage.steps is not None:
+        content["remainders"] = {part.name: part.time_ns for part in usage.remainders}
     return {"schema": SCHEMA, **content}
 
 
@@ -61,19 +60,32 @@ def render_usage_csv(usage: Usage) -> str:
 
 
 def render_usage_markdown(capture: Capture, usage: Usage, view: View) -> str:
-    """The table as on the terminal, without a limit of width."""
+    """The report of a traced program, without a limit of width."""
+    return render_report_markdown(surroundings(capture, usage), usage, view)
+
+
+def render_report_markdown(around: Surroundings, usage: Usage, view: View) -> str:
+    """The table as on the terminal with what stands around it, without a limit of width."""
     table = build_table(usage, view)
-    title, *facts = [_escaped(line) for line in headlines(capture, usage)]
+    title, *facts = [_escaped(line) for line in around.heads]
     lines = [f"### {title}", ""]
-    lines += [f"**{_escaped(line)}**  " for line in loss_lines(capture)]
-    lines += [f"{_escaped(line)}  " for line in warning_lines(capture)]
+    lines += [f"**{_escaped(line)}**  " for line in around.losses]
+    lines += [f"{_escaped(line)}  " for line in around.warnings]
     lines += [f"{line}  " for line in facts]
-    lines += ["", *(f"{line}  " for line in no_range_lines(capture, usage))]
+    lines += ["", *(f"{line}  " for line in around.instead)]
     if usage.rows:
-        lines += [_row([table.by, *table.headings]), _row([":--", *("--:" for _ in table.headings)])]
-        lines += [_row([_name(line), *map(_escaped, line.texts)]) for line in table.lines]
+        lines += markdown_table(table.by, table.headings, [(_name(line), line.texts) for line in table.lines])
     lines.append("")
-    return "\n".join(lines + [f"- {_escaped(note)}" for note in footnotes(usage)]).rstrip("\n") + "\n"
+    return "\n".join(lines + [f"- {_escaped(note)}" for note in around.notes]).rstrip("\n") + "\n"
+
+
+def markdown_table(first: str, headings: Sequence[str], lines: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    """Lines of a table whose first column is text (ready for Markdown), and whose others are numbers."""
+    return [
+        _row([first, *headings]),
+        _row([":--", *("--:" for _ in headings)]),
+        *(_row([name, *map(_escaped, texts)]) for name, texts in lines),
+    ]
 
 
 def write_usage_json(usage: Usage, path: str | Path) -> None:
@@ -93,7 +105,12 @@ def write_usage_markdown(capture: Capture, usage: Usage, view: View, path: str |
 
 def row_fields(usage: Usage) -> list[str]:
     """The fields of a row that this kind of table has."""
-    return [item.name for item in fields(UsageRow) if _ONLY_BY.get(item.name, usage.by) == usage.by]
+    names = [item.name for item in fields(UsageRow) if _ONLY_BY.get(item.name, usage.by) == usage.by]
+    if usage.steps is None:
+        return [name for name in names if name not in _OF_NETWORKS]
+    # What only a traced program has would be columns of nulls.
+    used = [name for name in names if name in _ALWAYS or any(value is not None for value in usage.rows.column(name))]
+    return [name for name in used if name not in ("span_calls", "open_calls", "wall_ns")]
 
 
 def _json_texts(name: str, column: Sequence[Any]) -> list[Any]:

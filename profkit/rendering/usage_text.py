@@ -1,11 +1,11 @@
-"""A report for the terminal: a Usage and its capture in, lines of text out, never wider than asked."""
+"""A report for the terminal: a Usage and what stands around it in, lines of text out, never wider than asked."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TextIO
 
 from rich.cells import cell_len, chop_cells
@@ -15,13 +15,10 @@ from profkit.capture.tables import Capture
 from profkit.rendering.usage_content import (
     ShownLine,
     ShownTable,
+    Surroundings,
     View,
     build_table,
-    footnotes,
-    headlines,
-    loss_lines,
-    no_range_lines,
-    warning_lines,
+    surroundings,
 )
 
 PLAIN_WIDTH = 100
@@ -38,20 +35,33 @@ _RESET = "\x1b[0m"
 
 
 def render_usage(capture: Capture, usage: Usage, view: View, width: int = PLAIN_WIDTH) -> str:
-    """The report as plain text: losses, warnings, what was recorded, the table, notes."""
-    return "\n".join(line for line, _ in _lines(capture, usage, view, width)) + "\n"
+    """The report of a traced program as plain text: losses, warnings, what was recorded, the table, notes."""
+    return render_report(surroundings(capture, usage), usage, view, width)
 
 
 def print_usage(capture: Capture, usage: Usage, view: View, stream: TextIO) -> None:
-    """The report to a stream: coloured and as wide as the terminal, or plain and 100 wide."""
+    """The same to a stream: coloured and as wide as the terminal, or plain and 100 wide."""
+    print_report(surroundings(capture, usage), usage, view, stream)
+
+
+def render_report(around: Surroundings, usage: Usage, view: View, width: int = PLAIN_WIDTH) -> str:
+    """A table with what stands around it, as plain text."""
+    return "\n".join(line for line, _ in _lines(around, usage, view, width)) + "\n"
+
+
+def print_report(around: Surroundings, usage: Usage, view: View, stream: TextIO) -> None:
+    """The same to a stream."""
+    print_lines(lambda width: _lines(around, usage, view, width), stream)
+
+
+def print_lines(lines: Callable[[int], Iterable[ToneLine]], stream: TextIO) -> None:
+    """Lines of a width to a stream: coloured and as wide as the terminal, or plain and 100 wide."""
     from profkit.rendering.table import encodable
 
-    if not stream.isatty():
-        stream.write(encodable(render_usage(capture, usage, view), stream))
-        return
-    width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns
-    has_colour = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    for line, tone in _lines(capture, usage, view, width):
+    is_terminal = stream.isatty()
+    width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns if is_terminal else PLAIN_WIDTH
+    has_colour = is_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    for line, tone in lines(width):
         colour = _COLOURS.get(tone, "") if has_colour and line else ""
         stream.write(encodable(f"{colour}{line}{_RESET if colour else ''}\n", stream))
 
@@ -69,35 +79,36 @@ def cut_middle(text: str, width: int) -> str:
     return f"{head}{ELLIPSIS}{end}"
 
 
-def _lines(capture: Capture, usage: Usage, view: View, width: int) -> Iterator[ToneLine]:
-    for line in loss_lines(capture):
-        yield from _wrapped(line, width, "loss")
-    for line in warning_lines(capture):
-        yield from _wrapped(line, width, "warning")
-    first, *others = headlines(capture, usage)
-    yield from _wrapped(first, width, "title")
+def _lines(around: Surroundings, usage: Usage, view: View, width: int) -> Iterator[ToneLine]:
+    for line in around.losses:
+        yield from wrapped(line, width, "loss")
+    for line in around.warnings:
+        yield from wrapped(line, width, "warning")
+    first, *others = around.heads
+    yield from wrapped(first, width, "title")
     for line in others:
-        yield from _wrapped(line, width, "note")
+        yield from wrapped(line, width, "note")
     yield "", ""
     if usage.rows:
-        yield from _table_lines(build_table(usage, view), width)
-    for line in no_range_lines(capture, usage):
-        yield from _wrapped(line, width, "row")
-    notes = footnotes(usage)
-    if notes:
+        yield from table_lines(build_table(usage, view), width)
+    for line in around.instead:
+        yield from wrapped(line, width, "row")
+    if around.notes:
         yield "", ""
-    for note in notes:
-        yield from _wrapped(note, width, "note")
+    for note in around.notes:
+        yield from wrapped(note, width, "note")
 
 
-def _wrapped(text: str, width: int, tone: str) -> Iterator[ToneLine]:
+def wrapped(text: str, width: int, tone: str) -> Iterator[ToneLine]:
+    """A text in lines of at most so many cells."""
     for line in textwrap.wrap(text, width, subsequent_indent="    ", break_on_hyphens=False) or [""]:
         # Words without spaces and wide signs may still be too long for the terminal.
         for part in chop_cells(line, width) if cell_len(line) > width else [line]:
             yield part, tone
 
 
-def _table_lines(table: ShownTable, width: int) -> Iterator[ToneLine]:
+def table_lines(table: ShownTable, width: int) -> Iterator[ToneLine]:
+    """A table; columns that do not fit continue below."""
     widths = [
         max(cell_len(heading), *(cell_len(line.texts[index]) for line in table.lines))
         for index, heading in enumerate(table.headings)
@@ -119,7 +130,7 @@ def _table_lines(table: ShownTable, width: int) -> Iterator[ToneLine]:
             name = _indented(line, name_width)
             yield _line(name, [line.texts[i] for i in block], [widths[i] for i in block], name_width), line.tone
     if hidden:
-        yield from _wrapped(f"too narrow for {', '.join(hidden)}: use a wider terminal or --columns", width, "note")
+        yield from wrapped(f"too narrow for {', '.join(hidden)}: use a wider terminal or --columns", width, "note")
 
 
 def _fitting(table: ShownTable, widths: Sequence[int], room: int) -> tuple[list[int], list[str]]:

@@ -1,8 +1,9 @@
 """The layout of TensorFlow's classic op profile, for people and scripts that know it. A Usage in, text out.
 
 By name, category, domain or thread: a row per operation with `value (accumulated %, own %)`, where accumulated is
-this row and all rows below it. By path: the scope layout, `name (own/with all inside)`. Device time was not recorded
-yet and is `--`, as are bytes when allocations were not, and the own time and bytes of spans, which have none.
+this row and all rows below it. By path: the scope layout, `name (own/with all inside)`. Of a traced program device
+time was not recorded yet and is `--`, as are bytes when allocations were not, and the own time and bytes of spans,
+which have none. Of networks, which ran on the processor, requested bytes are shown, and device time is 0.
 """
 
 from __future__ import annotations
@@ -43,19 +44,20 @@ def memory_text(value: Value) -> str:
     if value is None:
         return ABSENT
     if value < 1000:
-        return f"{value}B"
+        return f"{value:.0f}B"
     return f"{value / 1000:.2f}KB" if value < 1_000_000 else f"{value / 1_000_000:.2f}MB"
 
 
 def _op_lines(usage: Usage, view: View) -> list[str]:
     order = row_order(usage, view.sort)
     own = find_usage_column("exclusive").ranked(usage)
-    sizes = usage.rows.column("own_alloc_bytes")
+    sizes = usage.rows.column("own_alloc_bytes" if usage.steps is None else "requested_bytes")
     cells = (_cells([sizes[row] for row in order], memory_text), _cells([own[row] for row in order], micros_text))
     names = usage.rows.column("name")
+    device = ABSENT if usage.steps is None else next(_cells([0], micros_text))
     return [
         f"{visible(names[row]):<{_NAME_WIDTH}}"
-        + ", ".join(f"{cell:>{_CELL_WIDTH}}" for cell in (size, time, ABSENT, time))
+        + ", ".join(f"{cell:>{_CELL_WIDTH}}" for cell in (size, time, device, time))
         for row, size, time in islice(zip(order, *cells), view.top)
     ]
 
