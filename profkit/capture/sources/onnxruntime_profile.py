@@ -143,9 +143,9 @@ def _waits(nodes: Sequence[Event]) -> dict[str, int]:
     """How long the calling thread waited for the pool at the end of each node, mean over the steps."""
     found: dict[str, list[int]] = {}
     for node in nodes:
-        waited = node["args"].get("thread_scheduling_stats", {}).get("main_thread", {}).get("Wait")
-        if waited is not None:
-            found.setdefault(_name(node), []).append(int(waited) * 1000)
+        statistics = node["args"].get("thread_scheduling_stats")
+        if isinstance(statistics, dict):  # an empty text where there is no pool
+            found.setdefault(_name(node), []).append(int(statistics["main_thread"]["Wait"]) * 1000)
     return {name: sum(each) // len(each) for name, each in found.items()}
 
 
