@@ -72,9 +72,19 @@ class TensorflowNetwork:
 
 
 class SessionNetwork:
-    """The same step as a TensorFlow 1 graph. Only a Session says which operator allocated how much."""
+    """The same step as a TensorFlow 1 graph. Only a Session says which operator allocated how much.
 
-    def __init__(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> None:
+    A graph that is not optimised runs as it was described, operator by operator: nothing is fused or folded.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        weights: Mapping[str, Array],
+        conditions: NetworkConditions,
+        *,
+        is_optimised: bool = True,
+    ) -> None:
         tf = importlib.import_module("tensorflow")
         self._network = network
         self.notes: Sequence[str] = [_held_note(network), "each batch is fed from NumPy arrays, as Sessions are"]
@@ -91,6 +101,7 @@ class SessionNetwork:
             config = tf.compat.v1.ConfigProto(
                 intra_op_parallelism_threads=conditions.threads, inter_op_parallelism_threads=1
             )
+            config.graph_options.rewrite_options.disable_meta_optimizer = not is_optimised
             self._session = tf.compat.v1.Session(graph=self._graph, config=config)
             # Fed in the place of the zeros: weights in the graph itself would be kept twice.
             self._session.run(initial, {variables[name].initializer.inputs[1]: held[name] for name in held})

@@ -1,4 +1,4 @@
-"""TensorFlow's event source: tf.profiler for time; for memory a Session's FULL_TRACE, or eagerly its BFC allocator."""
+"""TensorFlow's event source: tf.profiler for time; for memory a Session's StepStats, or eagerly its BFC allocator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from profkit.capture.sources.tensorflow_stepstats import record_step_stats
 
 FRAMEWORK = "tensorflow"
 SESSION_NOTE = (
-    "memory was recorded in a Session (FULL_TRACE) that runs the same operators with the same names as the "
+    "memory was recorded in a Session (its StepStats) that runs the same operators with the same names as the "
     "tf.function: a tf.function does not say who allocates"
 )
 BFC_NOTE = (
@@ -31,7 +31,7 @@ class TensorflowSource:
     """Follows Source."""
 
     def passes(self, conditions: NetworkConditions) -> Sequence[Pass]:
-        """Time and memory apart: FULL_TRACE costs microseconds per operator."""
+        """Time and memory apart: StepStats cost microseconds per operator."""
         if conditions.mode == EAGER:
             memory = Pass(MEMORY, (MEMORY,), {"TF_CPU_ALLOCATOR_USE_BFC": "1"}, BFC_NOTE)
         else:

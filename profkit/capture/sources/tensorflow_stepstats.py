@@ -1,6 +1,7 @@
-"""The memory of a Session's graph: what FULL_TRACE wrote into RunMetadata of each step, as spans with bytes.
+"""The memory of a Session's graph: what TensorFlow wrote into the StepStats of each run, as spans with bytes.
 
-A node's `total_bytes` is all that it allocated, temporaries within; tfprof adds these a second time.
+SOFTWARE_TRACE gives the records of FULL_TRACE, which starts a profiler besides in every run. A node's `total_bytes` is
+all that it allocated, temporaries within; tfprof adds these a second time.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from profkit.capture.sources.tensorflow_names import Placer, kernel_of
 from profkit.capture.sources.xplane import RealtimeClock, read_clocks
 
 SOURCE = "stepstats"
+_RESOURCE = 20
+"""TensorFlow's number of the type of handles, which stand for a variable and are not its memory."""
 _LABEL = re.compile(r"(?:\[[^]]*\] ?)*(?P<node>\S+) = (?P<kernel>\w+)\(")
 MEMORY_NOTE = (
     "memory: what each operator allocated in a step; weights and the batch were there before. Allocations are ordered "
@@ -39,9 +42,9 @@ class RawMetadata:
 def record_step_stats(
     framework: str, session: Any, step: Callable[[], Any], steps: int, place: Placer, graph: GraphFacts
 ) -> Recording:
-    """Run the steps with FULL_TRACE, after one that is not kept; `step` runs `session` (a SessionNetwork)."""
+    """Run the steps traced, after one that is not kept; `step` runs `session` (a SessionNetwork)."""
     tf = importlib.import_module("tensorflow")
-    options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)
+    options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.SOFTWARE_TRACE)
     log = SpanLog(framework, SOURCE, MEMORY)
     metadata: list[RawMetadata] = []
     before = read_clocks()
@@ -117,7 +120,11 @@ def _memory(node: Any) -> dict[str, int | None]:
         "temporary_bytes": total - sum(used.live_bytes for used in node.memory),
         "peak_bytes": sum(used.peak_bytes for used in node.memory),
         "live_bytes": in_use or None,
-        "output_bytes": sum(each.tensor_description.allocation_description.requested_bytes for each in node.output),
+        "output_bytes": sum(
+            each.tensor_description.allocation_description.requested_bytes
+            for each in node.output
+            if each.tensor_description.dtype != _RESOURCE
+        ),
     }
 
 
