@@ -59,7 +59,11 @@ class Trial:
 def built_here(builder: NetworkBuilder, network: Network, conditions: NetworkConditions) -> Trial:
     """Start and build in this process."""
     builder.start(conditions)
-    built = builder.build(network, network.initial_weights(), conditions)
+    return with_batch(network, builder.build(network, network.initial_weights(), conditions))
+
+
+def with_batch(network: Network, built: BuiltNetwork) -> Trial:
+    """A network that was built already."""
     return Trial(network, built, built.put(*_batch(network)))
 
 
