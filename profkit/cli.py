@@ -24,6 +24,7 @@ COMMANDS = {
     "report": "show a capture as a table",
     "export": "write a capture as a trace for Perfetto, Chrome or a flame graph",
     "query": "ask a capture in SQL",
+    "compare": "compare two captures: what became faster or slower, with intervals",
     "study": "run a declared sweep over a network and report what it shows",
     "env": "make environments for Theano and Caffe, which cannot live beside the others",
     "doctor": "show what works here, and what to type for the rest",

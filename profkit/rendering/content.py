@@ -60,6 +60,8 @@ class Table:
     lines: tuple[Line, ...]
     missing: tuple[Missing, ...] = ()
     footer: tuple[str, ...] = ()
+    name_width: int = 30
+    """Names longer than this are cut, and shorter still where the table is too wide."""
 
 
 def build_tables(result: Result, columns: Sequence[str] | None = None) -> list[Table]:

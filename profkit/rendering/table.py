@@ -36,7 +36,7 @@ _STATUSES = {
     "timeout": "yellow",
     "oom": "yellow",
 }
-_ASCII = str.maketrans({"µ": "u", "±": "~", "…": "~", "─": "-", "✓": "+", "✗": "x", "–": "-", "→": "->"})
+_ASCII = str.maketrans({"µ": "u", "±": "~", "…": "~", "─": "-", "\u2013": "-", "✓": "+", "✗": "x", "→": "->"})
 
 
 def render_text(result: Result, width: int = PLAIN_WIDTH, columns: Sequence[str] | None = None) -> str:
@@ -132,7 +132,7 @@ def fit_columns(table: Table, width: int) -> tuple[list[Table], list[str]]:
     A default table drops what it can do without; a table whose columns were asked for continues below instead.
     """
     kept = list(range(len(table.headings)))
-    for name_width in range(NAME_WIDTH, LEAST_NAME_WIDTH - 1, -1):
+    for name_width in range(table.name_width, LEAST_NAME_WIDTH - 1, -1):
         names = fitted_names([line.texts[0] for line in table.lines], name_width)
         lines = [Line((name, *line.texts[1:]), line.tone) for name, line in zip(names, table.lines)]
         widths = _widths(table.headings, lines)

@@ -1,0 +1,146 @@
+"""What two captures are compared by: a capture goes in, a Profile (times per step or per call) comes out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from profkit.attribution.attribute import usage_by
+from profkit.attribution.grouping import group_ranges
+from profkit.attribution.operators import Operators, operators_of
+from profkit.attribution.tree import is_mark, tree_of
+from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.tables import Capture, Column
+
+STEP, CALL = "step", "call"
+NETWORK_GROUPINGS: dict[str, tuple[str, ...]] = {
+    "operator": ("layer", "phase", "type"),
+    "layer": ("layer", "phase"),
+    "kind": ("kind",),
+    "type": ("type",),
+    "name": (),
+}
+"""What a row of two networks is, and the columns that its name consists of; by name: as the source has it."""
+NO_LAYER_TITLE = "(no layer)"
+RECORDED, NOT_RECORDED = "step, recorded", "step, not recorded"
+RANGE_GROUPINGS = ("name", "path", "category", "domain", "thread")
+MOST_SAMPLES = 40
+"""Calls of a range, one after another, are gathered into so many medians: neighbours share what disturbs them."""
+
+
+@dataclass(frozen=True)
+class ProfileRow:
+    """One row: its times, and what they are a part of."""
+
+    samples_ns: Sequence[float]  # per step (0: did not occur in it) or per call
+    calls: float  # per step, or in all
+    share: float | None  # of the whole, from 0 to 1
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A capture, ready to be compared."""
+
+    per: str
+    by: str
+    rows: Mapping[str, ProfileRow]
+    totals: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Times of the whole, by what is meant by it; the first one is what a user feels."""
+    about: Mapping[str, str] = field(default_factory=dict)
+    """What must be equal for the comparison to be fair, and what else tells the two apart."""
+
+
+def network_profile(capture: NetworkCapture, by: str = "operator") -> Profile:
+    """Times per step of a network's operators and of what remains of the steps."""
+    operators = operators_of(capture)
+    times = _named_times(operators, by)
+    calls = _named_calls(operators, by)
+    for name, per_step in operators.remainders.items():
+        if per_step.any():
+            times[f"({name})"] = per_step
+    whole = int(operators.step_ns.sum())
+    rows = {
+        name: ProfileRow(per_step.tolist(), calls.get(name, 0) / operators.steps, int(per_step.sum()) / whole)
+        for name, per_step in times.items()
+    }
+    totals = {NOT_RECORDED: capture.step_ns, RECORDED: operators.step_ns.tolist()}
+    return Profile(STEP, by, rows, {name: samples for name, samples in totals.items() if samples}, _about(capture))
+
+
+def _named_times(operators: Operators, by: str) -> dict[str, Column]:
+    """Nanoseconds of every step by the name of a row."""
+    columns = NETWORK_GROUPINGS[by]
+    found: dict[str, Column] = {}
+    if not len(operators.rows):
+        return found
+    if columns:
+        for texts, per_step in operators.wall_by(*columns).items():
+            name = _title(columns, texts)
+            found[name] = found[name] + per_step if name in found else per_step
+        return found
+    for row, name in zip(operators.rows.tolist(), _source_names(operators)):
+        per_step = found.setdefault(name, np.zeros(operators.steps, np.int64))
+        per_step[operators.step[row]] += operators.wall_ns[row]
+    return found
+
+
+def _named_calls(operators: Operators, by: str) -> Counter[str]:
+    columns = NETWORK_GROUPINGS[by]
+    if not columns:
+        return Counter(_source_names(operators))
+    texts = [[operators.text(column, row) for column in columns] for row in operators.rows.tolist()]
+    return Counter(_title(columns, each) for each in texts)
+
+
+def _source_names(operators: Operators) -> list[str]:
+    names = operators.recording.text("name")
+    return [names[row] or "(unnamed)" for row in operators.rows.tolist()]
+
+
+def _title(columns: Sequence[str], texts: Sequence[str]) -> str:
+    """`conv1 forward Conv2D`."""
+    words = [text or (NO_LAYER_TITLE if column == "layer" else "") for column, text in zip(columns, texts)]
+    return " ".join(word for word in words if word)
+
+
+def _about(capture: NetworkCapture) -> dict[str, str]:
+    parameters = dict(capture.network)
+    name = parameters.pop("network", "")
+    versions = {f"version of {package}": version for package, version in capture.versions.items()}
+    return {
+        "network": " ".join([str(name), *(f"{key} {value}" for key, value in parameters.items())]),
+        "framework": capture.framework,
+        "mode": capture.mode,
+        "threads": str(capture.threads),
+        "step": "training" if capture.is_training else "inference",
+        "machine": str(capture.environment.get("cpu", "")),
+        "data": capture.data,
+        **versions,
+    }
+
+
+def range_profile(capture: Capture, by: str = "name") -> Profile:
+    """Times per call of the ranges of a traced program."""
+    usage = usage_by(capture, by)
+    shares = {row.name: row.exclusive_ns / usage.wall_ns if usage.wall_ns else None for row in usage.rows}
+    groups = group_ranges(capture, tree_of(capture), by, ~is_mark(capture))
+    durations = capture.ranges.end_ns - capture.ranges.start_ns
+    order = np.lexsort((capture.ranges.start_ns, groups.of_row))
+    order = order[groups.of_row[order] >= 0]
+    borders = np.searchsorted(groups.of_row[order], np.arange(len(groups) + 1))
+    rows = {}
+    for number, name in enumerate(groups.names):
+        calls = durations[order[borders[number] : borders[number + 1]]]
+        rows[name] = ProfileRow(gathered(calls.tolist()), len(calls), shares.get(name))
+    command = " ".join(capture.processes[0].command) if capture.processes else ""
+    return Profile(CALL, by, rows, about={"program": command})
+
+
+def gathered(values: Sequence[float]) -> list[float]:
+    """At most MOST_SAMPLES values: medians of neighbours."""
+    if len(values) <= MOST_SAMPLES:
+        return list(values)
+    return [float(np.median(part)) for part in np.array_split(np.asarray(values, np.float64), MOST_SAMPLES)]
