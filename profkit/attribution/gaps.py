@@ -1,0 +1,256 @@
+"""A network against its baseline: per layer and phase the framework's time and its parts, beside native and bound.
+
+Pure: a NetworkCapture (with the baseline that was measured with it) goes in; docs/baseline.md has the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from profkit.attribution.bottleneck import Bottleneck, LayerNumbers, bottleneck
+from profkit.attribution.kinds import AUXILIARY, BIAS, COPY, KINDS, LOSS, REDUCE, RELU, REORDER, SOFTMAX
+from profkit.attribution.layer_dispatch import LayerPhase, layer_dispatch
+from profkit.attribution.operator_pool import own_pool_ns
+from profkit.attribution.operators import NO_LAYER, Operators, operators_of
+from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.recording import BACKWARD, FORWARD, NONE, OPTIMISER
+from profkit.ops.networks import network_from_dict
+
+TRANSFERS = frozenset({COPY, REORDER})
+"""Kinds that only move numbers from one place or layout to another."""
+WITHOUT_KERNEL = frozenset({BIAS, RELU, REDUCE})
+"""Kinds of what a backward pass does besides the products that native kernels exist for."""
+REST = "no operator running"
+
+
+@dataclass(frozen=True)
+class LayerGap:
+    """One layer in one phase. Times are nanoseconds over all recorded steps; kernel + auxiliary + dispatch = framework.
+
+    None means not observable, or not measured.
+    """
+
+    layer: str
+    phase: str
+    steps: int
+    kernel_ns: int  # in operators that compute
+    auxiliary_ns: int  # in operators that only move, pad, fill or make room
+    dispatch_ns: int | None  # in the layer's code, while no operator ran
+    threading_loss_ns: int | None  # of kernel_ns: what it would fall by if all threads had been busy in it
+    by_kind_ns: Mapping[str, int]
+    calls: int  # operators not called by other operators
+    covered_ns: int  # of framework_ns: what the native kernels would replace
+    native_ns: float | None  # these five of one step
+    native_key: str | None
+    bound_ns: float | None
+    flops: int | None
+    bytes: int | None
+    bottleneck: Bottleneck | None
+
+    @property
+    def framework_ns(self) -> int:
+        """All of it."""
+        return self.kernel_ns + self.auxiliary_ns + (self.dispatch_ns or 0)
+
+    @property
+    def step_ns(self) -> float:
+        """Per step."""
+        return self.framework_ns / self.steps
+
+    @property
+    def ratio(self) -> float | None:
+        """Times the native kernels; what they do not do is not counted."""
+        return self.covered_ns / self.steps / self.native_ns if self.native_ns else None
+
+    @property
+    def native_saving_ns(self) -> float | None:
+        """By how much a step would fall with the native kernels; negative: they are slower."""
+        return None if self.native_ns is None else self.covered_ns / self.steps - self.native_ns
+
+    @property
+    def bound_saving_ns(self) -> float | None:
+        """By how much a step would fall at the machine's bound."""
+        return None if self.bound_ns is None else self.step_ns - self.bound_ns
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Time of the steps that belongs to no layer."""
+
+    name: str
+    ns: int
+    bound_ns: float | None = None  # of one step
+
+
+@dataclass(frozen=True)
+class GapTable:
+    """All of the recorded steps: rows + outside = wall_ns, exactly."""
+
+    rows: tuple[LayerGap, ...]
+    outside: tuple[Outside, ...]
+    wall_ns: int
+    steps: int
+    threads: int
+    peak_flops_per_s: float | None = None
+    peak_bytes_per_s: float | None = None
+    reference_keys: tuple[str, ...] = field(default=())
+    """Native kernels in the table that are plain references: nobody tuned them."""
+
+
+def layer_gaps(capture: NetworkCapture) -> GapTable:
+    """The time recording of a capture against its baseline; without one, native and bound are None."""
+    operators = operators_of(capture)
+    baseline = {(row["layer"], row["phase"]): row for row in capture.baseline}
+    dispatch = layer_dispatch(operators)
+    kinds = _kind_times(operators)
+    names = [layer.name for layer in network_from_dict(capture.network).layers]
+    keys = [(name, phase) for phase in (FORWARD, BACKWARD) for name in names]
+    # A compiler may fuse layers into one; such rows have no baseline of their own, but their time.
+    keys += [key for key in kinds if key not in keys and key[0] != NO_LAYER and key[1] in (FORWARD, BACKWARD)]
+    pools = _threading(operators, capture.threads)
+    calls = _calls(operators)
+    rows = [
+        _gap(key, kinds.get(key, {}), dispatch, pools.get(key), calls.get(key, 0), operators.steps, baseline.get(key))
+        for key in keys
+        if key in kinds or (dispatch or {}).get(key)
+    ]
+    outside = _outside(kinds, {(row.layer, row.phase) for row in rows}, baseline)
+    wall_ns = int(operators.step_ns.sum())
+    rest = wall_ns - sum(row.framework_ns for row in rows) - sum(each.ns for each in outside)
+    peaks = capture.baseline[0] if capture.baseline else {}
+    keys_used = {part["key"] for row in capture.baseline for part in row["parts"] if part["key"]}
+    return GapTable(
+        rows=tuple(rows),
+        outside=(*outside, Outside(REST, rest)),
+        wall_ns=wall_ns,
+        steps=operators.steps,
+        threads=capture.threads,
+        peak_flops_per_s=peaks.get("peak_flops_per_s"),
+        peak_bytes_per_s=peaks.get("peak_bytes_per_s"),
+        reference_keys=tuple(sorted(key for key in keys_used if key.endswith("/reference"))),
+    )
+
+
+def _kind_times(operators: Operators) -> dict[LayerPhase, dict[str, int]]:
+    """Nanoseconds over all steps by layer and phase, and in these by kind."""
+    found: dict[LayerPhase, dict[str, int]] = {}
+    if not len(operators.rows):
+        return found
+    for (layer, phase, kind), per_step in operators.wall_by("layer", "phase", "kind").items():
+        found.setdefault((layer, phase), {})[kind] = int(per_step.sum())
+    return found
+
+
+def _gap(
+    key: LayerPhase,
+    kinds: Mapping[str, int],
+    dispatch: Mapping[LayerPhase, int] | None,
+    threading_loss_ns: int | None,
+    calls: int,
+    steps: int,
+    base: Mapping[str, Any] | None,
+) -> LayerGap:
+    auxiliary_ns = sum(ns for kind, ns in kinds.items() if kind in AUXILIARY)
+    dispatch_ns = None if dispatch is None else dispatch.get(key, 0)
+    framework_ns = sum(kinds.values()) + (dispatch_ns or 0)
+    # Only a layer without a kernel for everything it does (a backward pass) has time that kernels do not replace.
+    not_covered = WITHOUT_KERNEL if base and base["without_kernel"] else frozenset()
+    known = base or {}
+    return LayerGap(
+        layer=key[0],
+        phase=key[1],
+        steps=steps,
+        kernel_ns=sum(kinds.values()) - auxiliary_ns,
+        auxiliary_ns=auxiliary_ns,
+        dispatch_ns=dispatch_ns,
+        threading_loss_ns=threading_loss_ns,
+        by_kind_ns=kinds,
+        calls=calls,
+        covered_ns=framework_ns - sum(ns for kind, ns in kinds.items() if kind in not_covered),
+        native_ns=known.get("native_ns"),
+        native_key=known.get("native_key"),
+        bound_ns=known.get("bound_ns"),
+        flops=known.get("flops"),
+        bytes=known.get("bytes"),
+        bottleneck=_bottleneck(kinds, framework_ns, dispatch_ns, calls, steps, base) if base else None,
+    )
+
+
+def _bottleneck(
+    kinds: Mapping[str, int],
+    framework_ns: int,
+    dispatch_ns: int | None,
+    calls: int,
+    steps: int,
+    base: Mapping[str, Any],
+) -> Bottleneck | None:
+    numbers = LayerNumbers(
+        time_ns=framework_ns / steps,
+        transfer_ns=sum(ns for kind, ns in kinds.items() if kind in TRANSFERS) / steps,
+        dispatch_ns=None if dispatch_ns is None else dispatch_ns / steps,
+        calls=calls / steps,
+        flops=base["flops"],
+        bytes=base["bytes"],
+        peak_flops_per_s=base["peak_flops_per_s"],
+        peak_bytes_per_s=base["peak_bytes_per_s"],
+    )
+    return bottleneck(numbers)
+
+
+def _calls(operators: Operators) -> dict[LayerPhase, int]:
+    """Operators that no operator called."""
+    found: dict[LayerPhase, int] = {}
+    for row in operators.rows[operators.above[operators.rows] == NONE].tolist():
+        key = (operators.text("layer", row), operators.text("phase", row))
+        found[key] = found.get(key, 0) + 1
+    return found
+
+
+def _threading(operators: Operators, threads: int) -> dict[LayerPhase, int]:
+    """Wall time of computing operators minus what it would be with every thread busy; only where pools were seen.
+
+    An operator that ran W on its thread, with P of CPU time in the pool, could have run (W + P) / threads.
+    """
+    pool = own_pool_ns(operators)
+    computes = np.array([kind not in AUXILIARY for kind in KINDS])
+    sums: dict[LayerPhase, list[int]] = {}
+    for row in operators.rows[computes[operators.kind[operators.rows]]].tolist():
+        busy = NONE if pool is None else int(pool[row])
+        if busy != NONE or threads == 1:
+            wall_and_busy = sums.setdefault((operators.text("layer", row), operators.text("phase", row)), [0, 0])
+            wall_and_busy[0] += int(operators.wall_ns[row])
+            wall_and_busy[1] += max(0, busy)
+    if threads == 1:
+        return dict.fromkeys(sums, 0)  # there is no other thread that could wait
+    return {key: max(0, wall - (wall + busy) // threads) for key, (wall, busy) in sums.items()}
+
+
+def _outside(
+    kinds: Mapping[LayerPhase, Mapping[str, int]],
+    in_layers: set[LayerPhase],
+    baseline: Mapping[LayerPhase, Mapping[str, Any]],
+) -> list[Outside]:
+    """Loss, optimiser, and operators of no layer; each only if there is any."""
+    found: dict[str, int] = {}
+    for (layer, phase), times in kinds.items():
+        if (layer, phase) in in_layers:
+            continue
+        for kind, ns in times.items():
+            is_loss = kind in (LOSS, SOFTMAX) and layer == NO_LAYER
+            name = OPTIMISER if phase == OPTIMISER else "loss" if is_loss else f"{phase or 'operators'}, no layer"
+            found[name] = found.get(name, 0) + ns
+    bounds = {
+        "loss": _bound(baseline, (NO_LAYER, FORWARD), (NO_LAYER, BACKWARD)),
+        OPTIMISER: _bound(baseline, (NO_LAYER, OPTIMISER)),
+    }
+    names = [*bounds, *sorted(found.keys() - bounds.keys())]
+    return [Outside(name, found[name], bounds.get(name)) for name in names if name in found]
+
+
+def _bound(baseline: Mapping[LayerPhase, Mapping[str, Any]], *keys: LayerPhase) -> float | None:
+    known = [baseline[key]["bound_ns"] for key in keys if key in baseline]
+    return float(sum(known)) if known else None

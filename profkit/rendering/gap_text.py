@@ -1,0 +1,219 @@
+"""The table against the baseline, and what it says to do: a GapTable in; text, Markdown or JSON out."""
+
+from __future__ import annotations
+
+from typing import Any, TextIO
+
+from profkit.attribution.advice import AUXILIARY, DISPATCH, KERNEL, THREADING, Advice, best_by_bound, best_by_native
+from profkit.attribution.gaps import GapTable, LayerGap
+from profkit.attribution.kinds import AUXILIARY as AUXILIARY_KINDS
+from profkit.capture.recording import BACKWARD
+from profkit.rendering.content import Heading, Line, Table
+from profkit.rendering.markdown import table_markdown
+from profkit.rendering.quantities import number_text, percent_text, rate_text, ratio_text, time_text
+from profkit.rendering.table import PLAIN_WIDTH, print_table, table_text
+
+UNKNOWN = "\u2013"  # a dash: never shown as 0
+EXPLAINED = 0.05
+"""Layers with at least this share of the step have the numbers of their class below the table."""
+_HEADINGS = (
+    Heading("layer", "layer", is_text=True),
+    Heading("phase", "phase", is_text=True),
+    Heading("time", "time"),
+    Heading("native", "native"),
+    Heading("bound", "bound"),
+    Heading("ratio", "ratio"),
+    Heading("kernel", "kernel"),
+    Heading("auxiliary", "aux"),
+    Heading("dispatch", "dispatch"),
+    Heading("threads", "threads"),
+    Heading("class", "class", is_text=True),
+)
+
+
+def render_gaps(table: GapTable, width: int = PLAIN_WIDTH) -> str:
+    """As plain text."""
+    return table_text(gap_table(table), width)
+
+
+def print_gaps(table: GapTable, stream: TextIO) -> None:
+    """To a stream, as wide as its terminal or 100 columns."""
+    print_table(gap_table(table), stream)
+
+
+def render_gaps_markdown(table: GapTable) -> str:
+    """For an issue or a report; every layer's class with its numbers."""
+    return table_markdown(gap_table(table, explained=0.0))
+
+
+def gap_table(table: GapTable, explained: float = EXPLAINED) -> Table:
+    """What is shown: layers, what lies outside of them, the whole step; then the reasons and the advice."""
+    lines = [_line(row) for row in table.rows]
+    for each in table.outside:
+        times = (_time(each.ns / table.steps), UNKNOWN, _time(each.bound_ns))
+        lines.append(Line((f"({each.name})", "", *times, *[""] * 6)))
+    lines.append(_total(table))
+    return Table(
+        title="Against the baseline: time of a step by layer, beside profkit's kernels and this machine's bound",
+        facts=_facts(table),
+        headings=_HEADINGS,
+        lines=tuple(lines),
+        footer=(*advice_lines(table), *_reasons(table, explained), *_notes(table)),
+    )
+
+
+def advice_lines(table: GapTable) -> list[str]:
+    """Which operator to optimise first, by how much the step would fall, and why."""
+    if all(row.bound_ns is None for row in table.rows):
+        return []
+    lines = []
+    native, bound = best_by_native(table), best_by_bound(table)
+    if native is not None:
+        gap = native.gap
+        lines.append(
+            f"Optimise first: {gap.layer} {gap.phase}. profkit's {gap.native_key} would do in {_time(gap.native_ns)} "
+            f"what takes {_time(gap.covered_ns / gap.steps)} here: {_fall(native)}. {_cause(native)}"
+        )
+    else:
+        lines.append("No layer would gain a percent of the step from profkit's kernels.")
+    if bound is not None:
+        gap = bound.gap
+        why = f" ({gap.bottleneck.kind}: {gap.bottleneck.why})" if gap.bottleneck else ""
+        lines.append(
+            f"Farthest from what this machine can do: {gap.layer} {gap.phase}, {_time(gap.step_ns)} where "
+            f"{_time(gap.bound_ns)} is the bound{why}: {_fall(bound)}."
+        )
+    return lines
+
+
+def gaps_to_json(table: GapTable) -> dict[str, Any]:
+    """All numbers; times are of one step, in nanoseconds."""
+    rows = []
+    for row in table.rows:
+        parts = ("kernel_ns", "auxiliary_ns", "dispatch_ns", "threading_loss_ns", "covered_ns", "calls")
+        values = {name: _per_step(getattr(row, name), row.steps) for name in parts}
+        known = {
+            name: getattr(row, name) for name in ("native_ns", "native_key", "bound_ns", "ratio", "flops", "bytes")
+        }
+        rows.append(
+            {
+                "layer": row.layer,
+                "phase": row.phase,
+                "framework_ns": row.step_ns,
+                **values,
+                **known,
+                "by_kind_ns": {kind: ns / row.steps for kind, ns in row.by_kind_ns.items()},
+                "bottleneck": row.bottleneck.kind if row.bottleneck else None,
+                "why": row.bottleneck.why if row.bottleneck else None,
+            }
+        )
+    return {
+        "schema": "profkit.gaps/1",
+        "steps": table.steps,
+        "threads": table.threads,
+        "step_ns": table.wall_ns / table.steps if table.steps else None,
+        "peak_flops_per_s": table.peak_flops_per_s,
+        "peak_bytes_per_s": table.peak_bytes_per_s,
+        "rows": rows,
+        "outside": [
+            {"name": each.name, "ns": _per_step(each.ns, table.steps), "bound_ns": each.bound_ns}
+            for each in table.outside
+        ],
+        "advice": advice_lines(table),
+    }
+
+
+def _line(row: LayerGap) -> Line:
+    whole = row.framework_ns
+
+    def part(ns: int | None) -> str:
+        return UNKNOWN if ns is None or not whole else percent_text(100.0 * ns / whole)
+
+    texts = (
+        row.layer,
+        row.phase,
+        _time(row.step_ns),
+        _time(row.native_ns),
+        _time(row.bound_ns),
+        UNKNOWN if row.ratio is None else ratio_text(row.ratio),
+        part(row.kernel_ns),
+        part(row.auxiliary_ns),
+        part(row.dispatch_ns),
+        part(row.threading_loss_ns),
+        row.bottleneck.kind if row.bottleneck else UNKNOWN,
+    )
+    return Line(texts)
+
+
+def _total(table: GapTable) -> Line:
+    native = [row for row in table.rows if row.native_ns is not None]
+    native_ns = sum(row.native_ns or 0.0 for row in native)
+    every = [*(row.bound_ns for row in table.rows), *(each.bound_ns for each in table.outside)]
+    bounds = [bound_ns for bound_ns in every if bound_ns is not None]
+    ratio = sum(row.covered_ns / row.steps for row in native) / native_ns if native_ns else None
+    texts = (
+        _time(table.wall_ns / table.steps if table.steps else None),
+        _time(native_ns if native else None),
+        _time(sum(bounds) if bounds else None),
+        UNKNOWN if ratio is None else ratio_text(ratio),
+    )
+    return Line(("step", "", *texts, *[""] * 5), "baseline")
+
+
+def _facts(table: GapTable) -> tuple[str, ...]:
+    threads = f"{table.threads} thread{'s' if table.threads > 1 else ''}"
+    steps = f"mean of {table.steps} recorded step{'s' if table.steps != 1 else ''}, {threads}"
+    if table.peak_flops_per_s is None:
+        return (f"{steps}; there is no baseline in this capture",)
+    peaks = f"{rate_text(table.peak_flops_per_s, 'FLOP/s')}, {rate_text(table.peak_bytes_per_s, 'B/s')}"
+    return (f"{steps}; measured peaks {peaks}",)
+
+
+def _reasons(table: GapTable, explained: float) -> list[str]:
+    rows = [row for row in table.rows if row.bottleneck and row.framework_ns >= explained * table.wall_ns]
+    return [f"{row.layer} {row.phase}: {row.bottleneck.kind}, {row.bottleneck.why}" for row in rows if row.bottleneck]
+
+
+def _notes(table: GapTable) -> list[str]:
+    notes = ["kernel + aux (pad, reorder, copy, fill) + dispatch = time; threads: the part that waiting threads cost"]
+    if any(row.native_ns is not None for row in table.rows):
+        only = " of the layers that have one" if any(row.native_ns is None for row in table.rows) else ""
+        without = "; backward without the gradients of bias and ReLU, for which there are no kernels"
+        has_backward = any(row.phase == BACKWARD for row in table.rows)
+        notes.append(f"ratio: time / native{only}{without if has_backward else ''}")
+    if table.reference_keys:
+        keys = ", ".join(key.removesuffix("/native/cpu/reference") for key in table.reference_keys)
+        notes.append(f"native {keys}: plain reference kernels that nobody tuned")
+    return notes
+
+
+def _fall(advice: Advice) -> str:
+    share = percent_text(100.0 * advice.saving_ns / advice.now_ns)
+    return f"the step would take {_time(advice.then_ns)} instead of {_time(advice.now_ns)} ({share} less)"
+
+
+def _cause(advice: Advice) -> str:
+    gap = advice.gap
+    if advice.cause == AUXILIARY:
+        kinds = sorted(((ns, kind) for kind, ns in gap.by_kind_ns.items() if kind in AUXILIARY_KINDS), reverse=True)
+        named = ", ".join(f"{kind} {_time(ns / gap.steps)}" for ns, kind in kinds if ns)
+        return f"Most of the difference is work that the layer does not ask for: {named}."
+    causes = {
+        KERNEL: "Most of the difference is in the kernel itself",
+        DISPATCH: "Most of the difference passes outside its operators, in the framework's own code",
+        THREADING: "Most of the difference are threads that wait",
+    }
+    return f"{causes[advice.cause]}: {_time(advice.cause_ns)}."
+
+
+def _per_step(value: int | None, steps: int) -> float | None:
+    return None if value is None or not steps else value / steps
+
+
+def _time(ns: float | None) -> str:
+    """Three digits are all that fits, and all that is known."""
+    if ns is None:
+        return UNKNOWN
+    text = time_text(ns)
+    amount, _, unit = text.partition(" ")
+    return f"{number_text(float(amount))} {unit}" if unit else text
