@@ -18,6 +18,7 @@ from profkit.errors import ProfkitError, UsageError
 
 if TYPE_CHECKING:
     from profkit._arguments import Parser
+    from profkit.capture.network_capture import NetworkCapture
     from profkit.capture.tables import Capture
     from profkit.rendering.trace_content import TraceContent
 
@@ -27,6 +28,7 @@ _EXAMPLES = """examples:
   profkit export run.profkit --chrome run.json.gz        for chrome://tracing and its relatives
   profkit export run.profkit --folded run.folded         for flamegraph.pl and speedscope
   profkit export run.profkit --parquet run_tables        every table, for pandas, polars and DuckDB
+  profkit export network.profkit --perfetto n.pftrace    layers above operators above primitives
 """
 _HOW_TO_OPEN = {
     "chrome": "chrome://tracing or ui.perfetto.dev",
@@ -74,7 +76,9 @@ def check_export_arguments(arguments: argparse.Namespace) -> None:
         raise UsageError("--flows adds arrows to a trace: add --perfetto FILE or --chrome FILE")
 
 
-def write_exports(capture: Capture, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:
+def write_exports(
+    capture: Capture | NetworkCapture, arguments: argparse.Namespace, stream: TextIO | None = None
+) -> None:
     """Write every file, and print what was written; what cannot be written is told after all others were."""
     from profkit.rendering.whole_file import is_stdout, is_stream
 
@@ -82,7 +86,7 @@ def write_exports(capture: Capture, arguments: argparse.Namespace, stream: TextI
     if out is sys.stdout and any(map(is_stdout, _targets(arguments).values())):
         # Standard output is one of the files: nothing else belongs into it.
         out = sys.stderr
-    exports = _Exports(capture, _flows(arguments))
+    exports = _exports(capture, _flows(arguments))
     problems = []
     for kind, path in _targets(arguments).items():
         try:
@@ -104,14 +108,23 @@ def _run(words: Sequence[str]) -> int:
     for path in _targets(arguments).values():
         if os.path.realpath(path) == os.path.realpath(arguments.capture):
             raise UsageError(f"{path} is the capture itself: give the export a file of its own")
-    from profkit.capture.reading import read
-    from profkit.rendering.usage_content import loss_lines, visible
+    from profkit.capture.opening import open_capture
 
-    capture = read(arguments.capture)
-    for line in (*loss_lines(capture), *(f"warning: {visible(warning)}" for warning in capture.warnings)):
+    capture = open_capture(arguments.capture)
+    for line in _troubles(capture):
         print(line, file=sys.stderr)
     write_exports(capture, arguments)
     return 0
+
+
+def _troubles(capture: Capture | NetworkCapture) -> list[str]:
+    """What a reader of the files must know."""
+    from profkit.capture.network_capture import NetworkCapture
+    from profkit.rendering.usage_content import loss_lines, visible
+
+    if isinstance(capture, NetworkCapture):
+        return [] if capture.status == "ok" else [f"warning: the run is {capture.status}: {visible(capture.reason)}"]
+    return [*loss_lines(capture), *(f"warning: {visible(warning)}" for warning in capture.warnings)]
 
 
 def build_parser() -> Parser:
@@ -120,9 +133,19 @@ def build_parser() -> Parser:
 
     parser = Parser("profkit export", "Write a capture as files that other programs open.", _EXAMPLES)
     parser.usage = "profkit export CAPTURE [flags]"
-    parser.add_argument("capture", metavar="CAPTURE", help="file that profkit.trace or profkit.record left")
+    parser.add_argument("capture", metavar="CAPTURE", help="file of profkit.trace, record or network")
     add_export_arguments(parser)
     return parser
+
+
+def _exports(capture: Capture | NetworkCapture, flows: int) -> _Exports | _NetworkExports:
+    from profkit.capture.network_capture import NetworkCapture
+
+    if not isinstance(capture, NetworkCapture):
+        return _Exports(capture, flows)
+    if flows:
+        raise UsageError("--flows draws arrows between allocations of a traced program: this is a network's capture")
+    return _NetworkExports(capture)
 
 
 class _Exports:
@@ -148,6 +171,33 @@ class _Exports:
             "perfetto": lambda: write_perfetto(self._content, path),
             "folded": lambda: write_folded_time(self._capture, path),
             "folded_bytes": lambda: write_folded_bytes(self._capture, path),
+            "parquet": lambda: write_parquet(self._capture, path),
+        }
+        writers[kind]()
+
+
+class _NetworkExports:
+    """The same for the capture of a network."""
+
+    def __init__(self, capture: NetworkCapture) -> None:
+        self._capture = capture
+
+    @cached_property
+    def _content(self) -> TraceContent:
+        from profkit.rendering.network_trace import network_trace
+
+        return network_trace(self._capture)
+
+    def write(self, kind: str, path: str) -> None:
+        from profkit.query import write_parquet
+        from profkit.rendering.network_folded import write_network_bytes, write_network_time
+        from profkit.rendering.trace_files import write_chrome, write_perfetto
+
+        writers: dict[str, Callable[[], object]] = {
+            "chrome": lambda: write_chrome(self._content, path),
+            "perfetto": lambda: write_perfetto(self._content, path),
+            "folded": lambda: write_network_time(self._capture, path),
+            "folded_bytes": lambda: write_network_bytes(self._capture, path),
             "parquet": lambda: write_parquet(self._capture, path),
         }
         writers[kind]()

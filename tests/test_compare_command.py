@@ -74,7 +74,7 @@ def test_a_slower_operator_fails_the_check_and_is_named(
     assert code == 4
     assert "step, not recorded: b is slower" in text
     assert "FAILED: slower by more than 5.0%, whole interval: step, not recorded by" in text
-    assert "; conv1 forward aten::convolution by 2" in text
+    assert "; conv1/forward/aten::convolution by 2" in text
 
 
 def test_what_is_within_the_limit_passes_and_without_a_limit_nothing_fails(before: str, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_frameworks_are_compared_by_layer(before: str, tmp_path: Path, capsys: p
 
     assert main([before, other]) == 0
 
-    assert "conv1 forward 9" in printed(capsys)
+    assert "conv1/forward 9" in printed(capsys)
 
 
 def test_json_and_markdown_hold_all_rows(before: str, tmp_path: Path) -> None:
@@ -142,13 +142,13 @@ def test_json_and_markdown_hold_all_rows(before: str, tmp_path: Path) -> None:
     content = json.loads(Path(paths[0]).read_text())
     assert code == 4
     assert content["schema"] == SCHEMA
-    assert content["failed"] == ["step, not recorded", "conv1 forward aten::convolution"]
+    assert content["failed"] == ["step, not recorded", "conv1/forward/aten::convolution"]
     rows = {row["name"]: row for row in content["rows"]}
-    assert rows["conv1 forward aten::convolution"]["verdict"] == "slower"
-    assert rows["conv1 forward aten::convolution"]["high"] < 1 / 1.05
-    assert rows["conv1 forward aten::relu"]["samples_a"] == 30
+    assert rows["conv1/forward/aten::convolution"]["verdict"] == "slower"
+    assert rows["conv1/forward/aten::convolution"]["high"] < 1 / 1.05
+    assert rows["conv1/forward/aten::relu"]["samples_a"] == 30
     markdown = Path(paths[1]).read_text()
-    assert "| conv1 forward aten::relu |" in markdown and "| (dispatch) |" in markdown
+    assert "| conv1/forward/aten::relu |" in markdown and "| (dispatch) |" in markdown
 
 
 def test_traced_programs_are_compared_by_the_calls_of_their_ranges(

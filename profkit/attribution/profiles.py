@@ -24,7 +24,6 @@ NETWORK_GROUPINGS: dict[str, tuple[str, ...]] = {
     "name": (),
 }
 """What a row of two networks is, and the columns that its name consists of; by name: as the source has it."""
-NO_LAYER_TITLE = "(no layer)"
 RECORDED, NOT_RECORDED = "step, recorded", "step, not recorded"
 RANGE_GROUPINGS = ("name", "path", "category", "domain", "thread")
 MOST_SAMPLES = 40
@@ -101,9 +100,8 @@ def _source_names(operators: Operators) -> list[str]:
 
 
 def _title(columns: Sequence[str], texts: Sequence[str]) -> str:
-    """`conv1 forward Conv2D`."""
-    words = [text or (NO_LAYER_TITLE if column == "layer" else "") for column, text in zip(columns, texts)]
-    return " ".join(word for word in words if word)
+    """`conv1/forward/Conv2D`."""
+    return "/".join(text or f"(no {column})" for column, text in zip(columns, texts))
 
 
 def _about(capture: NetworkCapture) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,12 @@ def write_folded_bytes(capture: Capture, path: str | Path) -> None:
     """Bytes asked for in the ranges of every path themselves; what no range covers stands under its thread."""
     taken = capture.allocations
     _write(path, _lines(capture, taken.thread, taken.range, taken.bytes.astype(np.int64)))
+
+
+def write_stacks(path: str | Path, stacks: Mapping[tuple[str, ...], int]) -> None:
+    """Stacks from the outermost frame on, each with its number; those of nothing are left out."""
+    frames = ((";".join(frame.translate(_SEPARATORS) for frame in stack), total) for stack, total in stacks.items())
+    _write(path, (f"{frame} {total}\n" for frame, total in frames if total > 0))
 
 
 def _time(capture: Capture) -> tuple[Column, Column, Column]:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from profkit.attribution.kinds import KINDS
 from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.recording import NUMBERS, TEXTS, Level, Recording
+from profkit.capture.recording import NONE, NUMBERS, TEXTS, Level, Recording
+from profkit.rendering.network_kinds import span_kinds
 from profkit.rendering.sql_database import connect, insert_rows, lock
 
 if TYPE_CHECKING:
@@ -21,10 +23,10 @@ _ALLOCATIONS = ("span", "time_ns", "address", "bytes")
 _SPANS = """
 create table spans as select
   s.recording, r.framework, r.source, s.row,
-  {texts},
+  {texts}, k.kind,
   {level} as level, s.start_ns, s.end_ns, s.end_ns - s.start_ns as duration_ns,
   {numbers}
-from span_columns s join recordings r using (recording) {joins}
+from span_columns s join recordings r using (recording) left join kinds k on k.id = s.kind {joins}
 order by s.recording, s.row
 """
 
@@ -33,7 +35,7 @@ def open_network_database(capture: NetworkCapture, writable_folder: str = "") ->
     """An in-memory database with NETWORK_TABLES; -1 of the columns is null. It reaches no file outside the folder."""
     database = connect()
     _add_recordings(database, capture.recordings)
-    _add_spans(database, capture.recordings)
+    _add_spans(database, capture)
     _add_steps(database, capture)
     _add_threads(database, capture.recordings)
     _add_allocations(database, capture.recordings)
@@ -55,7 +57,11 @@ def _add_recordings(database: duckdb.DuckDBPyConnection, recordings: Sequence[Re
     insert_rows(database, "recordings", rows)
 
 
-def _add_spans(database: duckdb.DuckDBPyConnection, recordings: Sequence[Recording]) -> None:
+def _add_spans(database: duckdb.DuckDBPyConnection, capture: NetworkCapture) -> None:
+    recordings = capture.recordings
+    database.execute("create table kinds (id integer, kind varchar)")
+    insert_rows(database, "kinds", list(enumerate(KINDS)))
+    kinds = [kind for each in recordings for kind in span_kinds(capture, each)]
     texts = np.array([text for each in recordings for text in each.strings], dtype=object)
     counts = [len(each.strings) for each in recordings]
     database.register(
@@ -73,6 +79,7 @@ def _add_spans(database: duckdb.DuckDBPyConnection, recordings: Sequence[Recordi
     }
     columns["row"] = np.concatenate([np.zeros(0, np.int32), *(np.arange(len(r), dtype=np.int32) for r in recordings)])
     columns["recording"] = np.repeat(np.arange(len(recordings), dtype=np.int32), [len(each) for each in recordings])
+    columns["kind"] = np.array([NONE if kind is None else KINDS.index(kind) for kind in kinds], np.int32)
     database.register("span_columns", columns)
     others = [name for name in NUMBERS if name not in ("level", "start_ns", "end_ns")]
     levels = " ".join(f"when {level.value} then '{level.name.lower()}'" for level in Level)
@@ -87,7 +94,7 @@ def _add_spans(database: duckdb.DuckDBPyConnection, recordings: Sequence[Recordi
             ),
         )
     )
-    database.execute("drop table strings")
+    database.execute("drop table strings; drop table kinds")
     database.unregister("span_columns")
 
 

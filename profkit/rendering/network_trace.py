@@ -15,6 +15,7 @@ from profkit import _core
 from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.recording import AGGREGATE, EXACT, NONE, Level, Recording
 from profkit.capture.tables import Column, RangeKind
+from profkit.rendering.network_kinds import span_kinds
 from profkit.rendering.network_memory_counters import memory_counters
 from profkit.rendering.network_outline import outline
 from profkit.rendering.trace_content import FIRST_FREE_ID, SLICE, Events, TraceContent, TraceProcess, Track, unused_id
@@ -33,7 +34,8 @@ _COUNTS = (
     "pool_cpu_ns",
     "sequence",
 )
-_TEXTS = ("type", "layer", "phase", "implementation", "fused", "shapes", "quality")
+_OWN_TEXTS = ("type", "layer", "phase", "implementation", "fused", "shapes", "quality")
+_TEXTS = ("kind", *_OWN_TEXTS)
 _LANES = 1000  # ranks between two threads, for the lanes of the first
 _Table = dict[str, Column]
 
@@ -50,7 +52,7 @@ def network_trace(capture: NetworkCapture) -> TraceContent:
         processes.append(TraceProcess(tracks.next_id(), process_name(capture, recording), ()))
         tables.append(_outline_table(recording, strings, len(tracks.all)))
         tracks.add(number, 0, OUTLINE)
-        tables.append(_span_table(recording, strings, len(tracks.all)))
+        tables.append(_span_table(recording, span_kinds(capture, recording), strings, len(tracks.all)))
         for thread in recording.threads:
             tracks.add(number, int(thread["id"]), _thread_name(thread))
         counters += memory_counters(recording, number, origin_ns)
@@ -140,15 +142,16 @@ def _outline_table(recording: Recording, strings: _Strings, track: int) -> _Tabl
     return table
 
 
-def _span_table(recording: Recording, strings: _Strings, first_track: int) -> _Table:
+def _span_table(recording: Recording, kinds: Sequence[str | None], strings: _Strings, first_track: int) -> _Table:
     spans = recording.spans
     table = _table(len(recording))
     table["track"][:] = first_track + spans["thread"]
     table["rank"][:] = spans["level"]
     table["start_ns"][:] = spans["start_ns"]
     table["end_ns"][:] = np.maximum(spans["end_ns"], spans["start_ns"])
-    for name in ("name", *_TEXTS):
+    for name in ("name", *_OWN_TEXTS):
         table[name] = strings.column(recording, name)
+    table["kind"][:] = [NONE if kind is None else strings.add(kind) for kind in kinds]
     table["name"][table["name"] == NONE] = strings.add("(unnamed)")
     for name in _COUNTS:
         table[name][:] = spans[name]

@@ -123,9 +123,9 @@ def test_a_networks_rows_and_remainders_sum_to_its_steps_whatever_they_are_by() 
 @pytest.mark.parametrize(
     ("by", "row", "samples", "calls"),
     [
-        ("operator", "conv1 forward aten::convolution", [300, 300], 1),
-        ("operator", "(no layer) forward aten::relu", [20, 20], 1),
-        ("layer", "conv1 forward", [310, 310], 2),
+        ("operator", "conv1/forward/aten::convolution", [300, 300], 1),
+        ("operator", "(no layer)/forward/aten::relu", [20, 20], 1),
+        ("layer", "conv1/forward", [310, 310], 2),
         ("kind", "relu", [30, 30], 2),
         ("type", "aten::relu", [30, 30], 2),
         ("name", "aten::convolution", [300, 300], 1),

@@ -41,14 +41,14 @@ def test_spans_have_their_texts_and_nulls_for_what_is_not_known() -> None:
     database = open_network_database(the_capture())
 
     rows = database.execute(
-        "select recording, name, type, layer, phase, level, duration_ns, requested_bytes, parent from spans"
+        "select recording, name, kind, layer, phase, level, duration_ns, requested_bytes, parent from spans"
     ).fetchall()
 
     assert rows == [
         (0, "conv1", None, "conv1", None, "layer", 90, None, None),
-        (0, "aten::conv2d", "aten::conv2d", "conv1", "forward", "operator", 70, 64, 0),
-        (0, "aten::relu", "aten::relu", "conv1", "forward", "operator", 3, None, 0),
-        (1, "aten::conv2d", "aten::conv2d", None, "forward", "operator", 70, None, None),
+        (0, "aten::conv2d", "conv2d", "conv1", "forward", "operator", 70, 64, 0),
+        (0, "aten::relu", "relu", "conv1", "forward", "operator", 3, None, 0),
+        (1, "aten::conv2d", "conv2d", None, "forward", "operator", 70, None, None),
     ]
 
 

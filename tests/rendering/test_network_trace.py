@@ -92,6 +92,8 @@ def test_every_span_and_argument_arrives(loaded: Loaded) -> None:
     assert arguments["aten::convolution", "layer"] == "conv1"
     assert arguments["brgemm", "implementation"] == "jit:avx2"
     assert arguments["brgemm", "phase"] == "forward"
+    assert arguments["aten::conv2d", "kind"] == "conv2d"
+    assert ("conv1", "kind") not in arguments
     assert ("aten::conv2d", "requested_bytes") not in arguments  # not observable, hence not 0
     assert ("aten::conv2d", "quality") not in arguments
     about = [value for (name, key), value in arguments.items() if name == "profkit capture" and "note" in key]
