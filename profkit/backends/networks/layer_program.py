@@ -38,6 +38,9 @@ class Operation:
     """Types that the one call does together, joined by "+"."""
     workspace_bytes: int = 0
     """Of scratch memory that was allocated ahead and is lent to the call."""
+    uses_threads: bool = False
+    """Whether a pool may help. The pools of BLAS and OpenMP spin on during the calls that follow, which they do not
+    help."""
 
 
 Watch = Callable[..., Any]

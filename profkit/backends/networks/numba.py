@@ -50,7 +50,8 @@ class NumbaBuilder:
     def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> BuiltProgram:
         """The layers with copies of the weights."""
         notes = (*NOTES, TRAINING_NOTE) if conditions.is_training else NOTES
-        kernels = FillingKernels(self.name, _prepare(conditions.threads))
+        prepare = _prepare(conditions.threads)
+        kernels = FillingKernels(self.name, prepare, threaded=prepare)
         return build_layers(network, parameters_of(weights), conditions, kernels, notes)
 
 

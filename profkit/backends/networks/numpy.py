@@ -23,6 +23,7 @@ _PREPARE: Mapping[str, Callable[[Any, Mapping[str, Array]], operators.Ready]] = 
     "pool2d": operators.prepare_pool2d,
     "lrn": operators.prepare_lrn,
 }
+_ON_BLAS = ("conv2d", "matmul")
 
 
 class NumpyBuilder:
@@ -49,7 +50,7 @@ class NumpyBuilder:
 
     def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> BuiltProgram:
         """The layers with copies of the weights."""
-        kernels = FillingKernels(self.name, _PREPARE)
+        kernels = FillingKernels(self.name, _PREPARE, threaded=_ON_BLAS)
         return build_layers(network, parameters_of(weights), conditions, kernels, NOTES)
 
 

@@ -6,7 +6,7 @@ with array expressions, and each Operation names who does it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,6 +39,7 @@ class Kernel:
     run: Callable[..., Any]
     workspace_bytes: int = 0
     """Scratch memory that was allocated ahead and is lent to the call."""
+    uses_threads: bool = True
 
 
 class Kernels(Protocol):
@@ -68,11 +69,15 @@ class FillingKernels:
     xp = np
 
     def __init__(
-        self, framework: str, prepare: Mapping[str, Callable[[Any, Mapping[str, Any]], tuple[Any, Any]]]
+        self,
+        framework: str,
+        prepare: Mapping[str, Callable[[Any, Mapping[str, Any]], tuple[Any, Any]]],
+        threaded: Collection[str],
     ) -> None:
         self.fuses_bias_relu = BiasRelu.op in prepare
         self._framework = framework
         self._prepare = prepare
+        self._threaded = threaded
 
     def kernel(self, spec: Spec) -> Kernel:
         """The adapter's only implementation."""
@@ -85,7 +90,7 @@ class FillingKernels:
             fill(output)
             return output
 
-        return Kernel(f"{spec.op}/{self._framework}/cpu", run)
+        return Kernel(f"{spec.op}/{self._framework}/cpu", run, uses_threads=spec.op in self._threaded)
 
 
 def build_layers(
@@ -254,6 +259,7 @@ class _Plan:
             run,
             _fused(spec),
             kernel.workspace_bytes,
+            kernel.uses_threads,
         )
         self.operations.append(operation)
 

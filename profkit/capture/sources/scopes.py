@@ -75,9 +75,10 @@ class ScopeSource:
     def timing(self, log: SpanLog, calls: list[Call], seen: dict[str, Seen]) -> Iterator[Watch]:
         """A watch that fills `calls`. Reading the pool's clocks takes system calls: it is no time of the operator."""
         helpers = helper_threads()
-        now, pool = time.perf_counter_ns, cpu_clock(helpers)
+        now, pool_clock, no_clock = time.perf_counter_ns, cpu_clock(helpers), cpu_clock([])
 
         def watch(operation: Operation, *arguments: Any) -> Any:
+            pool = pool_clock if operation.uses_threads else no_clock
             helped = pool()
             start = now()
             result = operation.run(*arguments)
