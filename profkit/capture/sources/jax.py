@@ -17,9 +17,10 @@ from typing import Any
 
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.jax import OPTIMISER
-from profkit.capture.recording import FORWARD, Level, Recording, SpanLog
+from profkit.capture.recording import FORWARD, HOST, Level, Recording, SpanLog
 from profkit.capture.sources import MEMORY, TIME, Pass, Watched
-from profkit.capture.sources.jax_hlo import Placement, ReadScope, parse_module, scope_reader
+from profkit.capture.sources.jax_hlo import parse_module
+from profkit.capture.sources.jax_placement import Placement, ReadScope, scope_reader
 from profkit.capture.sources.jax_thunks import Interval, Thunks, add_spans, read_thunks
 from profkit.capture.sources.layer_shares import layer_facts
 from profkit.capture.sources.xplane import RealtimeClock, Space, read_clocks, read_xspace, recorded_levels
@@ -47,7 +48,7 @@ def record_program(watched: Watched, steps: int, read_scope: ReadScope, framewor
     """Steps of a network whose `model.compiled(is_training)` is what XLA made of a step; keras comes here too."""
     is_training = watched.conditions.is_training
     compiled = watched.built.model.compiled(is_training)
-    placement = Placement(parse_module(compiled.as_text()), read_scope, None if is_training else FORWARD)
+    placement = Placement(parse_module(compiled.as_text()), read_scope, HOST if is_training else FORWARD)
     log = SpanLog(framework, "hlo", TIME, MEMORY)
     brackets, space, clock = _profile(watched.step, steps)
     for begin, end in brackets:
@@ -111,7 +112,7 @@ def _facts(
         "cost_analysis": _cost(compiled),
         "lost_records": lost,
         **layer_facts(recording),
-        "fused_across_layers": _fused_across_layers(found, placement),
+        "fused_across": _fused_across(found, placement),
     }
 
 
@@ -147,11 +148,11 @@ def _lost(recording: Recording) -> int:
     return sum(max(counts, default=0) - count for count in counts)
 
 
-def _fused_across_layers(found: Thunks, placement: Placement) -> dict[str, list[str]]:
-    """Instructions that do the work of several layers at once; the first of these is not always theirs."""
+def _fused_across(found: Thunks, placement: Placement) -> dict[str, list[str]]:
+    """Instructions that do work of several layers or phases at once; their time is in one of these."""
     names = dict.fromkeys(str(thunk.event.stats["hlo_op"]) for thunk in found.thunks)
     works = ((name, placement.work(name)) for name in names)
-    return {name: list(work.fused_layers) for name, work in works if work and work.fused_layers}
+    return {name: list(work.fused_places) for name, work in works if work and work.fused_places}
 
 
 SOURCE = JaxSource()

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from profkit.capture.recording import EXACT, HOST, NONE, Level, SpanLog
-from profkit.capture.sources.jax_hlo import Placement
+from profkit.capture.sources.jax_placement import Placement
 from profkit.capture.sources.xplane import Event, Space
 
 _HOST_PLANE = "/host:CPU"

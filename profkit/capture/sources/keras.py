@@ -10,7 +10,7 @@ from profkit.capture.recording import Recording
 from profkit.capture.sources import MEMORY, TIME, Pass, Watched
 from profkit.capture.sources.jax import PASS as JAX_PASS
 from profkit.capture.sources.jax import record_program
-from profkit.capture.sources.jax_hlo import scope_reader
+from profkit.capture.sources.jax_placement import scope_reader
 from profkit.capture.sources.keras_names import OPTIMISER_SCOPE
 from profkit.capture.sources.keras_tensorflow import record_tensorflow_memory, record_tensorflow_time
 from profkit.capture.sources.tensorflow import BFC_NOTE

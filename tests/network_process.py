@@ -1,0 +1,68 @@
+"""A framework in a process of its own: small networks against float64, and recordings of one of them.
+
+What one process found is kept for all tests of the session, whichever file asks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from network_process_runner import file_name
+
+import profkit
+from profkit.backends.networks import load_builder
+from profkit.backends.networks.contract import NetworkConditions
+from profkit.capture.recording import Recording, load
+from profkit.capture.sources import load_source
+
+RUNNER = Path(__file__).with_name("network_process_runner.py")
+THREADS = 2
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a process found."""
+
+    facts: dict[str, Any]
+    """Versions, notes, errors by network, losses with dropout."""
+    folder: tempfile.TemporaryDirectory[str]
+
+    def recording(self, name: str, is_training: bool) -> Recording:
+        """Of the CIFAR-10 network under a pass."""
+        return load(Path(self.folder.name) / file_name(name, is_training))
+
+
+@cache
+def outcome(framework: str, mode: str) -> Outcome:
+    """Run everything; skips the test where the framework is missing."""
+    builder = load_builder(framework)
+    for each in (builder, load_builder(mode) if framework == "keras" else builder):
+        availability = each.is_available()
+        if not availability.available:
+            pytest.skip(availability.reason)
+    conditions = NetworkConditions(THREADS, mode)
+    environment = {**os.environ, **builder.environment(conditions)}
+    for one in load_source(framework).passes(conditions):
+        environment.update(one.environment)
+    source = str(Path(profkit.__file__).parent.parent)
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH", ""))))
+    folder = tempfile.TemporaryDirectory(prefix="profkit-network-")
+    done = subprocess.run(
+        [sys.executable, str(RUNNER), framework, mode, folder.name],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return Outcome(json.loads(done.stdout.strip().splitlines()[-1]), folder)
