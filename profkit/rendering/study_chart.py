@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from profkit.studies.declaration import Figures
+from profkit.studies.summary import Row, Summary
 
 # Distinguishable with every kind of colour vision, on white.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#7a5c00", "#555555")
@@ -55,6 +58,56 @@ class Chart:
     notes: Sequence[str]
     variants: Sequence[str]
     panels: Sequence[Panel]
+
+
+def study_chart(summary: Summary) -> Chart:
+    """Time, memory and precision over the variants, the published figures beside ours."""
+    focus, names = summary.focus, [facts.name for facts in summary.variants]
+    colours = {runner.key: COLOURS[place % len(COLOURS)] for place, runner in enumerate(summary.study.runners)}
+    frameworks = summary.frameworks()
+
+    def ours(value: Callable[[Row], float | None]) -> list[Series]:
+        rows = {name: [summary.row(variant, name) for variant in names] for name in frameworks}
+        return [
+            Series(name, [value(row) if row else None for row in rows[name]], colours[name]) for name in frameworks
+        ]  # fmt: skip
+
+    def published(value: Callable[[Figures], float | None], base: bool) -> list[Series]:
+        figures = [facts.published for facts in summary.variants]
+        whole = value(summary.base.published) if base and summary.base.published else 1.0
+        values = [value(each) if each else None for each in figures]
+        ratios = [number / whole if number is not None and whole else None for number in values]
+        return [Series("published", ratios, PUBLISHED_COLOUR, True)] if any(ratios) else []
+
+    flops = [facts.focus_flops / (summary.base.focus_flops or 1) for facts in summary.variants]
+    panels = [
+        Panel("time of a step, ms", ours(lambda row: row.step_ns.median / 1e6 if row.step_ns else None), True),
+        Panel(
+            f"{focus} time against the base",
+            [
+                *ours(lambda row: row.focus_ratio.median if row.focus_ratio else None),
+                Series("flops", flops, EXPECTED_COLOUR, True),
+                *published(lambda figures: figures.focus_ms, True),
+            ],
+            True,
+        ),
+        Panel(
+            f"bytes requested by {focus} in a step, MB",
+            [
+                *ours(lambda row: row.focus_bytes / 1e6 if row.focus_bytes is not None else None),
+                *published(lambda figures: figures.focus_bytes / 1e6 if figures.focus_bytes else None, False),
+            ],
+        ),
+    ]
+    learned = [facts.learned for facts in summary.variants]
+    if any(each is not None and each.precision_percent is not None for each in learned):
+        framework = next(each.framework for each in learned if each is not None)
+        precision = [each.precision_percent if each else None for each in learned]
+        series = Series(f"precision here ({framework})", precision, colours.get(framework, COLOURS[-1]))
+        panels.append(Panel("precision@1, %", [series, *published(lambda figures: figures.precision_percent, False)]))
+    notes = [f"images: {summary.data}"] if summary.data else []
+    notes += [f"published: {summary.study.published.source}"] if summary.study.published else []
+    return Chart(summary.study.title, notes, names, panels)
 
 
 def tick_text(value: float) -> str:

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from profkit.attribution.gaps import LayerGap, layer_gaps
+from profkit.attribution.network_usage import network_usage
+from profkit.attribution.usage import Usage
+from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.sources import TIME
+from profkit.errors import CaptureError
+from profkit.ops.networks import network_from_dict
 
 
 @dataclass(frozen=True)
@@ -16,6 +26,27 @@ class Operator:
     requested_bytes: float | None = None
     temporary_bytes: float | None = None
     flops: float | None = None
+
+
+@dataclass(frozen=True)
+class Gap:
+    """One layer in one phase beside profkit's fastest kernel and the machine's bound, per step. None: not known."""
+
+    layer: str
+    kind: str
+    """Of the layer: conv2d, matmul, pool2d, lrn, ..."""
+    phase: str
+    time_ns: float
+    kernel_ns: float
+    auxiliary_ns: float
+    dispatch_ns: float | None
+    threading_loss_ns: float | None
+    native_ns: float | None
+    native_key: str | None
+    bound_ns: float | None
+    native_saving_ns: float | None
+    bottleneck: str | None
+    why: str | None
 
 
 @dataclass(frozen=True)
@@ -36,6 +67,7 @@ class CellNumbers:
     remainders: Mapping[str, float]
     """Dispatch, framework, idle: time in which no operator ran."""
     peak_bytes: float | None = None
+    gaps: Sequence[Gap] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
     data: str = ""
@@ -48,3 +80,66 @@ class CellNumbers:
     def kind(self, name: str) -> Operator | None:
         """The row of this kind of operator."""
         return next((row for row in self.kinds if row.name == name), None)
+
+
+def cell_numbers(
+    variant: str, framework: str, repetition: int, capture: NetworkCapture, baseline: Sequence[Mapping[str, Any]] = ()
+) -> CellNumbers:
+    """The numbers of a capture; `baseline` has the rows of the same variant. CaptureError when it lacks something."""
+    if not capture.step_ns:
+        raise CaptureError("no steps were timed")
+    by_kind, by_type = (network_usage(capture, by).mean_of_steps() for by in ("kind", "type"))
+    time_pass = capture.recording(TIME)
+    if time_pass is None:
+        raise CaptureError("no time was recorded")
+    recorded = (time_pass.steps["end_ns"] - time_pass.steps["start_ns"]).tolist()
+    return CellNumbers(
+        variant=variant,
+        framework=framework,
+        repetition=repetition,
+        step_ns=statistics.median(capture.step_ns),
+        recorded_ns=statistics.median(recorded),
+        wall_ns=by_kind.wall_ns,
+        kinds=_operators(by_kind),
+        types=_operators(by_type),
+        remainders={part.name: part.time_ns for part in by_kind.remainders if part.time_ns is not None},
+        peak_bytes=by_kind.total_peak_bytes,
+        gaps=_gaps(replace(capture, baseline=[dict(row) for row in baseline])) if baseline else (),
+        versions=capture.versions,
+        notes=list(dict.fromkeys((*capture.notes, *by_kind.notes))),
+        data=capture.data,
+    )
+
+
+def _operators(usage: Usage) -> list[Operator]:
+    return [
+        Operator(row.name, row.calls, row.exclusive_ns, row.requested_bytes, row.temporary_bytes, row.flops)
+        for row in usage.rows
+    ]
+
+
+def _gaps(capture: NetworkCapture) -> list[Gap]:
+    kinds = {layer.name: layer.kind for layer in network_from_dict(capture.network).layers}
+    return [_gap(row, kinds.get(row.layer, "")) for row in layer_gaps(capture).rows]
+
+
+def _gap(row: LayerGap, kind: str) -> Gap:
+    def per_step(value: int | None) -> float | None:
+        return None if value is None else value / row.steps
+
+    return Gap(
+        layer=row.layer,
+        kind=kind,
+        phase=row.phase,
+        time_ns=row.step_ns,
+        kernel_ns=row.kernel_ns / row.steps,
+        auxiliary_ns=row.auxiliary_ns / row.steps,
+        dispatch_ns=per_step(row.dispatch_ns),
+        threading_loss_ns=per_step(row.threading_loss_ns),
+        native_ns=row.native_ns,
+        native_key=row.native_key,
+        bound_ns=row.bound_ns,
+        native_saving_ns=row.native_saving_ns,
+        bottleneck=row.bottleneck.kind if row.bottleneck else None,
+        why=row.bottleneck.why if row.bottleneck else None,
+    )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from profkit.attribution.kinds import KINDS
 from profkit.backends.networks import BUILDERS, load_builder
 from profkit.errors import UsageError
 from profkit.ops.networks import NETWORKS, Network, Training
@@ -61,7 +62,7 @@ class _Reader:
             variants=variants,
             base=base,
             runners=self._runners(),
-            focus=self.top.text("focus", ""),
+            focus=self._focus(),
             is_training=self.top.flag("training", False),
             repetitions=self._of("repetitions").count("repetitions", DEFAULT_REPETITIONS),
             steps=self._of("steps").count("steps", DEFAULT_STEPS),
@@ -75,6 +76,12 @@ class _Reader:
 
     def _of(self, name: str) -> Section:
         return self.quick if self.quick is not None and self.quick.has(name) else self.top
+
+    def _focus(self) -> str:
+        kind = self.top.text("focus", "")
+        if kind and kind not in KINDS:
+            raise self.top.error("focus", f"unknown kind of operator {kind!r}; {nearest(kind, KINDS)}")
+        return kind
 
     def _network(self) -> type[Network]:
         name = self.top.text("network")
@@ -150,6 +157,7 @@ class _Reader:
         figures = section.section("figures")
         figures.allow(_names(self._variants()), "variant")
         shares = section.section("shares_percent")
+        shares.allow(KINDS, "kind of operator")
         return Published(
             source=section.text("source"),
             notes=section.words("notes") if section.has("notes") else (),

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from profkit.ops.networks import Network
+from profkit.ops.networks import Network, Training
 from profkit.ops.networks.work import network_work
 from profkit.studies.declaration import Figures, Study, Variant
-from profkit.studies.numbers import CellNumbers, Operator
+from profkit.studies.numbers import CellNumbers, Gap, Operator
+from profkit.studies.plan import MEASURE
 
 NOT_RUN = "not run"
 _LAYER_KINDS = {"pool": "pool2d"}
@@ -55,6 +56,8 @@ class Row:
     kinds: Sequence[Operator] = ()
     types: Sequence[Operator] = ()
     remainders: Mapping[str, float] = field(default_factory=dict)
+    gaps: Sequence[Gap] = ()
+    """Of the repetition whose step time is the median."""
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
@@ -79,6 +82,7 @@ class Learned:
     last_loss: float | None = None
     precision_percent: float | None = None
     tested: int = 0
+    data: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,19 @@ class VariantFacts:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """A cell that gave no numbers."""
+
+    variant: str
+    kind: str
+    """Of the cell: measure, learn, baseline."""
+    framework: str
+    repetition: int
+    status: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Summary:
     """All rows; the study's order of variants and frameworks."""
 
@@ -108,6 +125,7 @@ class Summary:
     data: str
     rows: Sequence[Row]
     variants: Sequence[VariantFacts]
+    failures: Sequence[Failure] = ()
 
     def row(self, variant: str, framework: str) -> Row | None:
         """The measured row, None when nothing was measured."""
@@ -127,17 +145,6 @@ class Summary:
         return [runner.key for runner in self.study.runners if runner.key in measured]
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A cell that gave no numbers."""
-
-    variant: str
-    framework: str
-    repetition: int
-    status: str
-    reason: str
-
-
 def summarise(
     study: Study, cells: Sequence[CellNumbers], failures: Sequence[Failure], learned: Mapping[str, Learned]
 ) -> Summary:
@@ -150,12 +157,13 @@ def summarise(
     ]
     facts = [_facts(study, focus, variant, learned.get(variant.name)) for variant in study.variants]
     data = next((cell.data for cell in cells if cell.data), "")
-    return Summary(study, focus, data, rows, facts)
+    return Summary(study, focus, data, rows, facts, failures)
 
 
-def focus_flops(network: Network, focus: str) -> int:
+def focus_flops(network: Network, focus: str, is_training: bool) -> int:
     """Flops of a step that are this kind's, by formula."""
-    return sum(work.flops for (_, _, kind), work in network_work(network).items() if kind == focus)
+    work = network_work(network, Training() if is_training else None)
+    return sum(part.flops for (_, _, kind), part in work.items() if kind == focus)
 
 
 def focus_output_bytes(network: Network, focus: str) -> int:
@@ -176,8 +184,8 @@ def _facts(study: Study, focus: str, variant: Variant, learned: Learned | None) 
         changes=variant.changes,
         parameters=network.parameter_count(),
         multiply_adds=network.multiply_adds(),
-        flops=sum(work.flops for work in network_work(network).values()),
-        focus_flops=focus_flops(network, focus),
+        flops=sum(part.flops for part in network_work(network, Training() if study.is_training else None).values()),
+        focus_flops=focus_flops(network, focus, study.is_training),
         focus_output_bytes=focus_output_bytes(network, focus),
         learned=learned,
         published=study.published.figures.get(variant.name) if study.published else None,
@@ -194,13 +202,14 @@ def _row(
 ) -> Row:
     mine = [cell for cell in cells if (cell.variant, cell.framework) == (variant.name, framework)]
     if not mine:
-        failed = [each for each in failures if (each.variant, each.framework) == (variant.name, framework)]
+        key = (MEASURE, variant.name, framework)
+        failed = [each for each in failures if (each.kind, each.variant, each.framework) == key]
         status, reason = (failed[-1].status, failed[-1].reason) if failed else (NOT_RUN, "")
         return Row(variant.name, framework, status, reason)
     base = {cell.repetition: cell for cell in cells if (cell.variant, cell.framework) == (study.base, framework)}
     focus_ns = spread([_focus_ns(cell, focus) for cell in mine])
     operators_ns = statistics.median(cell.operators_ns for cell in mine)
-    flops = focus_flops(variant.network, focus)
+    flops = focus_flops(variant.network, focus, study.is_training)
     kinds = _medians([cell.kinds for cell in mine])
     row = next((row for row in kinds if row.name == focus), None)
     return Row(
@@ -225,6 +234,7 @@ def _row(
         kinds=kinds,
         types=_medians([cell.types for cell in mine]),
         remainders={name: statistics.median(cell.remainders.get(name, 0.0) for cell in mine) for name in _names(mine)},
+        gaps=sorted(mine, key=lambda cell: cell.step_ns)[len(mine) // 2].gaps,
         versions=mine[0].versions,
         notes=list(dict.fromkeys(note for cell in mine for note in cell.notes)),
     )

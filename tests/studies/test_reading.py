@@ -90,6 +90,7 @@ def test_the_quick_table_replaces_what_it_names() -> None:
         ('["numpy"]', '["numpy"]\nsteps = 0', "line 5: steps: must be at least 1, got 0"),
         ('["numpy"]', '["numpy"]\nbudget_s = -1', "line 5: budget_s: must be a number from 0 on"),
         ('["numpy"]', '["numpy"]\nbase = "bass"', r"line 5: base: there is no variant 'bass'; did you mean base\?"),
+        ('["numpy"]', '["numpy"]\nfocus = "conv"', r"line 5: focus: unknown kind of operator 'conv'; did you mean co"),
         ("stride = 2", "strid = 2", r'line 7: variants."stride 2".strid: unknown parameter of cifar10; did you mean'),
         ("stride = 2", 'stride = "2"', "line 7: variants.\"stride 2\".stride: expected a value like 1, got '2'"),
         ("stride = 2", "stride = 0", 'line 7: variants."stride 2": stride 2: stride must be at least 1, got 0'),
@@ -139,6 +140,10 @@ def test_axes_and_variants_that_give_nothing_or_too_much_are_refused(text: str, 
         (
             "[published]\nsource = 'x'\n[published.figures]\nbass = {}\n",
             r"line 11: .*unknown variant; did you mean bas",
+        ),
+        (
+            "[published]\nsource = 'x'\n[published.shares_percent]\nconv = 3\n",
+            r"line 11: published.shares_percent.conv: unknown kind of operator; did you mean conv2d",
         ),
         (
             "[published]\nsource = 'x'\n[published.figures]\nbase = { time = 3 }\n",

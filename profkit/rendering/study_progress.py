@@ -1,0 +1,68 @@
+"""How far a study is: a line per finished cell, and on a terminal one more that tells what runs now."""
+
+from __future__ import annotations
+
+import os
+from typing import TextIO
+
+from profkit.rendering.quantities import time_text
+from profkit.rendering.table import encodable
+from profkit.studies.running import Progress
+
+_CLEAR = "\r\x1b[2K"
+_REASON_WIDTH = 90
+
+
+def left_text(seconds: float) -> str:
+    """A time to wait, as exact as it is known: about 40 s, about 12 min, about 1.5 h."""
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
+
+
+class CellLines:
+    """A Watcher of a study's run."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._can_redraw = stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+        self._title_width = 0
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.outcome is not None:
+            self._write(f"{self._clear()}{_finished(progress)}\n")
+        elif self._can_redraw:
+            doing = f": {progress.text}" if progress.text else ""
+            width = os.get_terminal_size(self._stream.fileno()).columns - 1
+            line = f"{_count(progress)} {progress.cell.title}{doing} ({left_text(progress.left_s)} left)"
+            self._write(_CLEAR + line[:width])
+
+    def close(self) -> None:
+        """Take the line away that tells what runs."""
+        self._write(self._clear())
+
+    def _clear(self) -> str:
+        return _CLEAR if self._can_redraw else ""
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._stream.write(encodable(text, self._stream))
+            self._stream.flush()
+
+
+def _count(progress: Progress) -> str:
+    width = len(str(progress.cells))
+    return f"[{progress.number:{width}}/{progress.cells}]"
+
+
+def _finished(progress: Progress) -> str:
+    outcome = progress.outcome
+    assert outcome is not None
+    if outcome.status != "ok":
+        reason = " ".join(outcome.reason.split())
+        result = f"{outcome.status}: {reason}" if reason else outcome.status
+        result = result if len(result) <= _REASON_WIDTH else result[: _REASON_WIDTH - 1] + "…"
+    else:
+        result = f"{time_text(progress.step_ns)} a step" if progress.step_ns is not None else "ok"
+    left = f"; {left_text(progress.left_s)} left" if progress.left_s else ""
+    return f"{_count(progress)} {progress.cell.title}: {result} ({outcome.seconds:.1f} s{left})"

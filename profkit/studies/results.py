@@ -1,0 +1,86 @@
+"""What a folder of results holds: cells in, numbers of those that were measured and reasons of the others out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from profkit.capture.network_capture import NetworkCapture
+from profkit.errors import ProfkitError
+from profkit.studies.declaration import Study
+from profkit.studies.folder import OK, ResultsFolder
+from profkit.studies.numbers import CellNumbers, cell_numbers
+from profkit.studies.plan import BASELINE, LEARN, MEASURE, Cell
+from profkit.studies.summary import Failure, Learned, Summary, summarise
+
+
+@dataclass(frozen=True)
+class Results:
+    """All cells of the plan that have been run."""
+
+    numbers: Sequence[CellNumbers]
+    failures: Sequence[Failure]
+    learned: dict[str, Learned]
+    """By variant."""
+
+    def summary(self, study: Study) -> Summary:
+        return summarise(study, self.numbers, self.failures, self.learned)
+
+
+def read_results(cells: Sequence[Cell], folder: ResultsFolder) -> Results:
+    """Read every finished cell; one whose file cannot be used is a failure, and the others count."""
+    baselines = {cell.variant.name: _baseline(cell, folder) for cell in cells if cell.kind == BASELINE}
+    numbers: list[CellNumbers] = []
+    failures: list[Failure] = []
+    learned: dict[str, Learned] = {}
+    for cell in cells:
+        outcome = folder.outcome(cell)
+        if outcome is None:
+            continue
+        name, framework = cell.variant.name, cell.runner.key
+        status, reason = outcome.status, outcome.reason
+        if cell.kind == LEARN:
+            learned[name] = _learned(cell, folder, status, reason)
+            status, reason = learned[name].status, learned[name].reason
+        if status == OK and cell.kind == MEASURE:
+            try:
+                capture = folder.capture(cell)
+                numbers.append(cell_numbers(name, framework, cell.repetition, capture, baselines.get(name, ())))
+            except ProfkitError as error:
+                status, reason = "crashed", str(error)
+        if status != OK:
+            failures.append(Failure(name, cell.kind, framework, cell.repetition, status, reason))
+    return Results(numbers, failures, learned)
+
+
+def _baseline(cell: Cell, folder: ResultsFolder) -> list[dict[str, Any]]:
+    outcome = folder.outcome(cell)
+    return outcome.baseline if outcome is not None else []
+
+
+def _learned(cell: Cell, folder: ResultsFolder, status: str, reason: str) -> Learned:
+    if status != OK:
+        return Learned(status, reason, cell.runner.key)
+    try:
+        capture = folder.capture(cell)
+    except ProfkitError as error:
+        return Learned("crashed", str(error), cell.runner.key)
+    return learned_of(capture, cell.runner.key)
+
+
+def learned_of(capture: NetworkCapture, framework: str) -> Learned:
+    """What a learning cell's capture says."""
+    learning = capture.learning
+    losses = learning.get("losses", [])
+    precision = learning.get("precision")
+    return Learned(
+        OK,
+        framework=framework,
+        steps=len(losses),
+        seconds=float(learning.get("seconds", 0.0)),
+        last_loss=losses[-1] if losses else None,
+        precision_percent=100.0 * precision if precision is not None else None,
+        tested=int(learning.get("tested", 0)),
+        data=capture.data,
+    )
