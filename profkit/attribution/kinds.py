@@ -57,7 +57,7 @@ _TORCH = {
     REDUCE: "sum mean max min amax amin argmax any all norm linalg_vector_norm sum_to_size",
 }
 _TENSORFLOW = {
-    CONV2D: "Conv2D FusedConv2D Conv2DBackpropInput Conv2DBackpropFilter Conv2DBackpropFilterWithBias "
+    CONV2D: "Conv2D FusedConv2D Conv2DWithBias Conv2DBackpropInput Conv2DBackpropFilter Conv2DBackpropFilterWithBias "
     "DepthwiseConv2dNative",
     MATMUL: "MatMul FusedMatMul BatchMatMul BatchMatMulV2 BatchMatMulV3",
     POOL: "MaxPool MaxPoolV2 MaxPoolGrad MaxPoolGradV2 MaxPoolWithArgmax MaxPoolGradWithArgmax AvgPool AvgPoolGrad",

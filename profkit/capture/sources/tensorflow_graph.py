@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-_FUSED = re.compile(r"_?Fused(\w+)$")
-_WITH_BIAS = "WithBias"
+_FUSED = re.compile(r"_?Fused(\w+)$|(\w+)WithBias$")
 _LONGEST_CHAIN = 8
 
 
@@ -46,8 +45,8 @@ class GraphFacts:
         inside = {operation.name for operation in chain}
         inputs = [each for operation in chain for each in operation.inputs if each.op.name not in inside]
         types = [operation.type for operation in chain]
-        if operator.endswith(_WITH_BIAS):
-            types.append("BiasAddGrad")
+        if operator == f"{last.type}WithBias":
+            types.append("BiasAddGrad")  # of the same gradient, and nowhere else in the graph's path to this node
         return NodeFacts(
             ", ".join(filter(None, map(_shape, inputs))) or None,
             "+".join(types) if len(types) > 1 else None,
@@ -58,13 +57,12 @@ class GraphFacts:
 def _chain(last: Any, operator: str) -> list[Any]:
     """The operations that the fused operator does, in their order; only the last for one that is not fused."""
     fused = _FUSED.match(operator)
-    if not fused:
-        return [last]
-    chain = [last]
-    for operation in _first_inputs(last):
-        chain.insert(0, operation)
-        if operation.type == fused.group(1):
-            return chain
+    if fused:
+        chain = [last]
+        for operation in _first_inputs(last):
+            chain.insert(0, operation)
+            if operation.type in fused.groups():
+                return chain
     return [last]
 
 

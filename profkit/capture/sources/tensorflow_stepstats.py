@@ -26,6 +26,10 @@ MEMORY_NOTE = (
     "memory: what each operator allocated in a step; weights and the batch were there before. Allocations are ordered "
     "by TensorFlow's microseconds: the peak is the largest that this order allows"
 )
+ROUNDED_NOTE = (
+    "the BFC allocator (TF_CPU_ALLOCATOR_USE_BFC=1) tells TensorFlow what it gave, rounded up and more, not what was "
+    "asked for: bytes are larger than those of the default allocator"
+)
 
 
 class RawMetadata:
@@ -64,11 +68,15 @@ def record_step_stats(
     log.clock_error_ns = clock.error_ns
     thread = log.thread(NONE, "executor", "Session")
     peak = 0
+    allocators: set[str] = set()
     for number, raw in enumerate(metadata):
         message = tf.compat.v1.RunMetadata.FromString(raw.data)
         nodes = [node for device in message.step_stats.dev_stats for node in device.node_stats]
         peak = max(peak, _add_step(log, number, thread, nodes, (clock, place, graph)))
-    log.facts.update(peak_bytes=peak, notes=[MEMORY_NOTE])
+        allocators |= {used.allocator_name for node in nodes for used in node.memory}
+    log.facts.update(peak_bytes=peak, allocator=", ".join(sorted(allocators)), notes=[MEMORY_NOTE])
+    if any("bfc" in name for name in allocators):
+        log.facts["notes"].append(ROUNDED_NOTE)
     return log.finish()
 
 
