@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from profkit._core import scope as scope
     from profkit.api import PrintableResult as PrintableResult
     from profkit.api import measure as measure
+    from profkit.api import profile_network as profile_network
     from profkit.capture.session import record as record
     from profkit.ops import BiasRelu as BiasRelu
     from profkit.ops import Conv2d as Conv2d
@@ -22,10 +23,15 @@ if TYPE_CHECKING:
     from profkit.ops import MatMul as MatMul
     from profkit.ops import Pool2d as Pool2d
     from profkit.ops import Softmax as Softmax
+    from profkit.ops.networks import Cifar10 as Cifar10
+    from profkit.ops.networks import LeNet as LeNet
+    from profkit.ops.networks import Mlp as Mlp
+    from profkit.ops.networks import Solar as Solar
 
 _HOMES = {
     "measure": "profkit.api",
     "PrintableResult": "profkit.api",
+    "profile_network": "profkit.api",
     "scope": "profkit._core",
     "mark": "profkit._core",
     "record": "profkit.capture.session",
@@ -35,6 +41,10 @@ _HOMES = {
     "LocalResponseNorm": "profkit.ops",
     "BiasRelu": "profkit.ops",
     "Softmax": "profkit.ops",
+    "Cifar10": "profkit.ops.networks",
+    "LeNet": "profkit.ops.networks",
+    "Mlp": "profkit.ops.networks",
+    "Solar": "profkit.ops.networks",
 }
 
 

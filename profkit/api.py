@@ -1,16 +1,24 @@
-"""The Python door to everything that the commands do: measure specs, get a result that prints itself."""
+"""The Python door to what the commands do: specs measured, networks profiled; results that print themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
+from profkit.attribution.network_usage import network_usage
+from profkit.attribution.usage import Usage
+from profkit.capture.network_capture import NetworkCapture, save_network_capture
+from profkit.measurement.cores import default_threads
+from profkit.measurement.network_run import NetworkRequest, run_network
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.progress import Watcher
 from profkit.measurement.result import Result
 from profkit.measurement.run import ignore_progress, measure_cells
+from profkit.ops.networks import Network, find_network
 from profkit.ops.spec import Spec
 from profkit.rendering.html import render_html
+from profkit.rendering.network_text import render_network
 from profkit.rendering.progress import show_progress
 from profkit.rendering.records import flat_record
 from profkit.rendering.table import render_text
@@ -68,3 +76,43 @@ def measure(
     else:
         result = measure_cells(listed, chosen, progress or ignore_progress)
     return PrintableResult(result.environment, result.peaks, result.cells, result.interrupted)
+
+
+class NetworkProfile:
+    """A network's run in a framework: prints as its table; `capture` has everything that was recorded."""
+
+    def __init__(self, capture: NetworkCapture) -> None:
+        self.capture = capture
+
+    def usage(self, by: str = "kind") -> Usage:
+        """Time, bytes and work of the recorded steps by kind, type, layer, phase, thread or operator."""
+        return network_usage(self.capture, by)
+
+    def text(self, by: str = "kind") -> str:
+        """The report as plain text."""
+        return render_network(self.capture, by)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Keep the run, for `profkit report` and the other commands."""
+        save_network_capture(self.capture, fspath(path))
+
+    def __str__(self) -> str:
+        if self.capture.recording("time") is None:
+            return f"{self.capture.framework}: {self.capture.status}, {self.capture.reason or 'nothing was recorded'}"
+        return self.text()
+
+
+def profile_network(
+    network: Network | str, framework: str = "torch", *, threads: int | None = None, **options: Any
+) -> NetworkProfile:
+    """Run a network in a framework, in a process of its own, and record whose time and bytes its steps take.
+
+    `options` are the further fields of NetworkRequest (mode, is_training, training, steps, data, seed, learn_s,
+    timeout_s, memory_limit_bytes). A run that fails has a status other than ok in its capture, and says why.
+
+    >>> import profkit
+    >>> print(profkit.profile_network(profkit.Cifar10(stride=2), "torch", is_training=True))
+    """
+    chosen = find_network(network)() if isinstance(network, str) else network
+    request = NetworkRequest(chosen, framework, threads=threads or default_threads(), **options)
+    return NetworkProfile(run_network(request))

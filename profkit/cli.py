@@ -20,6 +20,7 @@ COMMANDS = {
     "lrn": "compare local response normalisation",
     "bias_relu": "compare bias + ReLU",
     "softmax": "compare softmax",
+    "network": "run a whole network in a framework: whose time, whose bytes",
     "trace": "run a program and record where its time and memory go",
     "report": "show a capture as a table",
     "export": "write a capture as a trace for Perfetto, Chrome or a flame graph",

@@ -1,5 +1,6 @@
-"""`python -m profkit.report run.profkit`: a capture file in, the table of its ranges on the terminal and files out.
+"""`python -m profkit.report run.profkit`: a capture file in, its table on the terminal and files out.
 
+A capture is of a traced program (rows are ranges) or of a network's run (rows are kinds of operators, layers, ...).
 profkit.trace offers the same flags: it calls add_report_arguments, check_report_arguments and print_report.
 """
 
@@ -11,9 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from profkit._arguments import Parser
+from profkit._network_report import is_network_capture, print_networks
 from profkit._sweep import split_list
 from profkit.attribution.attribute import usage_by
 from profkit.attribution.grouping import GROUPINGS
+from profkit.attribution.network_usage import GROUPINGS as NETWORK_GROUPINGS
 from profkit.attribution.usage import Usage
 from profkit.capture.tables import Capture
 from profkit.cli import abandon_stdout, guarded
@@ -34,7 +37,9 @@ _EXAMPLES = """examples:
   profkit report run.profkit --columns +live,allocs  more columns than usual
   profkit report run.profkit --sort peak --top 10    the ten ranges that held most memory
   profkit report run.profkit --json usage.json       every row, exact numbers
+  profkit report network.profkit --by layer          a network's run that profkit network saved
 """
+_OF_PROGRAMS = ("process", "thread", "subtract_overhead")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,16 +48,30 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags that say what the table shows; profkit.trace has them too."""
+    """The flags that say what the table of a traced program shows; profkit.trace has them too."""
     group = parser.add_argument_group("table")
     group.add_argument("--by", choices=list(GROUPINGS), default="name", help="what one row is (default: name)")
-    group.add_argument("--columns", action="append", metavar="LIST", help="columns to show; +LIST adds; all")
-    group.add_argument("--sort", metavar="COLUMN", help="order of the rows (default: own time; by path: inclusive)")
-    group.add_argument("--top", metavar="N", default=str(DEFAULT_TOP), help=f"rows printed, or all ({DEFAULT_TOP})")
+    add_table_arguments(group)
+    _add_program_arguments(group)
+    add_file_arguments(parser)
+
+
+def _add_program_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--process", metavar="PID", help="only this process")
     group.add_argument("--thread", metavar="NAME", help="only threads of this name or id")
     group.add_argument("--subtract-overhead", action="store_true", help="take out the estimated cost of recording")
+
+
+def add_table_arguments(group: argparse._ArgumentGroup) -> None:
+    """The flags of every table of usage; profkit.network has them too."""
+    group.add_argument("--columns", action="append", metavar="LIST", help="columns to show; +LIST adds; all")
+    group.add_argument("--sort", metavar="COLUMN", help="order of the rows (default: own time; by path: inclusive)")
+    group.add_argument("--top", metavar="N", default=str(DEFAULT_TOP), help=f"rows printed, or all ({DEFAULT_TOP})")
     group.add_argument("--format", choices=FORMATS, default="table", help="tfprof: the classic TensorFlow op profile")
+
+
+def add_file_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags that name files for the table."""
     files = parser.add_argument_group("files of the table (all rows; Markdown: those printed)")
     files.add_argument("--json", metavar="FILE", help="schema profkit.usage/1")
     files.add_argument("--csv", metavar="FILE", help="one line per row")
@@ -61,20 +80,25 @@ def add_report_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check_report_arguments(arguments: argparse.Namespace) -> None:
     """Raise UsageError for whatever can be wrong without looking at a capture: before a long run, not after it."""
-    view = _view(arguments)
+    check_table_arguments(arguments)
+    _process_id(arguments)
+
+
+def check_table_arguments(arguments: argparse.Namespace) -> None:
+    """The same for what every table has."""
+    view = chosen_view(arguments)
     for name in view.columns or ():
         if name.lstrip("+") not in (NAME, "all"):
             find_usage_column(name.lstrip("+"))
     if view.sort not in (None, NAME):
         find_usage_column(str(view.sort))
-    _process_id(arguments)
-    for path in _targets(arguments).values():
+    for path in named_files(arguments).values():
         check_target(path)
 
 
 def print_report(capture: Capture, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:
     """Print the table, then write the files; what cannot be written is told after all others were."""
-    view = _view(arguments)
+    view = chosen_view(arguments)
     usage = usage_by(
         capture,
         arguments.by,
@@ -91,10 +115,36 @@ def print_report(capture: Capture, arguments: argparse.Namespace, stream: TextIO
 def _run(words: Sequence[str]) -> int:
     arguments = build_parser().parse(words)
     check_report_arguments(arguments)
+    if is_network_capture(arguments.capture):
+        _check_by(arguments, list(NETWORK_GROUPINGS), "network")
+        for name in _OF_PROGRAMS:
+            if getattr(arguments, name):
+                flag = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{flag} is for captures of programs; {arguments.capture} is one of a network")
+        from profkit.capture.network_capture import load_network_capture
+
+        print_networks(
+            [load_network_capture(arguments.capture)],
+            arguments.by,
+            chosen_view(arguments),
+            arguments.format,
+            named_files(arguments),
+        )
+        return 0
+    _check_by(arguments, list(GROUPINGS), "program")
+    arguments.by = arguments.by or "name"
     from profkit.capture.reading import read
 
     print_report(read(arguments.capture), arguments)
     return 0
+
+
+def _check_by(arguments: argparse.Namespace, groupings: Sequence[str], what: str) -> None:
+    if arguments.by is not None and arguments.by not in groupings:
+        raise UsageError(
+            f"{arguments.capture} is the capture of a {what}: its table can be by {', '.join(groupings)}, "
+            f"not by {arguments.by}"
+        )
 
 
 def build_parser() -> Parser:
@@ -105,12 +155,20 @@ def build_parser() -> Parser:
         "profkit report", "Show where the time and the memory of a capture went.", f"columns:\n{columns}\n{_EXAMPLES}"
     )
     parser.usage = "profkit report CAPTURE [flags]"
-    parser.add_argument("capture", metavar="CAPTURE", help="file that profkit.trace or profkit.record left")
-    add_report_arguments(parser)
+    parser.add_argument("capture", metavar="CAPTURE", help="file that profkit trace, profkit network or record left")
+    group = parser.add_argument_group("table")
+    by = f"what one row is; of a program {', '.join(GROUPINGS)} (default: name); of a network "
+    by += f"{', '.join(NETWORK_GROUPINGS)} (default: kind)"
+    choices = list(dict.fromkeys([*GROUPINGS, *NETWORK_GROUPINGS]))
+    group.add_argument("--by", choices=choices, metavar="WHAT", help=by)
+    add_table_arguments(group)
+    _add_program_arguments(group)
+    add_file_arguments(parser)
     return parser
 
 
-def _view(arguments: argparse.Namespace) -> View:
+def chosen_view(arguments: argparse.Namespace) -> View:
+    """What of the table is shown."""
     columns = [name for name in split_list(arguments.columns or []) if name]
     return View(columns or None, arguments.sort, _top(arguments.top))
 
@@ -131,7 +189,8 @@ def _process_id(arguments: argparse.Namespace) -> int | None:
     return int(arguments.process)
 
 
-def _targets(arguments: argparse.Namespace) -> dict[str, str]:
+def named_files(arguments: argparse.Namespace) -> dict[str, str]:
+    """Format (json, csv, markdown) and path of the files that were asked for."""
     return {kind: getattr(arguments, kind) for kind in _FILES if getattr(arguments, kind)}
 
 
@@ -160,7 +219,7 @@ def _written(capture: Capture, usage: Usage, view: View, arguments: argparse.Nam
         "markdown": lambda path: write_usage_markdown(capture, usage, view, path),
     }
     problems = []
-    for kind, path in _targets(arguments).items():
+    for kind, path in named_files(arguments).items():
         try:
             writers[kind](path)
         except ProfkitError as error:

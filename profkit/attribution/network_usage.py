@@ -81,12 +81,13 @@ def network_usage(capture: NetworkCapture, by: str = "kind") -> Usage:
     memory = operator_bytes(capture, operators)
     only_in_memory = _add_memory(columns, memory, by, operators)
     order = sorted(range(len(columns["name"])), key=lambda row: (-columns["exclusive_ns"][row], columns["name"][row]))
-    parts = tuple(Remainder(name, int(operators.remainders[name].sum())) for name in REMAINDERS)
+    left = {name: int(operators.remainders[name].sum()) for name in REMAINDERS}
+    observed = operators.observed_remainders
     wall_ns = int(operators.step_ns.sum())
     return Usage(
         by=by,
         wall_ns=wall_ns,
-        remainder_ns=sum(part.time_ns for part in parts),
+        remainder_ns=sum(left.values()),
         elapsed_ns=wall_ns,
         threads=len({int(thread) for thread in operators.recording.spans["thread"][operators.rows]}),
         dropped=int(operators.recording.facts.get("lost", 0)),
@@ -95,7 +96,7 @@ def network_usage(capture: NetworkCapture, by: str = "kind") -> Usage:
         total_peak_bytes=memory.peak_bytes if memory else None,
         rows=UsageRows(columns).in_order(order),
         steps=operators.steps,
-        remainders=parts,
+        remainders=tuple(Remainder(name, left[name] if name in observed else None) for name in REMAINDERS),
         subject={
             "network": dict(capture.network),
             "framework": capture.framework,
@@ -246,7 +247,7 @@ def _notes(
         notes.append("bytes were not recorded")
     elif memory.operators.recording is not operators.recording:
         passes = operators.recording.source, memory.operators.recording.source
-        notes.append(f"two passes: time by {passes[0]}, bytes by {passes[1]}, joined by row")
+        notes.append(f"two passes over the steps: time by {passes[0]}, bytes by {passes[1]}, joined by row")
     if only_in_memory:
         notes.append(f"only in the pass for bytes, hence without time: {_listed(only_in_memory)}")
     if operators.unknown_types:

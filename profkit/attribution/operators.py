@@ -55,6 +55,13 @@ class Operators:
         return len(self.recording.steps["start_ns"])
 
     @property
+    def observed_remainders(self) -> tuple[str, ...]:
+        """Those that this source can tell from dispatch; the others are part of it."""
+        has_runtime = bool((self.recording.spans["level"] == Level.RUNTIME).any())
+        observed = {DISPATCH: True, FRAMEWORK: has_runtime, IDLE: bool(self.recording.facts.get(OBSERVES_IDLE))}
+        return tuple(name for name in REMAINDERS if observed[name])
+
+    @property
     def step_ns(self) -> Column:
         """Wall clock of each step."""
         duration: Column = self.recording.steps["end_ns"] - self.recording.steps["start_ns"]

@@ -122,7 +122,7 @@ class Remainder:
     """A named part of the time that no row explains."""
 
     name: str
-    time_ns: int
+    time_ns: int | None  # None: it cannot be told from the other parts, which have it
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,14 @@ class NetworkRequest:
         return NetworkConditions(self.threads, mode, self.is_training, self.training)
 
 
+class InterruptedRun(KeyboardInterrupt):
+    """Ctrl-C during a run; `capture` has what was measured until then."""
+
+    def __init__(self, capture: NetworkCapture) -> None:
+        super().__init__()
+        self.capture = capture
+
+
 def say_nothing(_text: str) -> None:
     """The teller of a caller who does not watch."""
 
@@ -95,7 +103,7 @@ def run_network(request: NetworkRequest, tell: Teller = say_nothing) -> NetworkC
         capture.status, capture.reason = "unsupported", str(error)
     except KeyboardInterrupt:
         capture.status, capture.reason = "interrupted", "stopped by the user"
-        raise
+        raise InterruptedRun(capture) from None
     return capture
 
 

@@ -149,7 +149,8 @@ def find_usage_column(name: str) -> UsageColumn:
 def choose_usage_columns(names: Sequence[str] | None, usage: Usage) -> list[UsageColumn]:
     """Columns by name; none is the default set, `all` is every one, a first `+` adds to the default."""
     if names and list(names) == ["all"]:
-        return list(COLUMNS)
+        # Of a network, what only traced programs have would be columns of dashes.
+        return [column for column in COLUMNS if usage.steps is None or _has_any(column, usage)]
     wanted = wanted_names(names, default_columns(usage), NAME)
     return list(dict.fromkeys(find_usage_column(name) for name in wanted))
 
@@ -177,10 +178,15 @@ _OF_NETWORKS = (
     "calls", "inclusive", "exclusive", "share", "pool_cpu", "requested_bytes", "temporary_bytes", "peak_bytes",
     "gflops", "intensity",
 )  # fmt: skip
+_OF_PROGRAMS = ("span_calls", "open_calls")
 
 
 def _is_known(name: str, usage: Usage) -> bool:
     if name == "inclusive":
         # Where operators lie in no others, it only repeats the own time.
         return list(usage.rows.column("inclusive_ns")) != list(usage.rows.column("exclusive_ns"))
-    return any(value is not None for value in find_usage_column(name).ranked(usage))
+    return _has_any(find_usage_column(name), usage)
+
+
+def _has_any(column: UsageColumn, usage: Usage) -> bool:
+    return column.name not in _OF_PROGRAMS and any(value is not None for value in column.ranked(usage))

@@ -26,6 +26,7 @@ WARNINGS_SHOWN = 10
 REMAINDER = "(no range open)"
 TOTAL = "total"
 UNNAMED = "(unnamed)"
+UNKNOWN = "–"  # noqa: RUF001 - a dash is meant
 
 
 @dataclass(frozen=True)
@@ -79,21 +80,26 @@ def build_table(usage: Usage, view: View) -> ShownTable:
     lines = [
         ShownLine(
             visible(row.path[-1] if row.path else row.name) or UNNAMED,
-            tuple(column.text(column.value(row, usage)) for column in columns),
+            tuple(_cell(column, column.value(row, usage), usage) for column in columns),
             max(0, len(row.path) - 1),
         )
         for row in rows
     ]
     if len(shown) < len(order):
         name = f"… {len(order) - len(shown):,} more rows (--top {len(order)})"
-        lines.append(_special(name, _hidden_values(rows, usage), columns, "more"))
+        lines.append(_special(name, _hidden_values(rows, usage), columns, "more", usage))
     lines += _remainder_lines(usage, columns)
-    lines.append(_special(TOTAL, _total_values(usage), columns, "total"))
+    lines.append(_special(TOTAL, _total_values(usage), columns, "total", usage))
     order_out = dispensable_columns(usage)
     dispensable = tuple(
         order_out.index(column.name) + 1 if not view.columns and column.name in order_out else 0 for column in columns
     )
     return ShownTable(usage.by, tuple(column.heading for column in columns), dispensable, tuple(lines))
+
+
+def _cell(column: UsageColumn, value: Value, usage: Usage) -> str:
+    # Beside a 0 B that means "in place", a hyphen would look like a sign.
+    return UNKNOWN if value is None and usage.steps is not None else column.text(value)
 
 
 def surroundings(capture: Capture, usage: Usage) -> Surroundings:
@@ -210,8 +216,8 @@ def _overhead_notes(usage: Usage) -> list[str]:
     return [f"recording itself took about {taken}; --subtract-overhead takes it out"]
 
 
-def _special(name: str, values: dict[str, Value], columns: Sequence[UsageColumn], tone: str) -> ShownLine:
-    texts = tuple(column.text(values[column.name]) if column.name in values else "" for column in columns)
+def _special(name: str, values: dict[str, Value], columns: Sequence[UsageColumn], tone: str, usage: Usage) -> ShownLine:
+    texts = tuple(_cell(column, values[column.name], usage) if column.name in values else "" for column in columns)
     return ShownLine(name, texts, tone=tone)
 
 
@@ -232,18 +238,19 @@ def _remainder_lines(usage: Usage, columns: Sequence[UsageColumn]) -> list[Shown
         values = _time_values(usage.remainder_ns, usage)
         if usage.total_alloc_bytes is not None:
             values |= dict.fromkeys(("alloc_bytes", "own_alloc_bytes"), usage.unattributed_alloc_bytes)
-        return [_special(REMAINDER, values, columns, "remainder")]
-    lines = [_time_values(part.time_ns, usage) for part in usage.remainders]
-    # Where it was allocated is not known: it stands in the first of them.
-    lines[0]["requested_bytes"] = usage.unattributed_alloc_bytes or None
-    return [
-        _special(part.name, values, columns, "remainder" if not number else "row")
-        for number, (part, values) in enumerate(zip(usage.remainders, lines))
-    ]
+        return [_special(REMAINDER, values, columns, "remainder", usage)]
+    lines = []
+    for number, part in enumerate(usage.remainders):
+        values = _time_values(part.time_ns, usage)
+        if not number and usage.unattributed_alloc_bytes:
+            # In which of them it was allocated is not known: it stands in the first.
+            values["requested_bytes"] = usage.unattributed_alloc_bytes
+        lines.append(_special(part.name, values, columns, "row" if number else "remainder", usage))
+    return lines
 
 
-def _time_values(time_ns: int, usage: Usage) -> dict[str, Value]:
-    share = _part(time_ns, usage)
+def _time_values(time_ns: int | None, usage: Usage) -> dict[str, Value]:
+    share = None if time_ns is None else _part(time_ns, usage)
     return {"inclusive": time_ns, "inclusive_share": share, "exclusive": time_ns, "share": share}
 
 

@@ -1,0 +1,233 @@
+"""The flags of profkit.network, made from a network's fields and those of training: words in, a checked request out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any
+
+from profkit._arguments import Parser, typed
+from profkit._sweep import split_list
+from profkit.attribution.network_usage import GROUPINGS
+from profkit.backends.networks import BUILDERS, load_builder
+from profkit.errors import SpecError, UsageError
+from profkit.measurement.cores import cores_for, default_threads
+from profkit.measurement.network_run import NetworkRequest
+from profkit.ops.axes import FLAG
+from profkit.ops.fields import Fields
+from profkit.ops.networks import NETWORKS, Training, find_network
+from profkit.ops.networks.network import Network
+from profkit.rendering.quantities import parse_bytes, parse_duration
+from profkit.rendering.usage_content import View
+from profkit.rendering.whole_file import check_target
+from profkit.report import add_file_arguments, add_table_arguments, check_table_arguments, chosen_view, named_files
+
+USUAL = ("torch", "tensorflow", "jax", "onnxruntime", "native")
+"""Which framework is meant when none is named: the first of these that is there."""
+ALL = "all"
+_EXAMPLES = """examples:
+  profkit network cifar10 --framework tensorflow --stride 2 --batch 128
+  profkit network cifar10 --framework torch --training --by layer
+  profkit network lenet --framework torch,tensorflow:eager,native   side by side
+  profkit network cifar10 --framework tensorflow --format tfprof    as TensorFlow's profiler prints
+  profkit network mlp --framework jax --json usage.json --output run.profkit
+  profkit network --list                                            what runs here
+
+exit codes: 0 done, 1 a run failed or a file could not be written, 2 wrong usage, 3 a wrong result,
+  130 interrupted"""
+
+
+@dataclass(frozen=True)
+class NetworkArguments:
+    """What the user asked for, checked."""
+
+    requests: Sequence[NetworkRequest]
+    """One per framework, in the order in which they were named."""
+    data: str | None
+    by: str | None
+    view: View
+    layout: str
+    files: dict[str, str]
+    output: str | None
+    has_baseline: bool
+    is_quiet: bool
+    lists: bool
+
+
+def parse_network(words: Sequence[str]) -> NetworkArguments:
+    """Read the command's words; anything wrong is a UsageError before anything runs."""
+    name, others = _split_name(words)
+    network = find_network(name) if name else None
+    parsed = build_parser(network).parse(others)
+    if network is None and not parsed.list:
+        raise UsageError(f"name a network: {', '.join(NETWORKS)}, as in profkit network cifar10 --framework torch")
+    requests = _requests(network, parsed) if network is not None and not parsed.list else []
+    check_table_arguments(parsed)
+    files = named_files(parsed)
+    if parsed.output:
+        check_target(parsed.output)
+    _check_distinct([*files.values(), *([parsed.output] if parsed.output else [])])
+    return NetworkArguments(
+        requests=requests,
+        data=parsed.data,
+        by=parsed.by,
+        view=chosen_view(parsed),
+        layout=parsed.format,
+        files=files,
+        output=parsed.output,
+        has_baseline=not parsed.no_baseline,
+        is_quiet=parsed.quiet,
+        lists=parsed.list,
+    )
+
+
+def _split_name(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The network's name, which may also stand among the flags, and all other words."""
+    if words and not words[0].startswith("-"):
+        return words[0], list(words[1:])
+    place = next((place for place, word in enumerate(words) if word in NETWORKS), None)
+    return (None, list(words)) if place is None else (words[place], [*words[:place], *words[place + 1 :]])
+
+
+def build_parser(network: type[Network] | None) -> Parser:
+    """The parser for one network; without one, what all have."""
+    description = "Run a whole network in a framework, and show whose time and whose bytes its steps take.\n\n"
+    described = [network] if network else NETWORKS.values()
+    for each in described:
+        about = f"{each.name:8} {(each.__doc__ or '').strip().splitlines()[0]}"
+        description += textwrap.fill(about, 98, initial_indent="  ", subsequent_indent=" " * 11) + "\n"
+    name = network.name if network else "NETWORK"
+    parser = Parser(f"profkit network {name}", description, _EXAMPLES)
+    if network:
+        _add_fields(parser.add_argument_group(f"{name} ({network.size_formula})"), network)
+    _add_run(parser)
+    _add_fields(parser.add_argument_group(f"training ({Training.size_formula})"), Training)
+    table = parser.add_argument_group("table")
+    table.add_argument("--by", choices=list(GROUPINGS), help="what one row is [kind; with tfprof: type]")
+    add_table_arguments(table)
+    add_file_arguments(parser)
+    return parser
+
+
+def _add_run(parser: Parser) -> None:
+    group = parser.add_argument_group("how it runs")
+    group.add_argument(
+        "--framework",
+        metavar="NAME[:MODE][,...]",
+        help=f"one or more of {', '.join(BUILDERS)}, or {ALL} that are there [{USUAL[0]}, or the next that is]",
+    )
+    group.add_argument("--mode", metavar="MODE", help="graph, eager, compile, ...: see --list [the usual one]")
+    group.add_argument("--threads", metavar="N", type=int, help="threads of the framework [all usable cores]")
+    group.add_argument("--training", action="store_true", help="forward, backward and SGD instead of inference")
+    group.add_argument("--steps", metavar="N", type=int, default=NetworkRequest.steps, help="recorded per pass [10]")
+    group.add_argument("--data", metavar="FOLDER", help="CIFAR-10's published files [synthetic images, said so]")
+    group.add_argument(
+        "--learn", metavar="TIME", type=typed(parse_duration), default=0.0, help="then train so long: precision@1"
+    )
+    group.add_argument(
+        "--timeout",
+        metavar="TIME",
+        type=typed(parse_duration),
+        default=NetworkRequest.timeout_s,
+        help="longest wait for one answer of the framework's process [120s]",
+    )
+    group.add_argument("--memory-limit", metavar="SIZE", type=typed(parse_bytes), help="of that process, as 4GiB")
+    group.add_argument("--seed", metavar="N", type=int, default=0, help="of weights and synthetic images [0]")
+    group.add_argument("--no-baseline", action="store_true", help="do not measure profkit's own kernels beside it")
+    group.add_argument("--output", metavar="FILE.profkit", help="keep the whole run, for profkit report and others")
+    group.add_argument("--list", action="store_true", help="show networks, frameworks and their modes, and end")
+    group.add_argument("--quiet", action="store_true", help="no progress, only the tables")
+
+
+def _add_fields(group: argparse._ArgumentGroup, kind: type[Fields]) -> None:
+    for item in fields(kind):
+        metadata = item.metadata
+        text = f"{metadata['help']} [{metadata['kind'].word(item.default)}]".replace("%", "%%")
+        optional: dict[str, Any] = {"nargs": "?", "const": "yes"} if metadata["kind"] is FLAG else {}
+        flag = f"--{item.name.replace('_', '-')}"
+        group.add_argument(flag, dest=_place(item.name), metavar=metadata["kind"].metavar, help=text, **optional)
+
+
+def _place(name: str) -> str:
+    return f"field_{name}"
+
+
+def _requests(network: type[Network], parsed: argparse.Namespace) -> list[NetworkRequest]:
+    made = _made(network, parsed)
+    training = _made(Training, parsed)
+    threads = default_threads() if parsed.threads is None else parsed.threads
+    cores_for(threads)
+    if parsed.steps < 1:
+        raise UsageError(f"--steps takes a number from 1 on, got {parsed.steps}")
+    if parsed.seed < 0:
+        raise UsageError(f"--seed cannot be negative, got {parsed.seed}")
+    return [
+        NetworkRequest(
+            network=made,
+            framework=framework,
+            mode=mode,
+            threads=threads,
+            is_training=parsed.training,
+            training=training,
+            steps=parsed.steps,
+            learn_s=parsed.learn,
+            seed=parsed.seed,
+            timeout_s=parsed.timeout,
+            memory_limit_bytes=parsed.memory_limit,
+        )
+        for framework, mode in chosen_frameworks(parsed.framework, parsed.mode)
+    ]
+
+
+def _made(kind: type[Any], parsed: argparse.Namespace) -> Any:
+    """A network or Training with the fields that were given."""
+    values = {item.name: getattr(parsed, _place(item.name)) for item in fields(kind)}
+    given = {name: word for name, word in values.items() if word is not None}
+    for name, word in given.items():
+        if "," in str(word):
+            flag = f"--{name.replace('_', '-')} {word}"
+            raise SpecError(f"{flag}: one value at a time; sweeps over networks are profkit study")
+    return kind(**given)
+
+
+def chosen_frameworks(words: str | None, mode: str | None) -> list[tuple[str, str]]:
+    """Frameworks and their modes from `torch,tensorflow:eager`; an empty mode is the framework's usual one."""
+    if words is None:
+        words = next((name for name in USUAL if _is_there(name)), USUAL[-1])
+    names = [name for name in BUILDERS if _is_there(name)] if words == ALL else split_list(words)
+    chosen: list[tuple[str, str]] = []
+    for name in names:
+        framework, _, own_mode = name.partition(":")
+        if framework not in BUILDERS:
+            raise UsageError(f"unknown framework {framework!r}; {nearest(framework, BUILDERS)}")
+        wanted = own_mode or mode or ""
+        modes = list(load_builder(framework).modes)
+        if wanted and wanted not in modes:
+            raise UsageError(f"{framework} has no mode {wanted!r}; {nearest(wanted, modes)}")
+        if (framework, wanted or modes[0]) in chosen:
+            raise UsageError(f"--framework {words}: {name} stands in it twice")
+        chosen.append((framework, wanted or modes[0]))
+    return chosen
+
+
+def _is_there(framework: str) -> bool:
+    return load_builder(framework).is_available().available
+
+
+def nearest(word: str, names: Iterable[str]) -> str:
+    """The likeliest name, and all there are."""
+    known = list(names)
+    close = get_close_matches(word, known, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"{hint}there {'is' if len(known) == 1 else 'are'} {', '.join(known)}"
+
+
+def _check_distinct(paths: Sequence[str]) -> None:
+    places = [os.path.realpath(path) for path in paths]
+    for path in paths:
+        if places.count(os.path.realpath(path)) > 1 and not path.startswith("/dev/"):
+            raise UsageError(f"{path} is named for two different files: give each a name of its own")

@@ -1,0 +1,148 @@
+"""Captures of networks shown and saved: captures and a choice of rows and columns in, text and files out.
+
+profkit.network calls it after a run, profkit.report for a saved file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from profkit.attribution.gaps import layer_gaps
+from profkit.attribution.network_usage import network_usage
+from profkit.attribution.usage import Usage
+from profkit.capture.network_capture import MAGIC, NetworkCapture
+from profkit.cli import abandon_stdout
+from profkit.errors import ProfkitError
+from profkit.rendering.gap_text import print_gaps, render_gaps_markdown
+from profkit.rendering.markdown import table_markdown
+from profkit.rendering.network_comparison import compare_layers
+from profkit.rendering.network_content import failure_lines, network_title, run_lines
+from profkit.rendering.network_text import print_network, print_network_tfprof, render_network_markdown
+from profkit.rendering.table import print_table
+from profkit.rendering.usage_content import View
+from profkit.rendering.usage_files import write_usage_csv, write_usage_json
+from profkit.rendering.usage_text import print_lines, wrapped
+from profkit.rendering.whole_file import write_whole
+
+TFPROF = "tfprof"
+
+
+def is_network_capture(path: str) -> bool:
+    """Whether a file is one of a network's run; what cannot be read is left to the reader of captures."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def print_networks(
+    captures: Sequence[NetworkCapture],
+    by: str | None,
+    view: View,
+    layout: str,
+    files: Mapping[str, str],
+    stream: TextIO | None = None,
+) -> None:
+    """Print a report for each capture, then the frameworks side by side; then write the files.
+
+    A reader that went away, or one file that cannot be written, does not cost the others.
+    """
+    # tfprof speaks of types; kinds are profkit's own.
+    chosen = by or ("type" if layout == TFPROF else "kind")
+    usages = [network_usage(capture, chosen) if capture.recording("time") else None for capture in captures]
+    out = sys.stdout if stream is None else stream
+    problems = _printed(captures, usages, view, layout, out)
+    problems += _written(captures, usages, view, files)
+    if problems:
+        raise ProfkitError("\n".join(problems))
+
+
+def _printed(
+    captures: Sequence[NetworkCapture], usages: Sequence[Usage | None], view: View, layout: str, out: TextIO
+) -> list[str]:
+    try:
+        for number, (capture, usage) in enumerate(zip(captures, usages)):
+            if number and usage is not None:
+                out.write("\n")
+            if usage is None:
+                _print_without_table(capture, sys.stderr)
+            elif layout == TFPROF:
+                print_network_tfprof(usage, view, out)
+            else:
+                print_network(capture, usage, view, out)
+                if capture.baseline:
+                    out.write("\n")
+                    print_gaps(layer_gaps(capture), out)
+        whole = _comparable(captures)
+        if len(whole) > 1 and layout != TFPROF:
+            out.write("\n")
+            print_table(compare_layers(whole), out)
+        out.flush()
+    except BrokenPipeError:
+        abandon_stdout()
+    except OSError as error:
+        abandon_stdout()
+        return [f"could not print the table: {error.strerror or error}"]
+    return []
+
+
+def _print_without_table(capture: NetworkCapture, out: TextIO) -> None:
+    """A run that ended before anything was recorded: what is known of it."""
+    facts = run_lines(capture) if capture.step_ns or capture.error is not None else ["nothing was measured"]
+    failures = failure_lines(capture) or ["nothing was recorded"]
+    texts = [(network_title(capture), "title"), *((text, "loss") for text in failures)]
+    texts += [(text, "note") for text in facts]
+    print_lines(lambda width: (line for text, tone in texts for line in wrapped(text, width, tone)), out)
+
+
+def _comparable(captures: Sequence[NetworkCapture]) -> list[NetworkCapture]:
+    return [capture for capture in captures if capture.recording("time")]
+
+
+def _written(
+    captures: Sequence[NetworkCapture], usages: Sequence[Usage | None], view: View, files: Mapping[str, str]
+) -> list[str]:
+    jobs: list[Callable[[], None]] = []
+    for capture, usage in zip(captures, usages):
+        if usage is None:
+            continue
+        for kind, path in files.items():
+            target = path_for(path, capture, captures)
+            if kind == "json":
+                jobs.append(lambda usage=usage, target=target: write_usage_json(usage, target))  # type: ignore[misc]
+            elif kind == "csv":
+                jobs.append(lambda usage=usage, target=target: write_usage_csv(usage, target))  # type: ignore[misc]
+    if "markdown" in files and any(usages):
+        jobs.append(lambda: write_whole(files["markdown"], _markdown(captures, usages, view)))
+    problems = []
+    for job in jobs:
+        try:
+            job()
+        except ProfkitError as error:
+            problems.append(str(error))
+    return problems
+
+
+def _markdown(captures: Sequence[NetworkCapture], usages: Sequence[Usage | None], view: View) -> str:
+    parts = []
+    for capture, usage in zip(captures, usages):
+        if usage is not None:
+            parts.append(render_network_markdown(capture, usage, view))
+            parts += [render_gaps_markdown(layer_gaps(capture))] if capture.baseline else []
+    whole = _comparable(captures)
+    return "\n".join(parts + ([table_markdown(compare_layers(whole))] if len(whole) > 1 else []))
+
+
+def path_for(path: str, capture: NetworkCapture, captures: Sequence[NetworkCapture]) -> str:
+    """The file of one of several captures: usage.json is usage.torch.json, unless there is only one."""
+    if len(captures) == 1:
+        return path
+    target = Path(path)
+    names = [each.framework for each in captures]
+    mode = f"-{capture.mode}" if names.count(capture.framework) > 1 else ""
+    return os.fspath(target.with_name(f"{target.stem}.{capture.framework}{mode}{target.suffix}"))

@@ -1,0 +1,180 @@
+"""`python -m profkit.network cifar10 --framework tensorflow`: a network's steps in a framework, and whose time it is.
+
+Words in; tables on the terminal and files out, an exit code back. What was measured is never lost: a failure or Ctrl-C
+shows what there is until then.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from profkit.cli import INTERRUPTED, guarded
+
+if TYPE_CHECKING:
+    from profkit._network_arguments import NetworkArguments
+    from profkit.capture.network_capture import NetworkCapture
+    from profkit.measurement.network_run import NetworkRequest
+    from profkit.measurement.progress import Watcher
+    from profkit.ops.networks.data import Data
+    from profkit.ops.networks.network import Network
+
+_WRONG = 3
+_PHASES = {"starting": "start", "checking": "verify"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    return guarded("network", _run, argv)
+
+
+def _run(words: Sequence[str]) -> int:
+    from profkit._network_arguments import parse_network
+
+    arguments = parse_network(words)
+    if arguments.lists:
+        return _list()
+    requests = _with_data(arguments)
+    for request in requests[:1]:
+        _check_memory(request)
+    captures, is_interrupted = _run_all(requests, arguments)
+    _save(captures, arguments.output)
+    from profkit._network_report import print_networks
+
+    print_networks(captures, arguments.by, arguments.view, arguments.layout, arguments.files)
+    return INTERRUPTED if is_interrupted else exit_code(captures)
+
+
+def exit_code(captures: Sequence[NetworkCapture]) -> int:
+    """What the shell is told: a wrong result goes before a run that failed."""
+    statuses = {capture.status for capture in captures}
+    if "wrong" in statuses:
+        return _WRONG
+    return 0 if statuses == {"ok"} else 1
+
+
+def _run_all(requests: Sequence[NetworkRequest], arguments: NetworkArguments) -> tuple[list[NetworkCapture], bool]:
+    """One framework after another, then the baseline; Ctrl-C ends it with what there is."""
+    import contextlib
+
+    from profkit.measurement.network_run import InterruptedRun, run_network
+    from profkit.rendering.progress import show_progress
+
+    captures: list[NetworkCapture] = []
+    watching = contextlib.nullcontext(None) if arguments.is_quiet else show_progress()
+    try:
+        with watching as watcher:
+            for number, request in enumerate(requests):
+                captures.append(run_network(request, _teller(watcher, number, len(requests))))
+            if arguments.has_baseline and any(capture.status == "ok" for capture in captures):
+                _measure_baseline(captures, requests[0], _teller(watcher, len(requests) - 1, len(requests)))
+    except InterruptedRun as interrupt:
+        return [*captures, interrupt.capture], True
+    except KeyboardInterrupt:
+        return captures, True
+    return captures, False
+
+
+def _measure_baseline(captures: Sequence[NetworkCapture], request: NetworkRequest, tell: Callable[[str], None]) -> None:
+    """What every layer would cost at best on this machine, beside each framework's run."""
+    from profkit.measurement.baseline import measure_baseline
+
+    tell("baseline: profkit's own kernels")
+    rows = measure_baseline(request.network, request.threads, request.is_training, tell=tell, training=request.training)
+    for capture in captures:
+        capture.baseline = rows if capture.status == "ok" else []
+
+
+def _teller(watcher: Watcher | None, number: int, count: int) -> Callable[[str], None]:
+    from profkit.measurement.progress import Progress
+
+    def tell(text: str) -> None:
+        if watcher is not None:
+            phase = _PHASES.get(text.rpartition(": ")[2], "measure")
+            watcher(Progress(number, count, phase, 0.5, text))
+
+    return tell
+
+
+def _save(captures: Sequence[NetworkCapture], path: str | None) -> None:
+    if path is None:
+        return
+    from profkit._network_report import path_for
+    from profkit.capture.network_capture import save_network_capture
+    from profkit.rendering.whole_file import whole_file
+
+    for capture in captures:
+        if capture.recordings or capture.step_ns:
+            with whole_file(path_for(path, capture, captures)) as stream:
+                save_network_capture(capture, stream)
+
+
+def _with_data(arguments: NetworkArguments) -> list[NetworkRequest]:
+    """The requests with CIFAR-10's images, where a folder was named."""
+    if arguments.data is None:
+        return list(arguments.requests)
+    data = _load(arguments.requests[0].network, arguments.data)
+    return [replace(request, data=data) for request in arguments.requests]
+
+
+def _load(network: Network, folder: str) -> Data:
+    from profkit.errors import UsageError
+    from profkit.ops.networks.cifar_files import CHANNELS, CLASSES, SIDE, load_cifar10
+
+    shape = network.input_shape()[1:]
+    fits = len(shape) == 3 and shape[0] == CHANNELS and shape[1] == shape[2] <= SIDE
+    if not fits or network.output_shape()[1] != CLASSES:
+        raise UsageError(
+            f"--data: CIFAR-10 has images of {CHANNELS}x{SIDE}x{SIDE} and {CLASSES} classes, {network.name} takes "
+            f"{'x'.join(map(str, shape))} and gives {network.output_shape()[1]}: leave --data out for synthetic ones"
+        )
+    return load_cifar10(folder, shape[1])
+
+
+def _check_memory(request: NetworkRequest) -> None:
+    """A batch that cannot exist here is refused at once: this process itself computes the float64 reference."""
+    from profkit.errors import UsageError
+    from profkit.measurement.environment import memory_bytes
+    from profkit.rendering.quantities import bytes_text
+
+    available = memory_bytes()
+    network = request.network
+    numbers = math.prod(network.input_shape()) + sum(math.prod(layer.output_shape) for layer in network.layers)
+    needed = 8 * (numbers + network.parameter_count())
+    if available is not None and needed > available:
+        raise UsageError(
+            f"one step in float64, to check the result, takes {bytes_text(needed)}, this machine has "
+            f"{bytes_text(available)}: take a smaller --batch than {network.input_shape()[0]}"
+        )
+
+
+def _list() -> int:
+    from profkit.backends.networks import BUILDERS, load_builder
+    from profkit.ops.networks import NETWORKS
+    from profkit.rendering.content import Missing
+    from profkit.rendering.network_content import network_words
+    from profkit.rendering.table import print_list
+
+    print("networks, with their parameters")
+    print_list(
+        [Missing(f"  {name}", "", network_words(kind()).partition(" ")[2]) for name, kind in NETWORKS.items()],
+        sys.stdout,
+    )
+    print("\nframeworks, with their modes")
+    items = []
+    for name in BUILDERS:
+        builder = load_builder(name)
+        here = builder.is_available()
+        text = ", ".join(builder.modes)
+        if not here.available:
+            text = here.reason + (f"\ntype: {here.install}" if here.install else "")
+        items.append(Missing(f"  {name}", "available" if here.available else "missing", text))
+    print_list(items, sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
