@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from profkit.capture.recording import BACKWARD, EXACT, FORWARD, INFERRED, Level, Recording
 
 
@@ -41,7 +43,11 @@ def without_layer(recording: Recording) -> list[dict[str, Any]]:
 
 
 def _operator_times(recording: Recording) -> tuple[list[bool], list[int]]:
-    """Which spans are operators within steps, and how long each took."""
+    """Which spans are operators within steps, and how long each ran without those inside it."""
     spans = recording.spans
     is_operator = (spans["level"] == Level.OPERATOR) & (spans["step"] >= 0)
-    return is_operator.tolist(), (spans["end_ns"] - spans["start_ns"]).tolist()
+    own = spans["end_ns"] - spans["start_ns"]
+    is_inner = is_operator & (spans["parent"] >= 0)
+    inside = np.zeros_like(own)
+    np.add.at(inside, spans["parent"][is_inner], own[is_inner])
+    return is_operator.tolist(), (own - inside).tolist()

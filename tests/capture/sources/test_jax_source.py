@@ -295,10 +295,11 @@ def test_all_but_the_loss_has_a_layer_and_the_rest_is_listed(is_training: bool) 
     assert set(recording.facts["mapped"]) == ({"forward", "backward"} if is_training else {"forward"})
 
 
-def test_shares_are_those_of_operator_time() -> None:
+def test_shares_are_those_of_the_operators_own_time() -> None:
     log = SpanLog("jax", "hlo", "time")
     log.step(0, 100)
     log.span(Level.OPERATOR, "a", 0, 60, layer="conv1", phase="forward", quality="exact")
+    log.span(Level.OPERATOR, "inside a", 10, 30, layer="conv1", phase="forward", quality="exact")
     log.span(Level.OPERATOR, "b", 60, 80, layer="conv1", phase="forward", quality="inferred")
     log.span(Level.OPERATOR, "c", 80, 100, type="add", phase="forward", quality="exact")
 
