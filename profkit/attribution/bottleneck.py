@@ -63,24 +63,34 @@ class Bottleneck:
     why: str
 
 
+def transfer(transfer_ns: float, time_ns: float) -> Bottleneck | None:
+    """The first rule, which needs no work and no peaks."""
+    if transfer_ns <= MOST * time_ns:
+        return None
+    return Bottleneck(TRANSFER, f"{_percent(transfer_ns, time_ns)} of its time goes to copies and reorders")
+
+
 def bottleneck(layer: LayerNumbers) -> Bottleneck | None:
     """None for a layer that took no time."""
     if layer.time_ns <= 0:
         return None
-    if layer.transfer_ns > MOST * layer.time_ns:
-        share = 100 * layer.transfer_ns / layer.time_ns
-        return Bottleneck(TRANSFER, f"{share:.0f}% of its time goes to copies and reorders")
+    if moved := transfer(layer.transfer_ns, layer.time_ns):
+        return moved
     if layer.dispatch_ns is not None and layer.dispatch_ns > MOST * layer.time_ns:
-        share = 100 * layer.dispatch_ns / layer.time_ns
-        return Bottleneck(LATENCY, f"{share:.0f}% of its time passes outside its operators")
+        share = _percent(layer.dispatch_ns, layer.time_ns)
+        return Bottleneck(LATENCY, f"{share} of its time passes outside its operators")
     call_ns = layer.time_ns / max(1.0, layer.calls)
     if call_ns < SHORT_CALL_NS and layer.time_ns > FAR * layer.bound_ns:
         times = f"the layer {layer.time_ns / layer.bound_ns:.0f} times its bound" if layer.bound_ns else "for no work"
         return Bottleneck(LATENCY, f"an operator takes {call_ns / 1e3:.1f} µs on average, {times}")
+    balance = f"{layer.intensity:.3g} flops per byte (balance {layer.balance:.3g})"
     if layer.intensity >= layer.balance:
-        share = 100 * layer.flops_per_s / layer.peak_flops_per_s
-        reached = f"{layer.flops_per_s / 1e9:.3g} GFLOP/s are {share:.0f}% of the peak"
-        return Bottleneck(COMPUTE, f"{layer.intensity:.3g} flops per byte (balance {layer.balance:.3g}); {reached}")
-    share = 100 * layer.bytes_per_s / layer.peak_bytes_per_s
-    reached = f"{layer.bytes_per_s / 1e9:.3g} GB/s are {share:.0f}% of the bandwidth"
-    return Bottleneck(MEMORY, f"{layer.intensity:.3g} flops per byte (balance {layer.balance:.3g}); {reached}")
+        share = _percent(layer.flops_per_s, layer.peak_flops_per_s)
+        return Bottleneck(COMPUTE, f"{balance}; {layer.flops_per_s / 1e9:.3g} GFLOP/s are {share} of the peak")
+    share = _percent(layer.bytes_per_s, layer.peak_bytes_per_s)
+    return Bottleneck(MEMORY, f"{balance}; {layer.bytes_per_s / 1e9:.3g} GB/s are {share} of the bandwidth")
+
+
+def _percent(part: float, whole: float) -> str:
+    share = 100.0 * part / whole
+    return f"{share:.0f}%" if share >= 9.95 else f"{share:.2g}%"

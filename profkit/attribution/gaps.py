@@ -5,25 +5,29 @@ Pure: a NetworkCapture (with the baseline that was measured with it) goes in; do
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from profkit.attribution.bottleneck import Bottleneck, LayerNumbers, bottleneck
+from profkit.attribution.bottleneck import Bottleneck, LayerNumbers, bottleneck, transfer
 from profkit.attribution.kinds import AUXILIARY, BIAS, COPY, KINDS, LOSS, REDUCE, RELU, REORDER, SOFTMAX
 from profkit.attribution.layer_dispatch import LayerPhase, layer_dispatch
 from profkit.attribution.operator_pool import own_pool_ns
 from profkit.attribution.operators import NO_LAYER, Operators, operators_of
 from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.recording import BACKWARD, FORWARD, NONE, OPTIMISER
+from profkit.capture.recording import COPY as COPY_PHASE
 from profkit.ops.networks import network_from_dict
 
 TRANSFERS = frozenset({COPY, REORDER})
 """Kinds that only move numbers from one place or layout to another."""
 WITHOUT_KERNEL = frozenset({BIAS, RELU, REDUCE})
 """Kinds of what a backward pass does besides the products that native kernels exist for."""
+IN_LAYERS = (FORWARD, BACKWARD, COPY_PHASE)
+"""Phases whose operators, if they have a layer, are shown with it."""
 REST = "no operator running"
 
 
@@ -104,17 +108,18 @@ class GapTable:
 def layer_gaps(capture: NetworkCapture) -> GapTable:
     """The time recording of a capture against its baseline; without one, native and bound are None."""
     operators = operators_of(capture)
+    place = _Places(operators, capture.is_training)
     baseline = {(row["layer"], row["phase"]): row for row in capture.baseline}
     dispatch = layer_dispatch(operators)
-    kinds = _kind_times(operators)
+    kinds = _kind_times(operators, place)
     names = [layer.name for layer in network_from_dict(capture.network).layers]
-    keys = [(name, phase) for phase in (FORWARD, BACKWARD) for name in names]
+    keys = [(name, phase) for phase in IN_LAYERS for name in names]
     # A compiler may fuse layers into one; such rows have no baseline of their own, but their time.
-    keys += [key for key in kinds if key not in keys and key[0] != NO_LAYER and key[1] in (FORWARD, BACKWARD)]
-    pools = _threading(operators, capture.threads)
-    calls = _calls(operators)
+    keys += [key for key in kinds if key not in keys and key[0] != NO_LAYER and key[1] in IN_LAYERS]
+    pools = _threading(operators, capture.threads, place)
+    calls = Counter(place.of(row) for row in operators.rows[operators.above[operators.rows] == NONE].tolist())
     rows = [
-        _gap(key, kinds.get(key, {}), dispatch, pools.get(key), calls.get(key, 0), operators.steps, baseline.get(key))
+        _gap(key, kinds.get(key, {}), dispatch, pools.get(key), calls[key], operators.steps, baseline.get(key))
         for key in keys
         if key in kinds or (dispatch or {}).get(key)
     ]
@@ -135,13 +140,28 @@ def layer_gaps(capture: NetworkCapture) -> GapTable:
     )
 
 
-def _kind_times(operators: Operators) -> dict[LayerPhase, dict[str, int]]:
+class _Places:
+    """Layer and phase of operators; in inference a copy for a layer is part of its only pass, forward."""
+
+    def __init__(self, operators: Operators, is_training: bool) -> None:
+        self._operators = operators
+        self._is_training = is_training
+
+    def of(self, row: int) -> LayerPhase:
+        return self.moved(self._operators.text("layer", row), self._operators.text("phase", row))
+
+    def moved(self, layer: str, phase: str) -> LayerPhase:
+        return layer, FORWARD if phase == COPY_PHASE and layer and not self._is_training else phase
+
+
+def _kind_times(operators: Operators, place: _Places) -> dict[LayerPhase, dict[str, int]]:
     """Nanoseconds over all steps by layer and phase, and in these by kind."""
     found: dict[LayerPhase, dict[str, int]] = {}
     if not len(operators.rows):
         return found
     for (layer, phase, kind), per_step in operators.wall_by("layer", "phase", "kind").items():
-        found.setdefault((layer, phase), {})[kind] = int(per_step.sum())
+        times = found.setdefault(place.moved(layer, phase), {})
+        times[kind] = times.get(kind, 0) + int(per_step.sum())
     return found
 
 
@@ -160,6 +180,13 @@ def _gap(
     # Only a layer without a kernel for everything it does (a backward pass) has time that kernels do not replace.
     not_covered = WITHOUT_KERNEL if base and base["without_kernel"] else frozenset()
     known = base or {}
+    moved_ns = sum(ns for kind, ns in kinds.items() if kind in TRANSFERS)
+    if base is None:
+        held_back = transfer(moved_ns, framework_ns)
+    else:
+        per_step = (framework_ns / steps, moved_ns / steps, None if dispatch_ns is None else dispatch_ns / steps)
+        peaks = (base["peak_flops_per_s"], base["peak_bytes_per_s"])
+        held_back = bottleneck(LayerNumbers(*per_step, calls / steps, base["flops"], base["bytes"], *peaks))
     return LayerGap(
         layer=key[0],
         phase=key[1],
@@ -176,41 +203,11 @@ def _gap(
         bound_ns=known.get("bound_ns"),
         flops=known.get("flops"),
         bytes=known.get("bytes"),
-        bottleneck=_bottleneck(kinds, framework_ns, dispatch_ns, calls, steps, base) if base else None,
+        bottleneck=held_back,
     )
 
 
-def _bottleneck(
-    kinds: Mapping[str, int],
-    framework_ns: int,
-    dispatch_ns: int | None,
-    calls: int,
-    steps: int,
-    base: Mapping[str, Any],
-) -> Bottleneck | None:
-    numbers = LayerNumbers(
-        time_ns=framework_ns / steps,
-        transfer_ns=sum(ns for kind, ns in kinds.items() if kind in TRANSFERS) / steps,
-        dispatch_ns=None if dispatch_ns is None else dispatch_ns / steps,
-        calls=calls / steps,
-        flops=base["flops"],
-        bytes=base["bytes"],
-        peak_flops_per_s=base["peak_flops_per_s"],
-        peak_bytes_per_s=base["peak_bytes_per_s"],
-    )
-    return bottleneck(numbers)
-
-
-def _calls(operators: Operators) -> dict[LayerPhase, int]:
-    """Operators that no operator called."""
-    found: dict[LayerPhase, int] = {}
-    for row in operators.rows[operators.above[operators.rows] == NONE].tolist():
-        key = (operators.text("layer", row), operators.text("phase", row))
-        found[key] = found.get(key, 0) + 1
-    return found
-
-
-def _threading(operators: Operators, threads: int) -> dict[LayerPhase, int]:
+def _threading(operators: Operators, threads: int, place: _Places) -> dict[LayerPhase, int]:
     """Wall time of computing operators minus what it would be with every thread busy; only where pools were seen.
 
     An operator that ran W on its thread, with P of CPU time in the pool, could have run (W + P) / threads.
@@ -221,7 +218,7 @@ def _threading(operators: Operators, threads: int) -> dict[LayerPhase, int]:
     for row in operators.rows[computes[operators.kind[operators.rows]]].tolist():
         busy = NONE if pool is None else int(pool[row])
         if busy != NONE or threads == 1:
-            wall_and_busy = sums.setdefault((operators.text("layer", row), operators.text("phase", row)), [0, 0])
+            wall_and_busy = sums.setdefault(place.of(row), [0, 0])
             wall_and_busy[0] += int(operators.wall_ns[row])
             wall_and_busy[1] += max(0, busy)
     if threads == 1:

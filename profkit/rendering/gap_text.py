@@ -74,7 +74,7 @@ def advice_lines(table: GapTable) -> list[str]:
             f"Optimise first: {gap.layer} {gap.phase}. profkit's {gap.native_key} would do in {_time(gap.native_ns)} "
             f"what takes {_time(gap.covered_ns / gap.steps)} here: {_fall(native)}. {_cause(native)}"
         )
-    else:
+    elif any(row.native_ns is not None for row in table.rows):
         lines.append("No layer would gain a percent of the step from profkit's kernels.")
     if bound is not None:
         gap = bound.gap

@@ -237,3 +237,21 @@ def test_the_cause_is_the_largest_part_of_the_gap(events: list[Event], threads: 
 
     assert advice is not None
     assert advice.cause == cause
+
+
+@pytest.mark.parametrize(("is_training", "phase"), [(False, "forward"), (True, "copy")])
+def test_copies_for_a_layer_belong_to_its_only_pass_or_stand_alone(is_training: bool, phase: str) -> None:
+    table = gaps_of(
+        op("ReorderInput", 0, 200, layer="conv1", phase="copy"),
+        op("Conv", 200, 300, layer="conv1", phase="forward"),
+        steps=[(0, 400)],
+        baseline=[base("conv1")],
+        framework="onnxruntime",
+        is_training=is_training,
+    )
+
+    row = row_of(table, "conv1", phase)
+
+    assert row.auxiliary_ns == 200
+    assert row.bottleneck is not None and row.bottleneck.kind == "transfer"
+    assert is_whole(table)
