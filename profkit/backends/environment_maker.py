@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import importlib.metadata
 import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +38,7 @@ _PACKAGES = """
 import importlib.metadata, json
 print(json.dumps({each.metadata["Name"]: each.version for each in importlib.metadata.distributions()}))
 """
+_BUILD_TOOLS = ("setuptools", "wheel")
 _PIP_NEWS = ("Collecting ", "Downloading ", "Building wheel", "Installing collected")
 
 
@@ -131,16 +134,42 @@ def _other_python(foreign: Foreign) -> str:
 
 def _fill(foreign: Foreign, folder: Path, python: str, version: str, tell: Teller) -> None:
     tell(f"virtual environment with Python {version}")
-    _run([python, "-m", "venv", str(folder)], {}, lambda _: None, "python -m venv failed")
+    pip = _own_pip()
+    _run([python, "-m", "venv", *(["--without-pip"] if pip else []), str(folder)], {}, _hear, "python -m venv failed")
     tell("installing " + ", ".join(foreign.pins()))
-    command = [str(python_in(folder)), "-m", "pip", "install", "--no-input", "--no-deps", "--progress-bar", "off"]
-    # As a constraint of pip's own environment the file also holds for what builds a package from source.
-    variables = {"PIP_CONSTRAINT": str(foreign.requirements), "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_USER": "0"}
+    inside = str(python_in(folder))
+    command = [*pip, "--python", inside] if pip else [inside, "-m", "pip"]
+    # Bytecode comes with the first import of a module; most of SciPy is never imported.
+    command += ["install", "--no-input", "--no-deps", "--no-compile", "--progress-bar", "off"]
+    variables = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_USER": "0", **_build_pins(foreign, folder)}
     advice = "pip install failed; it needs a network, or wheels in a folder that PIP_FIND_LINKS names"
-    news = _told_when(tell, _PIP_NEWS)
-    _run([*command, "-r", str(foreign.requirements)], variables, news, advice)
+    _run([*command, "-r", str(foreign.requirements)], variables, _told_when(tell, _PIP_NEWS), advice)
     tell("importing it")
     check(Environment(foreign, folder, READY))
+
+
+def _build_pins(foreign: Foreign, folder: Path) -> dict[str, str]:
+    """Variables that hold pip to the pinned tools where it builds a package from source, in a place of its own."""
+    pins = [pin for pin in foreign.pins() if pin.partition("==")[0] in _BUILD_TOOLS]
+    if not pins:
+        return {}
+    path = folder / "build-pins.txt"
+    path.write_text("\n".join(pins) + "\n")
+    # Which of the two does it depends on pip's version.
+    return dict.fromkeys(("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT"), str(path))
+
+
+def _own_pip() -> list[str]:
+    """The pip beside profkit, which spares the new environment one; empty when it is missing or too old for that."""
+    try:
+        major, minor = (int(part) for part in importlib.metadata.version("pip").split(".")[:2])
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return []
+    return [sys.executable, "-m", "pip"] if (major, minor) >= (22, 3) else []
+
+
+def _hear(_line: str) -> None:
+    """News that nobody wants."""
 
 
 def _run(command: Sequence[str], variables: Mapping[str, str], news: Teller, trouble: str) -> None:
@@ -175,10 +204,11 @@ def _told_when(tell: Teller, beginnings: tuple[str, ...]) -> Teller:
 
 
 def _last_words(lines: Sequence[str]) -> str:
-    """The errors among the last lines, else the last lines."""
+    """What was last said of a connection, and the errors; else the last lines."""
     spoken = [line.strip() for line in lines if line.strip()]
-    errors = [line for line in spoken if line.lower().startswith("error")]
-    return "\n  ".join((errors or spoken)[-3:]) or "it said nothing"
+    troubles = [line for line in spoken if "connection" in line.lower()][-1:]
+    errors = [line for line in spoken if line.lower().startswith("error")][-3:]
+    return "\n  ".join([*troubles, *errors] or spoken[-3:]) or "it said nothing"
 
 
 def _clean_variables() -> dict[str, str]:
