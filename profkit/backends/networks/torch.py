@@ -34,6 +34,8 @@ class TorchNetwork:
     loss: Any
     mode: str
     notes: Sequence[str]
+    graphs: Any = None
+    """Of a compiled model: the kernels of its graphs (CompiledGraphs)."""
 
     def put(self, images: Array, labels: Array) -> Any:
         """Copies, in the memory format of the model."""
@@ -127,25 +129,24 @@ class TorchBuilder:
         if conditions.mode == CHANNELS_LAST:
             model = model.to(memory_format=torch.channels_last)
             notes.append("images and filters are held as NHWC (channels_last); flatten copies them back to c, h, w")
+        compiled, graphs = model, None
+        if conditions.mode == COMPILE:
+            notes.append("compiled by inductor at the first step; loss and optimiser run eagerly")
+            names = [layer.name for layer in network.layers]
+            compiled, graphs = importlib.import_module(f"{__name__}_compiled").compile_model(model, names)
         training = conditions.training
         groups = modules.parameter_groups(network, model, training.weight_decay)
         functional = importlib.import_module("torch.nn.functional")
         return TorchNetwork(
             network,
             model,
-            _compiled(torch, model, notes) if conditions.mode == COMPILE else model,
+            compiled,
             torch.optim.SGD(groups, lr=training.learning_rate, momentum=training.momentum),
             functional.cross_entropy if network.loss == CROSS_ENTROPY else functional.mse_loss,
             conditions.mode,
             tuple(notes),
+            graphs,
         )
-
-
-def _compiled(torch: Any, model: Any, notes: list[str]) -> Any:
-    """Inductor's kernels can be seen only if they were compiled so; without a profiler that costs a test of a flag."""
-    importlib.import_module("torch._inductor.config").cpp.enable_kernel_profile = True
-    notes.append("compiled by inductor at the first step; loss and optimiser run eagerly")
-    return torch.compile(model)
 
 
 def _has_compiler() -> bool:
