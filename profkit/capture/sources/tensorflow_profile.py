@@ -19,6 +19,8 @@ STEP = "profkit step"
 """Our own mark around every step: it finds the calling thread, and shows that the clocks agree."""
 _HOST = "/host:CPU"
 _RUNTIME = ("EagerExecute", "SessionRun", *EXECUTOR)
+_SETTLE_S = 0.02
+"""The executor closes its last events after it has given the result; a profile that ends at once loses them."""
 POOL_NOTE = "pool CPU time is the time between begin and end of tasks on pool threads; preemption counts as work"
 
 
@@ -98,6 +100,7 @@ def profile_steps(log: SpanLog, step: Callable[[], Any], steps: int) -> Profile:
                 with tf.profiler.experimental.Trace(STEP):
                     step()
                 brackets.append((begin, time.perf_counter_ns()))
+            time.sleep(_SETTLE_S)
         finally:
             tf.profiler.experimental.stop()
         clock = RealtimeClock(before, read_clocks())

@@ -9,10 +9,11 @@ from __future__ import annotations
 import importlib
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from profkit.capture.recording import EXACT, NONE, Level, Recording, SpanLog
+from profkit.capture.recording import NONE, Level, Recording, SpanLog
 from profkit.capture.sources import MEMORY
 from profkit.capture.sources.tensorflow_graph import GraphFacts
 from profkit.capture.sources.tensorflow_names import Placer, kernel_of
@@ -43,6 +44,15 @@ class RawMetadata:
         return len(self.data)
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What is needed to understand StepStats."""
+
+    clock: RealtimeClock
+    place: Placer
+    graph: GraphFacts
+
+
 def record_step_stats(
     framework: str, session: Any, step: Callable[[], Any], steps: int, place: Placer, graph: GraphFacts
 ) -> Recording:
@@ -50,7 +60,7 @@ def record_step_stats(
     tf = importlib.import_module("tensorflow")
     options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.SOFTWARE_TRACE)
     log = SpanLog(framework, SOURCE, MEMORY)
-    metadata: list[RawMetadata] = []
+    metadata: list[bytes] = []
     before = read_clocks()
     try:
         for number in range(-1, steps):
@@ -61,62 +71,65 @@ def record_step_stats(
             end = time.perf_counter_ns()
             if number >= 0:
                 log.step(begin, end)
-                metadata.append(raw)
+                metadata.append(raw.data)
     finally:
         session.run_arguments = {}
-    clock = RealtimeClock(before, read_clocks())
-    log.clock_error_ns = clock.error_ns
+    add_step_stats(log, metadata, Reading(RealtimeClock(before, read_clocks()), place, graph))
+    return log.finish()
+
+
+def add_step_stats(log: SpanLog, metadata: Sequence[bytes], reading: Reading) -> None:
+    """Spans and facts of steps, each of which left a serialized RunMetadata."""
+    tf = importlib.import_module("tensorflow")
+    log.clock_error_ns = reading.clock.error_ns
     thread = log.thread(NONE, "executor", "Session")
     peak = 0
     allocators: set[str] = set()
-    for number, raw in enumerate(metadata):
-        message = tf.compat.v1.RunMetadata.FromString(raw.data)
+    for number, data in enumerate(metadata):
+        message = tf.compat.v1.RunMetadata.FromString(data)
         nodes = [node for device in message.step_stats.dev_stats for node in device.node_stats]
-        peak = max(peak, _add_step(log, number, thread, nodes, (clock, place, graph)))
+        changes = []
+        for node in sorted(nodes, key=lambda each: each.all_start_nanos):
+            changes += _add_node(log, number, thread, node, reading)
+        peak = max(peak, _most_live(changes))
         allocators |= {used.allocator_name for node in nodes for used in node.memory}
     log.facts.update(peak_bytes=peak, allocator=", ".join(sorted(allocators)), notes=[MEMORY_NOTE])
     if any("bfc" in name for name in allocators):
         log.facts["notes"].append(ROUNDED_NOTE)
-    return log.finish()
 
 
-def _add_step(
-    log: SpanLog, step: int, thread: int, nodes: list[Any], reading: tuple[RealtimeClock, Placer, GraphFacts]
-) -> int:
-    """The spans of a step; returns the most bytes that were live at once."""
-    clock, place, graph = reading
-    changes: list[tuple[int, int]] = []
-    for node in sorted(nodes, key=lambda each: each.all_start_nanos):
-        label = _LABEL.match(node.timeline_label)
-        kind = kernel_of(label["kernel"] if label else node.node_name)
-        where = place(node.node_name)
-        facts = graph.of(node.node_name, kind.type)
-        start = node.all_start_nanos - clock.ahead_ns
-        end = start + node.op_end_rel_nanos
-        start += node.op_start_rel_nanos
-        row = log.span(
-            Level.OPERATOR,
-            node.node_name,
-            start,
-            end,
-            thread,
-            step=step,
-            type=kind.type,
-            implementation=kind.implementation,
-            layer=where.layer,
-            phase=where.phase,
-            shapes=facts.shapes,
-            fused=facts.fused,
-            quality=EXACT,
-            **_memory(node),
-        )
-        for used in node.memory:
-            for record in used.allocation_records:
-                moment = record.alloc_micros * 1000 - clock.ahead_ns
-                is_inside = record.alloc_bytes > 0 or moment <= end
-                log.allocation(row if is_inside else NONE, moment, NONE, record.alloc_bytes)
-                changes.append((moment, record.alloc_bytes))
-    return _most_live(changes)
+def _add_node(log: SpanLog, step: int, thread: int, node: Any, reading: Reading) -> list[tuple[int, int]]:
+    """The span of a node; returns the moments and sizes of its allocations."""
+    label = _LABEL.match(node.timeline_label)
+    kind = kernel_of(label["kernel"] if label else node.node_name)
+    where = reading.place(node.node_name)
+    facts = reading.graph.of(node.node_name, kind.type)
+    scheduled = node.all_start_nanos - reading.clock.ahead_ns
+    start, end = scheduled + node.op_start_rel_nanos, scheduled + node.op_end_rel_nanos
+    row = log.span(
+        Level.OPERATOR,
+        node.node_name,
+        start,
+        end,
+        thread,
+        step=step,
+        type=kind.type,
+        implementation=kind.implementation,
+        layer=where.layer,
+        phase=where.phase,
+        quality=where.quality,
+        shapes=facts.shapes,
+        fused=facts.fused,
+        **_memory(node),
+    )
+    changes = []
+    for used in node.memory:
+        for record in used.allocation_records:
+            moment = record.alloc_micros * 1000 - reading.clock.ahead_ns
+            is_inside = record.alloc_bytes > 0 or moment <= end
+            log.allocation(row if is_inside else NONE, moment, NONE, record.alloc_bytes)
+            changes.append((moment, record.alloc_bytes))
+    return changes
 
 
 def _memory(node: Any) -> dict[str, int | None]:
