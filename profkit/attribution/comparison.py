@@ -128,10 +128,9 @@ def compare(a: Profile, b: Profile, judge: Judge) -> Comparison:
         for name, samples in a.totals.items()
         if len(samples) and len(b.totals.get(name, ()))
     ]
+    # What only one side tells (the version of its framework) is no difference by itself.
     differences = [
-        (name, a.about.get(name, ""), b.about.get(name, ""))
-        for name in dict.fromkeys([*a.about, *b.about])
-        if a.about.get(name) != b.about.get(name)
+        (name, value, b.about[name]) for name, value in a.about.items() if name in b.about and value != b.about[name]
     ]
     rows.sort(key=lambda row: (-abs(row.change_ns), row.name))
     return Comparison(a.per, a.by, tuple(rows), tuple(totals), tuple(differences))

@@ -107,7 +107,7 @@ def _title(columns: Sequence[str], texts: Sequence[str]) -> str:
 def _about(capture: NetworkCapture) -> dict[str, str]:
     parameters = dict(capture.network)
     name = parameters.pop("network", "")
-    versions = {f"version of {package}": version for package, version in capture.versions.items()}
+    versions = {f"{capture.framework} {name}": value for name, value in capture.versions.items()}
     return {
         "network": " ".join([str(name), *(f"{key} {value}" for key, value in parameters.items())]),
         "framework": capture.framework,
