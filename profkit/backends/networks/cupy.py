@@ -7,7 +7,7 @@ place, whose interface it shares.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from profkit.backends import cupy as operators
@@ -63,7 +63,7 @@ class CupyBuilder:
     """CuPy on device 0."""
 
     name = "cupy"
-    modes = ("eager",)
+    modes: Sequence[str] = ("eager",)
 
     def is_available(self) -> Availability:
         """Whether CuPy is installed and a CUDA driver can be loaded."""

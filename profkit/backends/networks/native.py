@@ -6,7 +6,7 @@ native kernel (pooling, normalisation, ReLU, bias, loss) and SGD are NumPy's, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,7 @@ class NativeBuilder:
     """profkit's compiled module."""
 
     name = "native"
-    modes = ("eager",)
+    modes: Sequence[str] = ("eager",)
 
     def is_available(self) -> Availability:
         """Whether the compiled module is there and loads."""

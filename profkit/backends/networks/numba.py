@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ class NumbaBuilder:
     """profkit's kernels, compiled by Numba."""
 
     name = "numba"
-    modes = ("eager",)
+    modes: Sequence[str] = ("eager",)
 
     def is_available(self) -> Availability:
         """Whether Numba is installed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from profkit.backends import numpy as operators
@@ -30,7 +30,7 @@ class NumpyBuilder:
     """Always there."""
 
     name = "numpy"
-    modes = ("eager",)
+    modes: Sequence[str] = ("eager",)
 
     def is_available(self) -> Availability:
         """profkit itself needs NumPy."""

@@ -87,7 +87,7 @@ class OnnxRuntimeBuilder:
     """ONNX Runtime on CPU."""
 
     name = "onnxruntime"
-    modes = tuple(DIALECTS)
+    modes: Sequence[str] = tuple(DIALECTS)
 
     def is_available(self) -> Availability:
         """Whether onnxruntime and onnx are installed."""
