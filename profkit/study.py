@@ -166,7 +166,7 @@ class _Session:
         from profkit.studies.results import read_results
 
         results = read_results(self._cells, folder)
-        summary = results.summary(self._conditions.study)
+        summary = results.summary(self._conditions.study, self._conditions.threads)
         missing = write_study(folder, self._cells, results, summary)
         if self._arguments.json:
             write_whole(self._arguments.json, render_summary(summary))

@@ -24,13 +24,14 @@ _CELLS = {
     "status": "varchar",
     "reason": "varchar",
     "step_ns": "double",
-    "recorded_ns": "double",
     "wall_ns": "double",
     "operators_ns": "double",
     "dispatch_ns": "double",
     "framework_ns": "double",
     "idle_ns": "double",
     "peak_bytes": "double",
+    "unrecorded_ratio": "double",
+    "load": "double",
 }
 _OPERATORS = {
     "variant": "varchar",
@@ -110,11 +111,12 @@ def _cells(results: Results) -> Rows:
             "repetition": cell.repetition,
             "status": "ok",
             "step_ns": cell.step_ns,
-            "recorded_ns": cell.recorded_ns,
             "wall_ns": cell.wall_ns,
             "operators_ns": cell.operators_ns,
             **{f"{name}_ns": value for name, value in cell.remainders.items()},
             "peak_bytes": cell.peak_bytes,
+            "unrecorded_ratio": cell.null,
+            "load": cell.load,
         }
         for cell in results.numbers
     ]

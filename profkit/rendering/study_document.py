@@ -13,10 +13,13 @@ _PAGE = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1"/>
 <title>{title}</title>
 <style>
-body {{ font: 15px/1.5 sans-serif; color: #222; background: #fff; max-width: 1080px; margin: 2em auto; padding: 0 1em; }}
-table {{ border-collapse: collapse; margin: 1em 0; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }}
-th, td {{ padding: 2px 10px; border-bottom: 1px solid #e3e3e3; text-align: right; white-space: nowrap; }}
-th.text, td.text {{ text-align: left; }}
+body {{ font: 15px/1.5 sans-serif; color: #222; background: #fff; max-width: 1100px; margin: 2em auto; padding: 0 1em }}
+table {{ border-collapse: collapse; margin: 1em 0; font-variant-numeric: tabular-nums; display: block }}
+table {{ overflow-x: auto; font-size: 13px }}
+th, td {{ padding: 2px 9px; border-bottom: 1px solid #e3e3e3; text-align: right; vertical-align: top }}
+th, td {{ white-space: nowrap }}
+th.text, td.text {{ text-align: left; white-space: normal }}
+td.text:first-child {{ white-space: nowrap }}
 pre {{ overflow-x: auto; background: #f6f6f6; padding: 0.6em; font-size: 12px; }}
 svg {{ max-width: 100%; height: auto; }}
 </style>

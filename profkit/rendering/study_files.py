@@ -15,12 +15,12 @@ from profkit.errors import ProfkitError
 from profkit.rendering import study_database
 from profkit.rendering.gap_text import render_gaps
 from profkit.rendering.network_text import render_network
+from profkit.rendering.study_answers import short_answers
 from profkit.rendering.study_chart import study_chart
 from profkit.rendering.study_document import Picture, render_markdown, render_page
 from profkit.rendering.study_png import INSTALL as PNG_INSTALL
 from profkit.rendering.study_png import can_draw_png, render_png
 from profkit.rendering.study_report import build_report
-from profkit.rendering.study_sentences import short_answers
 from profkit.rendering.study_svg import render_svg
 from profkit.rendering.usage_content import View
 from profkit.rendering.usage_tfprof import render_tfprof
@@ -77,7 +77,7 @@ def render_summary(summary: Summary) -> str:
         "repetitions": study.repetitions,
         "steps": study.steps,
         "data": summary.data,
-        "answers": short_answers(summary) if summary.frameworks() else [],
+        "answers": short_answers(summary),
         "variants": [asdict(facts) for facts in summary.variants],
         "rows": [asdict(row) for row in summary.rows],
         "failures": [asdict(failure) for failure in summary.failures],
@@ -86,7 +86,7 @@ def render_summary(summary: Summary) -> str:
             "savings": [asdict(each) for each in findings.savings(summary)],
             "costs": [asdict(each) for each in findings.costs(summary)],
             "combinations": [asdict(each) for each in findings.combinations(summary)],
-            "comparisons": [{**asdict(each), "agrees": each.agrees} for each in findings.comparisons(summary)],
+            "comparisons": [{**asdict(each), "verdict": each.verdict} for each in findings.comparisons(summary)],
             "unexplained": [asdict(each) for each in findings.unexplained(summary)],
             "opportunities": [asdict(each) for each in findings.opportunities(summary)],
         },

@@ -13,6 +13,9 @@ from profkit.studies.summary import Row, Summary, VariantFacts
 
 AGREES_WITHIN = 1.25
 """Two ratios agree when neither is more than a quarter above the other."""
+AGREES, DIFFERS, NOT_RESOLVED = "agrees", "differs", "not resolved"
+WORTH = 0.02
+"""A saving below this share of the step is not worth naming."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,9 @@ class Dominance:
     first_percent: float
     second: str | None
     second_percent: float | None
-    remainder_percent: float
+    remainder_ns: float
     """Of the recorded step: time in which no operator ran."""
+    remainder_percent: float
 
 
 @dataclass(frozen=True)
@@ -62,13 +66,20 @@ class Comparison:
     quantity: str
     """time or bytes, of the focus operator."""
     ours: float
+    low: float
+    high: float
+    """Range of ours over the repetitions."""
     published: float
     predicted: float
     """By formula: ratio of flops, or of the results' bytes."""
 
     @property
-    def agrees(self) -> bool:
-        return agree(self.ours, self.published)
+    def verdict(self) -> str:
+        """Whether they agree; not resolved when some repetitions say so and others not."""
+        verdicts = {agree(value, self.published) for value in (self.low, self.ours, self.high)}
+        if len(verdicts) > 1:
+            return NOT_RESOLVED
+        return AGREES if verdicts == {True} else DIFFERS
 
     @property
     def is_ours_closer(self) -> bool:
@@ -85,6 +96,14 @@ class Combination:
     framework: str
     product: float
     measured: float
+    focus_percent: float | None
+    """Share of the focus operator in what is left, and in the base."""
+    base_focus_percent: float | None
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether both savings are there in full."""
+        return self.measured <= self.product * AGREES_WITHIN
 
 
 @dataclass(frozen=True)
@@ -108,14 +127,6 @@ class PublishedBytes:
 
 
 @dataclass(frozen=True)
-class Recording:
-    """What recording cost: recorded over unrecorded steps of the base."""
-
-    framework: str
-    ratio: float
-
-
-@dataclass(frozen=True)
 class Opportunity:
     """All layers of one kind in the base, per step: what they take, and what is known to be possible here."""
 
@@ -135,6 +146,13 @@ class Opportunity:
     bottleneck: str | None
     """Of the layer that takes longest."""
     why: str | None
+    is_reference: bool
+    """Whether one of profkit's kernels in it is a plain reference that nobody tuned."""
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether profkit's kernels would take at least two percent off the step."""
+        return self.saving_ns is not None and self.saving_ns >= WORTH * self.step_ns
 
 
 def agree(one: float, other: float) -> bool:
@@ -159,6 +177,7 @@ def dominances(summary: Summary) -> list[Dominance]:
                 100.0 * first.own_ns / row.operators_ns,
                 others[0].name if others else None,
                 100.0 * others[0].own_ns / row.operators_ns if others else None,
+                row.remainder_ns,
                 100.0 * row.remainder_ns / whole,
             )
         )
@@ -208,7 +227,9 @@ def comparisons(summary: Summary) -> list[Comparison]:
                 continue
             for quantity, ours, published, predicted in _ratios(summary, facts, row):
                 if ours and published and predicted:
-                    found.append(Comparison(facts.name, framework, quantity, ours, published, predicted))
+                    range_ = row.focus_ratio if quantity == "time" else None
+                    low, high = (range_.low, range_.high) if range_ else (ours, ours)
+                    found.append(Comparison(facts.name, framework, quantity, ours, low, high, published, predicted))
     return found
 
 
@@ -218,11 +239,14 @@ def combinations(summary: Summary) -> list[Combination]:
     for facts in _others(summary):
         parts = _parts(facts, _others(summary))
         for framework in summary.frameworks() if parts else []:
-            rows = [summary.row(name, framework) for name in (facts.name, *parts)]
+            rows = [summary.row(name, framework) for name in (facts.name, *parts, summary.study.base)]
             ratios = [row.step_ratio.median for row in rows if row is not None and row.step_ratio is not None]
-            if len(ratios) == 3:
-                whole, one, other = ratios
-                found.append(Combination(facts.name, (parts[0], parts[1]), framework, one * other, whole))
+            shares = [row.focus_percent for row in rows if row is not None]
+            if len(ratios) == len(shares) == len(rows):
+                product = ratios[1] * ratios[2]
+                found.append(
+                    Combination(facts.name, (parts[0], parts[1]), framework, product, ratios[0], shares[0], shares[-1])
+                )
     return found
 
 
@@ -249,16 +273,6 @@ def published_bytes(summary: Summary) -> list[PublishedBytes]:
     ]
 
 
-def recordings(summary: Summary) -> list[Recording]:
-    """Per framework, in the base."""
-    rows = [row for name in summary.frameworks() if (row := summary.row(summary.study.base, name)) is not None]
-    return [
-        Recording(row.framework, row.recorded_ns / row.step_ns.median)
-        for row in rows
-        if row.recorded_ns and row.step_ns is not None
-    ]
-
-
 def opportunities(summary: Summary, variant: str | None = None) -> list[Opportunity]:
     """Per framework and kind of layer, what saves most first; of the base unless another variant is named."""
     found = []
@@ -280,7 +294,7 @@ def _opportunity(row: Row, kind: str) -> Opportunity:
         kind=kind,
         layers=tuple(dict.fromkeys(gap.layer for gap in gaps)),
         time_ns=sum(gap.time_ns for gap in gaps),
-        step_ns=(row.operators_ns or 0.0) + row.remainder_ns,
+        step_ns=row.gaps_step_ns or 0.0,
         native_ns=_sum([gap.native_ns for gap in gaps]),
         bound_ns=_sum([gap.bound_ns for gap in gaps]),
         saving_ns=_sum([gap.native_saving_ns for gap in gaps]),
@@ -289,7 +303,13 @@ def _opportunity(row: Row, kind: str) -> Opportunity:
         threading_loss_ns=_sum([gap.threading_loss_ns for gap in gaps]),
         bottleneck=longest.bottleneck,
         why=longest.why,
+        is_reference=any(_main_kernel(gap.native_key).endswith("reference") for gap in gaps),
     )
+
+
+def _main_kernel(key: str | None) -> str:
+    """Of the kernels of a layer the one that does its main work; a bias may come after it."""
+    return (key or "").split(" + ")[0]
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

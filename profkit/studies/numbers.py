@@ -11,8 +11,8 @@ from profkit.attribution.gaps import LayerGap, layer_gaps
 from profkit.attribution.network_usage import network_usage
 from profkit.attribution.usage import Usage
 from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.sources import TIME
 from profkit.errors import CaptureError
+from profkit.measurement.network_times import step_times
 from profkit.ops.networks import network_from_dict
 
 
@@ -58,16 +58,20 @@ class CellNumbers:
     repetition: int
     step_ns: float
     """Median of the steps with nothing recorded."""
-    recorded_ns: float
-    """Median of the steps of the pass for time."""
     wall_ns: float
-    """Mean of these; kinds + remainders sum to it."""
+    """Mean of the steps recorded for time; kinds + remainders sum to it."""
     kinds: Sequence[Operator]
     types: Sequence[Operator]
     remainders: Mapping[str, float]
     """Dispatch, framework, idle: time in which no operator ran."""
     peak_bytes: float | None = None
     gaps: Sequence[Gap] = ()
+    recording: Mapping[str, float] = field(default_factory=dict)
+    """Recorded over unrecorded steps by pass, as far as they ran in one process."""
+    null: float | None = None
+    """Unrecorded over unrecorded steps: what the machine alone makes of it."""
+    load: float | None = None
+    """Of the machine when the cell began: processes that wanted to run, mean of a minute."""
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
     data: str = ""
@@ -89,22 +93,21 @@ def cell_numbers(
     if not capture.step_ns:
         raise CaptureError("no steps were timed")
     by_kind, by_type = (network_usage(capture, by).mean_of_steps() for by in ("kind", "type"))
-    time_pass = capture.recording(TIME)
-    if time_pass is None:
-        raise CaptureError("no time was recorded")
-    recorded = (time_pass.steps["end_ns"] - time_pass.steps["start_ns"]).tolist()
+    times = step_times(capture)
     return CellNumbers(
         variant=variant,
         framework=framework,
         repetition=repetition,
         step_ns=statistics.median(capture.step_ns),
-        recorded_ns=statistics.median(recorded),
         wall_ns=by_kind.wall_ns,
         kinds=_operators(by_kind),
         types=_operators(by_type),
         remainders={part.name: part.time_ns for part in by_kind.remainders if part.time_ns is not None},
         peak_bytes=by_kind.total_peak_bytes,
         gaps=_gaps(replace(capture, baseline=[dict(row) for row in baseline])) if baseline else (),
+        recording={name: ratio.value for name, ratio in times.recording.items()},
+        null=times.null.value if times.null else None,
+        load=next(iter(capture.environment.get("load") or ()), None),
         versions=capture.versions,
         notes=list(dict.fromkeys((*capture.notes, *by_kind.notes))),
         data=capture.data,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,11 @@ class Results:
     learned: dict[str, Learned]
     """By variant."""
 
-    def summary(self, study: Study) -> Summary:
-        return summarise(study, self.numbers, self.failures, self.learned)
+    environments: Sequence[Mapping[str, Any]] = ()
+
+    def summary(self, study: Study, threads: int) -> Summary:
+        """The results as one table."""
+        return summarise(study, self.numbers, self.failures, self.learned, threads, self.environments)
 
 
 def read_results(cells: Sequence[Cell], folder: ResultsFolder) -> Results:
@@ -51,7 +54,7 @@ def read_results(cells: Sequence[Cell], folder: ResultsFolder) -> Results:
                 status, reason = "crashed", str(error)
         if status != OK:
             failures.append(Failure(name, cell.kind, framework, cell.repetition, status, reason))
-    return Results(numbers, failures, learned)
+    return Results(numbers, failures, learned, folder.environments())
 
 
 def _baseline(cell: Cell, folder: ResultsFolder) -> list[dict[str, Any]]:

@@ -41,8 +41,8 @@ class Row:
     reason: str = ""
     repetitions: int = 0
     step_ns: Spread | None = None
-    recorded_ns: float | None = None
     operators_ns: float | None = None
+    """Sum of the kinds' medians, which shares refer to."""
     focus_ns: Spread | None = None
     focus_percent: float | None = None
     """Of all operators' time, as tfprof counts it."""
@@ -57,7 +57,11 @@ class Row:
     types: Sequence[Operator] = ()
     remainders: Mapping[str, float] = field(default_factory=dict)
     gaps: Sequence[Gap] = ()
-    """Of the repetition whose step time is the median."""
+    """Of the repetition whose step time is the median; `gaps_step_ns` is its recorded step."""
+    gaps_step_ns: float | None = None
+    recording: Mapping[str, float] = field(default_factory=dict)
+    """Recorded over unrecorded steps by pass."""
+    null: float | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
@@ -126,6 +130,11 @@ class Summary:
     rows: Sequence[Row]
     variants: Sequence[VariantFacts]
     failures: Sequence[Failure] = ()
+    threads: int | None = None
+    environments: Sequence[Mapping[str, Any]] = ()
+    """Of every run that worked in the folder."""
+    highest_load: float | None = None
+    """Of the machine when a cell began."""
 
     def row(self, variant: str, framework: str) -> Row | None:
         """The measured row, None when nothing was measured."""
@@ -146,7 +155,12 @@ class Summary:
 
 
 def summarise(
-    study: Study, cells: Sequence[CellNumbers], failures: Sequence[Failure], learned: Mapping[str, Learned]
+    study: Study,
+    cells: Sequence[CellNumbers],
+    failures: Sequence[Failure],
+    learned: Mapping[str, Learned],
+    threads: int | None = None,
+    environments: Sequence[Mapping[str, Any]] = (),
 ) -> Summary:
     """Join what the cells gave; what has no cell yet is `not run`."""
     focus = study.focus or _largest_kind(cells)
@@ -157,7 +171,8 @@ def summarise(
     ]
     facts = [_facts(study, focus, variant, learned.get(variant.name)) for variant in study.variants]
     data = next((cell.data for cell in cells if cell.data), "")
-    return Summary(study, focus, data, rows, facts, failures)
+    loads = [cell.load for cell in cells if cell.load is not None]
+    return Summary(study, focus, data, rows, facts, failures, threads, environments, max(loads, default=None))
 
 
 def focus_flops(network: Network, focus: str, is_training: bool) -> int:
@@ -208,9 +223,10 @@ def _row(
         return Row(variant.name, framework, status, reason)
     base = {cell.repetition: cell for cell in cells if (cell.variant, cell.framework) == (study.base, framework)}
     focus_ns = spread([_focus_ns(cell, focus) for cell in mine])
-    operators_ns = statistics.median(cell.operators_ns for cell in mine)
     flops = focus_flops(variant.network, focus, study.is_training)
     kinds = _medians([cell.kinds for cell in mine])
+    operators_ns = sum(row.own_ns for row in kinds)
+    middle = sorted(mine, key=lambda cell: cell.step_ns)[len(mine) // 2]
     row = next((row for row in kinds if row.name == focus), None)
     return Row(
         variant=variant.name,
@@ -218,12 +234,9 @@ def _row(
         status="ok",
         repetitions=len(mine),
         step_ns=spread([cell.step_ns for cell in mine]),
-        recorded_ns=statistics.median(cell.recorded_ns for cell in mine),
         operators_ns=operators_ns,
         focus_ns=focus_ns,
-        focus_percent=statistics.median(100.0 * _focus_ns(cell, focus) / cell.operators_ns for cell in mine)
-        if operators_ns
-        else None,
+        focus_percent=100.0 * (row.own_ns if row else 0.0) / operators_ns if operators_ns else None,
         focus_bytes=row.requested_bytes if row else None,
         focus_temporary_bytes=row.temporary_bytes if row else None,
         focus_flops_per_s=1e9 * flops / focus_ns.median if focus_ns and focus_ns.median else None,
@@ -234,9 +247,12 @@ def _row(
         kinds=kinds,
         types=_medians([cell.types for cell in mine]),
         remainders={name: statistics.median(cell.remainders.get(name, 0.0) for cell in mine) for name in _names(mine)},
-        gaps=sorted(mine, key=lambda cell: cell.step_ns)[len(mine) // 2].gaps,
+        gaps=middle.gaps,
+        gaps_step_ns=middle.wall_ns,
+        recording={name: _median([cell.recording.get(name) for cell in mine]) or 0.0 for name in middle.recording},
+        null=_median([cell.null for cell in mine]),
         versions=mine[0].versions,
-        notes=list(dict.fromkeys(note for cell in mine for note in cell.notes)),
+        notes=mine[0].notes,
     )
 
 

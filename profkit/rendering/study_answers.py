@@ -1,0 +1,159 @@
+"""The short answer of a study: what takes the time, what to do about it, what the variants give. A Summary in."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from profkit.rendering.quantities import percent_text, ratio_text, time_text
+from profkit.studies import findings
+from profkit.studies.findings import Opportunity
+from profkit.studies.summary import Summary
+
+CHEAP_POINTS = 3.0
+"""So many points of precision are called a small price."""
+REMAINDER_PERCENT = 10.0
+"""Time without operators is named from this share of the step on."""
+
+
+def short_answers(summary: Summary) -> list[str]:
+    """For a reader in a hurry."""
+    if not summary.frameworks():
+        return []
+    return [
+        *_dominance(summary),
+        *_optimise(summary),
+        *_remainder(summary),
+        *_variants(summary),
+        *_published(summary),
+    ]
+
+
+def optimise_sentence(each: Opportunity) -> str:
+    """One kind of layer in one framework: what it takes, what is possible, what that would give, and why."""
+    share = percent_text(100 * each.time_ns / each.step_ns) if each.step_ns else "?"
+    text = f"{each.kind} ({', '.join(each.layers)}) takes {time_text(each.time_ns)}, {share} of the step"
+    if each.native_ns is not None:
+        untuned = " (a plain reference, not tuned)" if each.is_reference else ""
+        text += f"; profkit's fastest kernels{untuned} take {time_text(each.native_ns)}"
+    if each.bound_ns is not None:
+        text += f"; the machine's bound is {time_text(each.bound_ns)}"
+    if each.is_worth_it and each.saving_ns is not None:
+        left = each.step_ns - each.saving_ns
+        fall = f"{100 * each.saving_ns / each.step_ns:.0f} % less"
+        text += (
+            f": with these kernels the step would take {time_text(left)} instead of {time_text(each.step_ns)}, {fall}"
+        )
+    elif each.saving_ns is not None:
+        text += ": these kernels would gain nothing"
+    parts = _parts(each)
+    text += f". Of its time {parts}" if parts else ""
+    return text + (f". Class {each.bottleneck}: {each.why}" if each.bottleneck else "")
+
+
+def first_opportunities(summary: Summary) -> dict[str, Opportunity]:
+    """By framework: what profkit's kernels would save most; when that is nothing, what is farthest from its bound."""
+    found: dict[str, Opportunity] = {}
+    for each in findings.opportunities(summary):
+        best = found.get(each.framework)
+        if best is None or (not best.is_worth_it and _above_bound(each) > _above_bound(best)):
+            found[each.framework] = each
+    return found
+
+
+def _above_bound(each: Opportunity) -> float:
+    return each.time_ns - each.bound_ns if each.bound_ns is not None else 0.0
+
+
+def _parts(each: Opportunity) -> str:
+    """What of the time is not the kernels' own work, as far as it is seen and counts."""
+    named = {
+        "moves, pads or makes room": each.auxiliary_ns,
+        "passes in the framework's own code": each.dispatch_ns,
+        "is lost to threads that wait": each.threading_loss_ns,
+    }
+    counting = [
+        f"{percent_text(100 * ns / each.time_ns)} {what}"
+        for what, ns in named.items()
+        if ns and ns > 0.05 * each.time_ns
+    ]
+    return ", ".join(counting)
+
+
+def _dominance(summary: Summary) -> list[str]:
+    by_kind: dict[str, list[str]] = {}
+    for each in findings.dominances(summary):
+        by_kind.setdefault(each.first, []).append(f"{each.framework} {percent_text(each.first_percent)}")
+    parts = [f"{kind} ({', '.join(shares)})" for kind, shares in by_kind.items()]
+    return [f"Most operator time of {summary.study.base!r} goes to {'; to '.join(parts)}."] if parts else []
+
+
+def _optimise(summary: Summary) -> list[str]:
+    sentences = []
+    for name, each in first_opportunities(summary).items():
+        share = percent_text(100 * each.time_ns / each.step_ns) if each.step_ns else "?"
+        bound = f"the machine's bound is {time_text(each.bound_ns)}" if each.bound_ns is not None else ""
+        text = f"in {name}: {each.kind}, {time_text(each.time_ns)}, {share} of the step; "
+        if each.is_worth_it and each.saving_ns is not None:
+            saved = f"{100 * each.saving_ns / each.step_ns:.0f} %"
+            text += f"with profkit's kernels ({time_text(each.native_ns)}) the step would be {saved} shorter; {bound}"
+            sentences.append(f"Optimise first {text.removesuffix('; ')}.")
+        else:
+            text += f"profkit's kernels would gain nothing, {bound}"
+            sentences.append(f"Farthest from the bound {text.removesuffix(', ')}.")
+    return sentences
+
+
+def _remainder(summary: Summary) -> list[str]:
+    """Where the framework's own time outweighs what kernels could save."""
+    savings = {name: each.saving_ns or 0.0 for name, each in first_opportunities(summary).items()}
+    found = [
+        f"{each.framework} {percent_text(each.remainder_percent)}"
+        for each in findings.dominances(summary)
+        if each.remainder_percent >= REMAINDER_PERCENT and each.remainder_ns > savings.get(each.framework, 0.0)
+    ]
+    what = "no operator runs in this part of the step, more than faster kernels would save"
+    return [f"Python, dispatch and the framework's own code: {what}: {', '.join(found)}."] if found else []
+
+
+def _variants(summary: Summary) -> list[str]:
+    every = findings.savings(summary)
+    if not every:
+        return []
+    names = list(dict.fromkeys(each.variant for each in every))
+    middle = {name: statistics.median(each.step_ratio for each in every if each.variant == name) for name in names}
+    costs = {cost.variant: cost.points for cost in findings.costs(summary)}
+    best = min(middle, key=lambda name: middle[name])
+    price = f", precision {costs[best]:+.1f} points" if best in costs else ""
+    part = f"{ratio_text(middle[best])} of the base's step time (median of the frameworks)"
+    sentences = [f"Fastest variant: {best}, {part}{price}."]
+    cheap = [name for name in names if costs.get(name, -math.inf) >= -CHEAP_POINTS]
+    if cheap and best in costs and best not in cheap:
+        chosen = min(cheap, key=lambda name: middle[name])
+        sentences.append(
+            f"Fastest for at most {CHEAP_POINTS:g} points of precision: {chosen}, {ratio_text(middle[chosen])} of the "
+            f"base's step time, precision {costs[chosen]:+.1f} points."
+        )
+    return sentences
+
+
+def _published(summary: Summary) -> list[str]:
+    every = findings.comparisons(summary)
+    sentences = []
+    for quantity, what in (("time", "flops"), ("bytes", "results")):
+        mine = [each for each in every if each.quantity == quantity]
+        if not mine:
+            continue
+        agreeing, open_ = (
+            sum(each.verdict == verdict for each in mine) for verdict in (findings.AGREES, findings.NOT_RESOLVED)
+        )
+        differing = [each for each in mine if each.verdict == findings.DIFFERS]
+        text = (
+            f"Published ratios of {summary.focus} {quantity} to the base: {agreeing} of {len(mine)} agree within "
+            f"{100 * (findings.AGREES_WITHIN - 1):.0f} %, {open_} are not resolved"
+        )
+        if differing:
+            nearer = sum(each.is_ours_closer for each in differing)
+            text += f", {len(differing)} differ ({nearer} of these are nearer to the ratio of its {what})"
+        sentences.append(f"{text}.")
+    return sentences

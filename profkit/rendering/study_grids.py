@@ -1,0 +1,233 @@
+"""Tables of a study's report: a Summary in, headings and texts out."""
+
+from __future__ import annotations
+
+from profkit.rendering.quantities import percent_text, rate_text, ratio_text, time_text
+from profkit.rendering.study_document import Grid
+from profkit.studies import findings
+from profkit.studies.declaration import Figures
+from profkit.studies.numbers import Operator
+from profkit.studies.summary import Row, Spread, Summary, VariantFacts
+
+UNKNOWN = "–"  # noqa: RUF001 - a dash is meant: beside 0 B, a hyphen would look like a sign
+SHOWN_PERCENT = 0.1
+"""Kinds below this share in every framework, and without bytes, are left out."""
+
+
+def megabytes(value: float | None) -> str:
+    """Bytes as published tables have them, in powers of ten: 23.59 MB."""
+    if value is None:
+        return UNKNOWN
+    if value < 1e6:
+        return f"{value / 1e3:.1f} kB" if value >= 1e3 else f"{value:.0f} B"
+    return f"{value / 1e6:.2f} MB"
+
+
+def spread_text(spread: Spread | None) -> str:
+    """A ratio with its range over repetitions."""
+    if spread is None:
+        return UNKNOWN
+    low, middle, high = (ratio_text(value) for value in (spread.low, spread.median, spread.high))
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def summary_grid(summary: Summary, *, is_short: bool = False) -> Grid:
+    """One line per variant and framework that was measured; short, it fits a terminal."""
+    focus = summary.focus
+    if is_short:
+        headings = ["variant", "framework", "step", "ratio", focus, "ratio", "share", "bytes", "precision"]
+    else:
+        headings = ["variant", "framework", "step", "against base", f"{focus} time", "against base", "share"]
+        headings += [f"{focus} bytes", "peak", f"{focus} rate", "precision@1"]
+    rows = []
+    for facts in summary.variants:
+        for framework in summary.frameworks():
+            row = summary.row(facts.name, framework)
+            if row is not None:
+                rows.append([facts.name, framework, *_numbers(row, is_short), precision_text(facts)])
+    return Grid(headings, rows, texts=2)
+
+
+def _numbers(row: Row, is_short: bool) -> list[str]:
+    ratios = [
+        (ratio_text(spread.median) if spread else UNKNOWN) if is_short else spread_text(spread)
+        for spread in (row.step_ratio, row.focus_ratio)
+    ]
+    texts = [
+        _time(row.step_ns.median if row.step_ns else None),
+        ratios[0],
+        _time(row.focus_ns.median if row.focus_ns else None),
+        ratios[1],
+        _percent(row.focus_percent),
+        megabytes(row.focus_bytes),
+    ]
+    if is_short:
+        return texts
+    rate = row.focus_flops_per_s
+    return [*texts, megabytes(row.peak_bytes), rate_text(rate, "FLOP/s") if rate is not None else UNKNOWN]
+
+
+def precision_text(facts: VariantFacts) -> str:
+    """What a variant learned."""
+    learned = facts.learned
+    return f"{learned.precision_percent:.1f} %" if learned and learned.precision_percent is not None else UNKNOWN
+
+
+def kinds_grid(summary: Summary) -> Grid:
+    """The base by kind of operator, frameworks side by side; then the time in which no operator ran."""
+    rows = {name: row for name in summary.frameworks() if (row := summary.row(summary.study.base, name)) is not None}
+    shares = summary.study.published.shares if summary.study.published else {}
+    kinds = dict.fromkeys([*shares, *(kind.name for row in rows.values() for kind in row.kinds)])
+    largest = {kind: max(_share(row, row.kind(kind)) for row in rows.values()) for kind in kinds}
+    lines = [
+        [kind, *(_kind_text(row, row.kind(kind)) for row in rows.values()), *_published_share(shares, kind)]
+        for kind in sorted(kinds, key=lambda kind: -largest[kind])
+        if largest[kind] >= SHOWN_PERCENT or any(_bytes(row.kind(kind)) for row in rows.values())
+    ]
+    for name in dict.fromkeys(name for row in rows.values() for name in row.remainders):
+        times = [_time(row.remainders.get(name)) for row in rows.values()]
+        lines.append([f"({name})", *times, *([""] if shares else [])])
+    return Grid(["kind", *rows, *(["published share"] if shares else [])], lines)
+
+
+def time_ratio_grid(summary: Summary) -> Grid:
+    """Time against the base: published, by flops, ours; the focus operator, then the whole step."""
+    names, base = summary.frameworks(), summary.base
+    lines = []
+    for facts in summary.variants:
+        rows = [summary.row(facts.name, name) for name in names]
+        lines.append(
+            [
+                facts.name,
+                _ratio(_published_ratio(facts, base, "focus_ms")),
+                _ratio(_part(facts.focus_flops, base.focus_flops)),
+                *(spread_text(row.focus_ratio if row else None) for row in rows),
+                _ratio(_published_ratio(facts, base, "total_ms")),
+                *(spread_text(row.step_ratio if row else None) for row in rows),
+            ]
+        )
+    focus = summary.focus
+    headings = ["variant", f"{focus}: published", "flops", *names, "step: published", *names]
+    return Grid(headings, lines)
+
+
+def byte_ratio_grid(summary: Summary) -> Grid:
+    """Bytes of the focus operator against the base, its share, and precision, each published and ours."""
+    names, base = summary.frameworks(), summary.base
+    lines = []
+    for facts in summary.variants:
+        rows = [summary.row(facts.name, name) for name in names]
+        published = facts.published or Figures()
+        lines.append(
+            [
+                facts.name,
+                _ratio(_published_ratio(facts, base, "focus_bytes")),
+                _ratio(_part(facts.focus_output_bytes, base.focus_output_bytes)),
+                *(_ratio(row.bytes_ratio if row else None) for row in rows),
+                _percent(published.focus_percent),
+                *(_percent(row.focus_percent if row else None) for row in rows),
+                f"{published.precision_percent:g} %" if published.precision_percent is not None else UNKNOWN,
+                precision_text(facts),
+            ]
+        )
+    headings = ["variant", "bytes: published", "results", *names, "share: published", *names, "precision: published"]
+    return Grid([*headings, "here"], lines)
+
+
+def opportunity_grid(summary: Summary) -> Grid:
+    """Kinds of layers of the base beside profkit's kernels and the machine's bound."""
+    headings = ["framework", "layers", "now", "native", "bound", "saves", "of the step"]
+    headings += ["auxiliary", "dispatch", "idle threads", "class"]
+    lines = []
+    for each in findings.opportunities(summary):
+        saves = each.saving_ns is not None and each.saving_ns > 0
+        lines.append(
+            [
+                each.framework,
+                f"{each.kind}: {', '.join(each.layers)}",
+                _time(each.time_ns),
+                _time(each.native_ns) + ("*" if each.is_reference else ""),
+                _time(each.bound_ns),
+                _time(each.saving_ns) if saves else "nothing" if each.saving_ns is not None else UNKNOWN,
+                _percent(100 * (each.saving_ns or 0.0) / each.step_ns) if saves else "",
+                _time(each.auxiliary_ns),
+                _time(each.dispatch_ns),
+                _time(each.threading_loss_ns),
+                each.bottleneck or UNKNOWN,
+            ]
+        )
+    return Grid(headings, lines, texts=2)
+
+
+def frameworks_grid(summary: Summary) -> Grid:
+    """Version, cost of recording and remarks of every framework."""
+    lines = []
+    for name in summary.frameworks():
+        row = summary.row(summary.study.base, name)
+        if row is None:
+            continue
+        framework = name.split("/")[0]
+        version = next((row.versions[key] for key in ("version", framework, "profkit") if key in row.versions), UNKNOWN)
+        cost = ", ".join(f"{each} {ratio_text(ratio)}" for each, ratio in row.recording.items()) or UNKNOWN
+        null = ratio_text(row.null) if row.null is not None else UNKNOWN
+        lines.append([name, version, cost, null, " ".join(_sentence(note) for note in row.notes)])
+    headings = ["framework", "version", "recorded / unrecorded", "unrecorded / unrecorded", "to be known"]
+    return Grid(headings, lines, texts=5)
+
+
+def missing_grid(summary: Summary) -> Grid | None:
+    """Cells without numbers, those of the same framework and reason as one; None when there are none."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for failure in summary.failures:
+        name = failure.framework if failure.kind == "measure" else f"{failure.kind} ({failure.framework})"
+        groups.setdefault((name, failure.status, failure.reason), []).append(failure.variant)
+    lines = [
+        [name, status, str(len(variants)), ", ".join(dict.fromkeys(variants)), reason]
+        for (name, status, reason), variants in groups.items()
+    ]
+    return Grid(["framework", "status", "cells", "variants", "reason"], lines, texts=5) if lines else None
+
+
+def _kind_text(row: Row, kind: Operator | None) -> str:
+    if kind is None:
+        return UNKNOWN
+    if not kind.calls:  # only the pass for bytes saw it
+        return f"{UNKNOWN}, {UNKNOWN}, {megabytes(kind.requested_bytes)}"
+    return f"{_time(kind.own_ns)}, {_percent(_share(row, kind))}, {megabytes(kind.requested_bytes)}"
+
+
+def _share(row: Row, kind: Operator | None) -> float:
+    return 100 * kind.own_ns / row.operators_ns if kind is not None and row.operators_ns else 0.0
+
+
+def _bytes(kind: Operator | None) -> float:
+    return kind.requested_bytes or 0.0 if kind is not None else 0.0
+
+
+def _published_share(shares: object, kind: str) -> list[str]:
+    return [_percent(shares.get(kind))] if isinstance(shares, dict) and shares else []
+
+
+def _published_ratio(facts: VariantFacts, base: VariantFacts, name: str) -> float | None:
+    own, other = (getattr(each.published, name) if each.published else None for each in (facts, base))
+    return own / other if own is not None and other else None
+
+
+def _part(value: float, whole: float) -> float | None:
+    return value / whole if whole else None
+
+
+def _ratio(value: float | None) -> str:
+    return ratio_text(value) if value is not None else UNKNOWN
+
+
+def _percent(value: float | None) -> str:
+    return percent_text(value) if value is not None else UNKNOWN
+
+
+def _time(value: float | None) -> str:
+    return time_text(value) if value is not None else UNKNOWN
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
