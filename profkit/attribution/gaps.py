@@ -127,7 +127,7 @@ def layer_gaps(capture: NetworkCapture) -> GapTable:
     wall_ns = int(operators.step_ns.sum())
     rest = wall_ns - sum(row.framework_ns for row in rows) - sum(each.ns for each in outside)
     peaks = capture.baseline[0] if capture.baseline else {}
-    keys_used = {part["key"] for row in capture.baseline for part in row["parts"] if part["key"]}
+    keys_used = {part["key"] for row in capture.baseline for part in row.get("parts", ()) if part["key"]}
     return GapTable(
         rows=tuple(rows),
         outside=(*outside, Outside(REST, rest)),
@@ -178,7 +178,7 @@ def _gap(
     dispatch_ns = None if dispatch is None else dispatch.get(key, 0)
     framework_ns = sum(kinds.values()) + (dispatch_ns or 0)
     # Only a layer without a kernel for everything it does (a backward pass) has time that kernels do not replace.
-    not_covered = WITHOUT_KERNEL if base and base["without_kernel"] else frozenset()
+    not_covered = WITHOUT_KERNEL if base and base.get("without_kernel") else frozenset()
     known = base or {}
     moved_ns = sum(ns for kind, ns in kinds.items() if kind in TRANSFERS)
     if base is None:

@@ -50,7 +50,7 @@ def gap_table(table: GapTable, explained: float = EXPLAINED) -> Table:
     """What is shown: layers, what lies outside of them, the whole step; then the reasons and the advice."""
     lines = [_line(row) for row in table.rows]
     for each in table.outside:
-        times = (_time(each.ns / table.steps), UNKNOWN, _time(each.bound_ns))
+        times = (_time(_per_step(each.ns, table.steps)), UNKNOWN, _time(each.bound_ns))
         lines.append(Line((f"({each.name})", "", *times, *[""] * 6)))
     lines.append(_total(table))
     return Table(
@@ -111,7 +111,7 @@ def gaps_to_json(table: GapTable) -> dict[str, Any]:
         "schema": "profkit.gaps/1",
         "steps": table.steps,
         "threads": table.threads,
-        "step_ns": table.wall_ns / table.steps if table.steps else None,
+        "step_ns": _per_step(table.wall_ns, table.steps),
         "peak_flops_per_s": table.peak_flops_per_s,
         "peak_bytes_per_s": table.peak_bytes_per_s,
         "rows": rows,
@@ -152,7 +152,7 @@ def _total(table: GapTable) -> Line:
     bounds = [bound_ns for bound_ns in every if bound_ns is not None]
     ratio = sum(row.covered_ns / row.steps for row in native) / native_ns if native_ns else None
     texts = (
-        _time(table.wall_ns / table.steps if table.steps else None),
+        _time(_per_step(table.wall_ns, table.steps)),
         _time(native_ns if native else None),
         _time(sum(bounds) if bounds else None),
         UNKNOWN if ratio is None else ratio_text(ratio),

@@ -100,6 +100,12 @@ def test_without_a_baseline_it_says_so_and_gives_no_advice() -> None:
     assert words(text, "conv1 ")[2:] == ["900", "ns", DASH, DASH, DASH, "100%", "0.0%", DASH, "0.0%", DASH]
 
 
+def test_a_recording_without_steps_is_an_empty_table() -> None:
+    text = render_gaps(layer_gaps(network_capture(recording_of(steps=[]))))
+
+    assert words(text, "step ") == ["step", *[DASH] * 4]
+
+
 def test_markdown_has_the_same_rows_and_every_reason() -> None:
     text = render_gaps_markdown(the_table())
 
