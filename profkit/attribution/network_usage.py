@@ -254,9 +254,12 @@ def _notes(
         named = [f"{name} {count:,}" for name, count in operators.unknown_types.items()]
         notes.append(f"kind other, because no table knows these types: {_listed(named)}")
     if operators.cut_rows:
-        notes.append(f"{operators.cut_rows:,} operators stuck out of their step by {operators.cut_ns:,} ns in all: cut")
+        many = f"{operators.cut_rows:,} operators stuck out of their step"
+        one = "1 operator stuck out of its step"
+        notes.append(f"{one if operators.cut_rows == 1 else many} by {operators.cut_ns:,} ns in all: cut")
     if operators.outside_rows:
-        notes.append(f"{operators.outside_rows:,} operators ran outside the steps: in no row")
+        plural = "" if operators.outside_rows == 1 else "s"
+        notes.append(f"{operators.outside_rows:,} operator{plural} ran outside the steps: in no row")
     if work.missing:
         places = [" ".join(filter(None, place)) for place in work.missing]
         notes.append(f"flops of these are in no row, because no operator was seen: {_listed(places)}")
