@@ -88,9 +88,9 @@ def _layer(node: Any, layers: Collection[str]) -> str | None:
     """By the modules whose code made the node, or made the one of which it is the gradient."""
     for key in ("nn_module_stack", "fwd_nn_module_stack"):
         for path, _ in (node.meta.get(key) or {}).values():
-            found = next((word for word in re.findall(r"\w+", path) if word in layers), None)
-            if found:
-                return found
+            for word in re.findall(r"\w+", path):
+                if word in layers:
+                    return str(word)
     return None
 
 

@@ -28,7 +28,7 @@ def helper_threads() -> list[int]:
 def cpu_clock(threads: list[int]) -> Callable[[], int]:
     """A function that gives the CPU time of these threads together, about 0.7 us each."""
     read = time.clock_gettime_ns
-    clocks = [_clock_of(thread) for thread in threads]
+    clocks = [clock_of(thread) for thread in threads]
     if not clocks:
         return lambda: 0
     if len(clocks) == 1:
@@ -43,6 +43,6 @@ def pool_notes(threads: list[int]) -> list[str]:
     return [NOTE, *([f"{late} threads began while the steps were recorded: their time is missing"] if late else [])]
 
 
-def _clock_of(thread: int) -> int:
+def clock_of(thread: int) -> int:
     """What pthread_getcpuclockid gives for a thread of this id: its own CPU clock, in scheduler time."""
     return (~thread << 3) | 6

@@ -6,19 +6,28 @@ import importlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.recording import Recording
-from profkit.capture.sources import MEMORY, TIME, Pass, Watched
+from profkit.capture.sources import MEMORY, PRIMITIVES, TIME, Pass, Watched
+from profkit.capture.sources.helper_threads import clock_of, helper_threads
+from profkit.capture.sources.layer_shares import layer_facts
 from profkit.capture.sources.torch_build import load_recorder
 from profkit.capture.sources.torch_events import TorchEvents
 from profkit.capture.sources.torch_kineto import record_kineto
 from profkit.capture.sources.torch_native import record_native
+from profkit.capture.sources.torch_onednn import listed_primitives
+from profkit.capture.sources.torch_primitives import add_tasks, watch_tasks
 from profkit.capture.sources.torch_spans import recording_of
 from profkit.errors import UnavailableError, UsageError
 
 OPERATORS = "operators"
+POOL_NOTE = (
+    "primitives are oneDNN's, and pool spans are what its helper threads did in them; pool CPU time is read from every "
+    "helper thread's own clock, waiting that spins included"
+)
 CHOICE = "PROFKIT_TORCH_SOURCE"
 NATIVE, KINETO = "native", "kineto"
 Steps = list[tuple[int, int]]
@@ -28,21 +37,41 @@ class TorchSource:
     """Follows Source."""
 
     def passes(self, conditions: NetworkConditions) -> Sequence[Pass]:
-        """Time and memory in one: a report of memory costs as much as reading the clock."""
-        return [Pass(OPERATORS, (TIME, MEMORY))]
+        """Time and memory in one: a report of memory costs as much as reading the clock. Primitives need a door that
+        opens only when torch is imported, and reading the clocks of helper threads costs more than the operators may.
+        """
+        collector = _collector()
+        operators = Pass(OPERATORS, (TIME, MEMORY))
+        return [operators, Pass(PRIMITIVES, (PRIMITIVES,), collector, POOL_NOTE)] if collector else [operators]
 
     def record(self, watched: Watched, name: str, steps: int) -> Recording:
         """Run the steps with every operator, allocation and layer recorded."""
         torch = importlib.import_module("torch")
         built: Any = watched.built
-        model = built.model
         notes: list[str] = []
         clock: Steps = []
+        run = _runner(watched, steps, clock)
         # A compiled model must not be touched: shadowed modules would break its graph, and another program would run.
-        layers = dict(model.named_children()) if built.graphs is None else {}
-        events = record_events(torch, layers, _runner(watched, steps, clock), notes)
-        facts = {"parameter_bytes": sum(each.nbytes for each in model.parameters()), "notes": notes}
-        return recording_of(events, clock, owners_of(built), (TIME, MEMORY), facts, built.graphs)
+        layers = dict(built.model.named_children()) if built.graphs is None else {}
+        facts = {"parameter_bytes": sum(each.nbytes for each in built.model.parameters()), "notes": notes}
+        if name == OPERATORS:
+            events = record_events(torch, layers, run, notes)
+            recording = recording_of(events, clock, owners_of(built), (TIME, MEMORY), facts, built.graphs)
+            return replace(recording, facts={**recording.facts, **layer_facts(recording)})
+        listed = listed_primitives(torch, watched.step)
+        helpers = [clock_of(thread) for thread in helper_threads()]
+        events, tasks = watch_tasks(lambda: record_events(torch, layers, run, notes, helpers))
+        recording = recording_of(events, clock, owners_of(built), (PRIMITIVES,), facts, built.graphs)
+        return add_tasks(recording, tasks, listed)
+
+
+def _collector() -> dict[str, str]:
+    """The variable by which torch finds the tracer's ITT door; nothing where there is no such library."""
+    try:
+        environment = importlib.import_module("profkit.capture.environment")
+        return {environment.ITT_COLLECTOR: environment.library_path()}
+    except (ImportError, UnavailableError):
+        return {}
 
 
 def _runner(watched: Watched, steps: int, clock: Steps) -> Callable[[], None]:
@@ -55,8 +84,17 @@ def _runner(watched: Watched, steps: int, clock: Steps) -> Callable[[], None]:
     return run
 
 
-def record_events(torch: Any, layers: Mapping[str, Any], run: Callable[[], None], notes: list[str]) -> TorchEvents:
-    """What torch reports while `run` runs; `layers` are modules by their names. Says in `notes` if Kineto stood in."""
+def record_events(
+    torch: Any,
+    layers: Mapping[str, Any],
+    run: Callable[[], None],
+    notes: list[str],
+    helpers: Sequence[int] | None = None,
+) -> TorchEvents:
+    """What torch reports while `run` runs; `layers` are modules by their names. Says in `notes` if Kineto stood in.
+
+    `helpers` are CPU clocks of threads that work for this one, to be read instead of memory; only our recorder can.
+    """
     choice = os.environ.get(CHOICE, "")
     if choice not in {"", NATIVE, KINETO}:
         raise UsageError(f"{CHOICE} is {choice!r}: it can be {NATIVE} or {KINETO}")
@@ -70,7 +108,7 @@ def record_events(torch: Any, layers: Mapping[str, Any], run: Callable[[], None]
             raise
         notes.append(f"recorded by torch's own profiler (Kineto), which costs more than ours: {error}")
         return record_kineto(torch, layers, run)
-    return record_native(recorder, torch, layers, run)
+    return record_native(recorder, torch, layers, run, memory=helpers is None, helpers=helpers or ())
 
 
 def owners_of(built: Any) -> dict[int, str]:

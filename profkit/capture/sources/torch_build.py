@@ -42,7 +42,7 @@ loader = importlib.machinery.ExtensionFileLoader({MODULE!r}, sys.argv[1])
 recorder = importlib.util.module_from_spec(importlib.util.spec_from_loader({MODULE!r}, loader))
 a = torch.ones(1000)
 a + a
-recorder.start(True, True)
+recorder.start(True, True, ())
 b = a + a
 [log] = recorder.stop()
 names = recorder.names()

@@ -35,7 +35,7 @@ class TorchEvents:
     names: Sequence[str]
     threads: Sequence[TorchThread]
     spans: Mapping[str, Column]
-    """start_ns, end_ns, sequence, forward_thread, operands, operand_words, name, parent, scope, thread."""
+    """start_ns, end_ns, sequence, forward_thread, operands, operand_words, name, parent, scope, thread, pool_cpu_ns."""
     words: Column
     """Tensors among the inputs, each as its number of dimensions, the sizes, and the address of its memory."""
     allocations: Mapping[str, Column]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from profkit.capture.recording import NONE
 from profkit.capture.sources.torch_events import (
     LAYER,
     RUNTIME,
@@ -23,6 +24,7 @@ from profkit.capture.sources.xplane import RealtimeClock, read_clocks
 SOURCE_NAME = "kineto"
 _PREFIXES = {LAYER: "profkit layer ", RUNTIME: "profkit runtime "}
 _SPAN = ("start_ns", "end_ns", "sequence", "forward_thread", "operands", "operand_words", "name", "parent", "scope")
+_THREADED = ("thread", "pool_cpu_ns")
 _ALLOCATION = ("time_ns", "address", "bytes", "span")
 
 
@@ -77,14 +79,14 @@ class _Reader:
                 self._allocation(event, parent)
             row = self._span(event, parent) if kind == "TorchOp" else parent
             waiting += [(child, row) for child in reversed(event.children)]
-        table = np.array(self._spans, np.int64).reshape(-1, len(_SPAN) + 1)
+        table = np.array(self._spans, np.int64).reshape(-1, len(_SPAN) + len(_THREADED))
         allocations = np.array(sorted(self._allocations), np.int64).reshape(-1, len(_ALLOCATION))
         own_id = threading.get_native_id()
         return TorchEvents(
             SOURCE_NAME,
             list(self._names),
             [TorchThread(own_id if len(self._threads) == 1 else id_, 0, True) for id_ in self._threads],
-            {name: table[:, place].copy() for place, name in enumerate((*_SPAN, "thread"))},
+            {name: table[:, place].copy() for place, name in enumerate((*_SPAN, *_THREADED))},
             np.array(self._words, np.int64),
             {name: allocations[:, place].copy() for place, name in enumerate(_ALLOCATION)},
             clock_error_ns=clock_error_ns,
@@ -111,6 +113,7 @@ class _Reader:
                 parent,
                 scope,
                 self._threads.setdefault(event.start_tid, len(self._threads)),
+                NONE,
             )
         )
         return len(self._spans) - 1

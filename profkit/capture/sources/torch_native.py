@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ SPAN = np.dtype(
         ("sequence", np.int64),
         ("forward_thread", np.uint64),
         ("operands", np.int64),
+        ("pool_cpu_ns", np.int64),
         ("operand_words", np.int32),
         ("name", np.int32),
         ("parent", np.int32),
@@ -32,11 +33,19 @@ ALLOCATION = np.dtype([("time_ns", np.int64), ("address", np.uint64), ("bytes", 
 
 
 def record_native(
-    recorder: Any, torch: Any, layers: Mapping[str, Any], run: Callable[[], None], memory: bool = True
+    recorder: Any,
+    torch: Any,
+    layers: Mapping[str, Any],
+    run: Callable[[], None],
+    memory: bool = True,
+    helpers: Sequence[int] = (),
 ) -> TorchEvents:
-    """Everything that torch does while `run` runs, on all threads; memory of this thread only."""
+    """Everything that torch does while `run` runs, on all threads; memory of this thread only.
+
+    `helpers` are the CPU clocks of threads that work for this one, which are read around every span.
+    """
     with spans_around_calls(torch, layers, recorder.spanned):
-        recorder.start(memory, True)
+        recorder.start(memory, True, tuple(helpers))
         try:
             run()
         finally:

@@ -135,7 +135,7 @@ def recording_of(
     strings: dict[str, int] = {}
     count = len(found.level)
     spans: dict[str, Column] = {name: np.full(count, NONE, kind) for name, kind in NUMBERS.items()}
-    for name in ("start_ns", "end_ns", "parent", "thread", "sequence"):
+    for name in ("start_ns", "end_ns", "parent", "thread", "sequence", "pool_cpu_ns"):
         spans[name] = events.spans[name].astype(NUMBERS[name])
     spans["level"] = np.array(found.level, np.int8)
     if "memory" in measures:

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <vector>
 
 namespace profkit::torch_source {
 
@@ -22,6 +23,7 @@ struct Span {  // torch_native.py reads the same layout
   int64_t sequence;         // -1: none
   uint64_t forward_thread;  // torch's number of the thread that ran the forward operator; 0: none
   int64_t operands;         // place in the words; -1: not recorded
+  int64_t pool_cpu_ns;      // CPU time of the helper threads meanwhile; -1: not read
   int32_t operand_words;
   int32_t name;
   int32_t parent;  // -1: none
@@ -34,6 +36,18 @@ struct Allocation {
   int64_t bytes;  // negative: given back
   int64_t span;   // the innermost open one of this thread; -1: none
 };
+
+using Clocks = std::vector<clockid_t>;
+
+inline int64_t cpu_ns(const Clocks& clocks) {
+  int64_t sum = 0;
+  for (const clockid_t clock : clocks) {
+    timespec now{};  // stays 0 for a thread that has ended
+    clock_gettime(clock, &now);
+    sum += int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  }
+  return sum;
+}
 
 inline int64_t monotonic_ns() {
   timespec now;
@@ -109,6 +123,7 @@ class ThreadLog {
     Span& span = spans[index];
     span.parent = static_cast<int32_t>(innermost());
     span.operands = -1;
+    span.pool_cpu_ns = helpers != nullptr ? cpu_ns(*helpers) : -1;
     open_[depth_++] = {owner, index};
     return &span;
   }
@@ -117,7 +132,12 @@ class ThreadLog {
   void close(const void* owner, int64_t now_ns) {
     for (int depth = depth_ - 1; depth >= 0; --depth) {
       if (open_[depth].owner != owner) continue;
-      while (depth_ > depth) spans[open_[--depth_].span].end_ns = now_ns;
+      const int64_t helped_ns = helpers != nullptr ? cpu_ns(*helpers) : 0;
+      while (depth_ > depth) {
+        Span& span = spans[open_[--depth_].span];
+        span.end_ns = now_ns;
+        if (helpers != nullptr) span.pool_cpu_ns = helped_ns - span.pool_cpu_ns;
+      }
       return;
     }
   }
@@ -136,6 +156,7 @@ class ThreadLog {
   const uint64_t session;
   const int64_t os_id;
   const uint64_t torch_id;
+  const Clocks* helpers = nullptr;  // of the threads that help this one; nullptr: their clocks are not read
   std::atomic<int64_t> lost{0};
   Log<Span, 4096, 1024> spans;
   Log<Allocation, 4096, 1024> allocations;

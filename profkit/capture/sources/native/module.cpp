@@ -18,7 +18,8 @@ bool records_memory = false;
 
 PyObject* start(PyObject*, PyObject* arguments) {
   int memory = 1, operands = 1;
-  if (!PyArg_ParseTuple(arguments, "pp", &memory, &operands)) return nullptr;
+  PyObject* helpers = nullptr;
+  if (!PyArg_ParseTuple(arguments, "ppO!", &memory, &operands, &PyTuple_Type, &helpers)) return nullptr;
   if (session().running.load() != 0) {
     PyErr_SetString(PyExc_RuntimeError, "the recorder runs already");
     return nullptr;
@@ -27,8 +28,14 @@ PyObject* start(PyObject*, PyObject* arguments) {
     PyErr_SetString(PyExc_RuntimeError, "another profiler of torch is active on this thread: stop it first");
     return nullptr;
   }
+  session().helpers.clear();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(helpers); ++i) {
+    session().helpers.push_back(static_cast<clockid_t>(PyLong_AsLong(PyTuple_GET_ITEM(helpers, i))));
+  }
+  if (PyErr_Occurred()) return nullptr;
   session().start();
-  current_thread();  // its memory is ready before the first operator
+  ThreadLog& log = *current_thread()->log;  // its memory is ready before the first operator
+  log.helpers = session().helpers.empty() ? nullptr : &session().helpers;
   records_memory = memory != 0;
   if (records_memory) ThreadLocalDebugInfo::_push(kSlot, std::make_shared<MemoryReporter>());
   callback = at::addGlobalCallback(
@@ -181,7 +188,8 @@ PyObject* spanned(PyObject*, PyObject* arguments) {
 }
 
 PyMethodDef methods[] = {
-    {"start", start, METH_VARARGS, "start(memory, operands): record from now on."},
+    {"start", start, METH_VARARGS,
+     "start(memory, operands, clocks): record from now on; clocks are those of this thread's helpers."},
     {"stop", stop, METH_NOARGS, "End recording: one dictionary of columns per thread, as bytes."},
     {"names", list_names, METH_NOARGS, "All names; a span has its index."},
     {"spanned", spanned, METH_VARARGS, "spanned(scope, name, function): the function, inside a span."},

@@ -82,6 +82,8 @@ class Session {
   // 0 while nothing records.
   std::atomic<uint64_t> running{0};
 
+  Clocks helpers;  // changed only while nothing records
+
   void start() {
     std::lock_guard<std::mutex> guard(mutex_);
     logs_.clear();
