@@ -19,6 +19,7 @@ from typing import Any
 from profkit.backends import BACKENDS, load_adapter
 from profkit.backends.adapter import Implementation
 from profkit.backends.cache import cache_folder
+from profkit.backends.environments import FOREIGN, NOT_MADE, READY, look
 from profkit.errors import ProfkitError
 
 WORKS, MISSING, BROKEN, NOTE = "works", "missing", "broken", "note"
@@ -128,6 +129,22 @@ def _start_backend(name: str, implementation: Implementation, timeout_s: float) 
         return Check("backends", title, BROKEN, _last_line(done.stderr) or ended)
     facts = json.loads(_last_line(done.stdout))
     return Check("backends", title, WORKS, ", ".join(f"{key} {value}" for key, value in facts.items()))
+
+
+def check_environments() -> list[Check]:
+    """Frameworks that need an environment of their own."""
+    checks = []
+    for environment in map(look, FOREIGN.values()):
+        foreign = environment.foreign
+        if environment.state == READY:
+            packages = environment.record["packages"]
+            pinned = (pin.partition("==")[0] for pin in foreign.pins()[:2])
+            detail = ", ".join(f"{name} {packages.get(name, '')}".strip() for name in pinned)
+            checks.append(Check("environments", foreign.name, WORKS, f"{detail} in {environment.folder}"))
+        else:
+            status = MISSING if environment.state == NOT_MADE else BROKEN
+            checks.append(Check("environments", foreign.name, status, f"it {environment.trouble}", foreign.create_line))
+    return checks
 
 
 def check_tools() -> list[Check]:

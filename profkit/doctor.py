@@ -32,6 +32,7 @@ def examine(words: Sequence[str]) -> int:
     sections: list[Callable[[], list[_checks.Check]]] = [
         _checks.check_build,
         lambda: _checks.check_backends(arguments.deep),
+        _checks.check_environments,
         check_tracing,
         _checks.check_tools,
         _checks.check_machine,

@@ -28,6 +28,7 @@ def test_every_section_and_backend_is_shown_within_100_columns(capsys: pytest.Ca
     assert [line for line in text.splitlines() if line and not line.startswith(" ")] == [
         "profkit",
         "backends",
+        "environments",
         "tracing",
         "tools",
         "machine",

@@ -166,7 +166,9 @@ def _pooling(window: Window) -> tuple[dict[str, Value], dict[str, int]]:
     for extent, kernel, stride, pad in zip(window.size, window.kernel, window.stride, (top, left)):
         count = -(-(extent + 2 * pad - kernel) // stride) + 1
         counts.append(count - 1 if pad and (count - 1) * stride >= extent + pad else count)
-    if tuple(counts) == window.out_size:
+    # OpenCV refuses a window that is larger than the image with the same padding on both sides.
+    fits = all(extent + 2 * pad >= kernel for extent, kernel, pad in zip(window.size, window.kernel, (top, left)))
+    if fits and tuple(counts) == window.out_size:
         return {**values, "pad_h": top, "pad_w": left}, {}
     return values, {**_pads(window), "ceil_mode": 0}
 

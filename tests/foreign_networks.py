@@ -1,0 +1,100 @@
+"""Networks in an environment of their own, in one process per framework: cases in, errors and recordings out.
+
+The environment that is there is used; where there is none, one is made for the session, which takes some ten
+seconds and a package index.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+import profkit
+from profkit.backends.environment_maker import create
+from profkit.backends.environments import FOREIGN, READY, Environment, look
+from profkit.backends.networks import load_builder
+from profkit.backends.networks.contract import NetworkConditions
+from profkit.capture.recording import Recording, load
+from profkit.errors import ProfkitError
+from profkit.ops.networks import Network, Training
+
+RUNNER = Path(__file__).with_name("foreign_networks_runner.py")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network to be compared with float64; recorded, too, where it has a name."""
+
+    network: Network
+    training: Training | None = None
+    steps: int = 1
+    name: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the runner."""
+        training = self.training.field_values() if self.training else None
+        return {"network": self.network.to_dict(), "training": training, "steps": self.steps, "name": self.name}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the process found, case by case."""
+
+    found: Sequence[Mapping[str, Any]]
+    folder: tempfile.TemporaryDirectory[str]
+
+    def recording(self, name: str, of_pass: str) -> Recording:
+        """Of the case of this name."""
+        return load(Path(self.folder.name) / name / of_pass)
+
+
+_kept: list[tempfile.TemporaryDirectory[str]] = []
+"""Folders of environments, for as long as the tests run."""
+
+
+@cache
+def environment_of(framework: str) -> Environment:
+    """Ready; skips the test where none can be made."""
+    foreign = FOREIGN[framework]
+    present = look(foreign)
+    if present.state == READY:
+        return present
+    folder = tempfile.TemporaryDirectory(prefix="profkit-environments-")
+    _kept.append(folder)
+    with mock.patch.dict(os.environ, {"PROFKIT_ENVIRONMENTS": folder.name}):
+        try:
+            return create(foreign, sys.executable, lambda _: None)
+        except ProfkitError as error:
+            pytest.skip(f"there is no environment of {framework}: {error}")
+
+
+@cache
+def outcome(framework: str, cases: tuple[Case, ...]) -> Outcome:
+    """Run all cases in one process."""
+    environment = environment_of(framework)
+    source = Path(profkit.__file__).parent.parent
+    variables = {**os.environ, **load_builder(framework).environment(NetworkConditions())}
+    variables["PYTHONPATH"] = os.pathsep.join((str(source), str(RUNNER.parent)))
+    folder = tempfile.TemporaryDirectory(prefix="profkit-foreign-")
+    asked = {"framework": framework, "folder": folder.name, "cases": [case.to_dict() for case in cases]}
+    done = subprocess.run(
+        [environment.python, str(RUNNER), json.dumps(asked)],
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return Outcome(json.loads(done.stdout.strip().splitlines()[-1]), folder)
