@@ -125,6 +125,19 @@ def test_a_check_of_unequal_runs_is_refused_unless_forced(
     assert "warning: threads differs: a 1, b 2 torch version differs: a 1.2.3, b 9" in forced
 
 
+@pytest.mark.parametrize(("load", "is_told"), [(0.9, False), (3.2, True)])
+def test_a_busy_machine_is_told(
+    before: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], load: float, is_told: bool
+) -> None:
+    environment = {"cpu": "a machine", "load": [load, 9.0, 9.0], "cpus_usable": [0, 1]}
+    other = network_file(tmp_path, "other.profkit", seed=2, environment=environment)
+
+    assert main([before, other]) == 0
+
+    told = "warning: b: the machine was busy when it was recorded (load 3.2 on 2 processors)"
+    assert (told in printed(capsys)) == is_told
+
+
 def test_frameworks_are_compared_by_layer(before: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = network_file(tmp_path, "tf.profkit", seed=2, framework="tensorflow")
 

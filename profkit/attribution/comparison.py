@@ -90,6 +90,8 @@ class Comparison:
     totals: tuple[ComparedRow, ...]
     differences: tuple[tuple[str, str, str], ...]
     """What of the captures differs: name, a's, b's."""
+    troubles: tuple[str, str] = ("", "")
+    """What makes the times of a, and of b, doubtful."""
 
     @property
     def unfair(self) -> tuple[tuple[str, str, str], ...]:
@@ -133,7 +135,7 @@ def compare(a: Profile, b: Profile, judge: Judge) -> Comparison:
         (name, value, b.about[name]) for name, value in a.about.items() if name in b.about and value != b.about[name]
     ]
     rows.sort(key=lambda row: (-abs(row.change_ns), row.name))
-    return Comparison(a.per, a.by, tuple(rows), tuple(totals), tuple(differences))
+    return Comparison(a.per, a.by, tuple(rows), tuple(totals), tuple(differences), (a.trouble, b.trouble))
 
 
 def failures(comparison: Comparison, limit: float) -> tuple[ComparedRow, ...]:

@@ -10,13 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from profkit.attribution.bottleneck import Bottleneck, LayerNumbers, bottleneck, transfer
-from profkit.attribution.kinds import AUXILIARY, BIAS, COPY, KINDS, LOSS, REDUCE, RELU, REORDER, SOFTMAX
+from profkit.attribution.kinds import AUXILIARY, BIAS, COPY, LOSS, REDUCE, RELU, REORDER, SOFTMAX
 from profkit.attribution.layer_dispatch import LayerPhase, layer_dispatch
-from profkit.attribution.operator_pool import own_pool_ns
 from profkit.attribution.operators import NO_LAYER, Operators, operators_of
+from profkit.attribution.threading_loss import threading_losses
 from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.recording import BACKWARD, FORWARD, NONE, OPTIMISER
 from profkit.capture.recording import COPY as COPY_PHASE
@@ -108,7 +106,7 @@ class GapTable:
 def layer_gaps(capture: NetworkCapture) -> GapTable:
     """The time recording of a capture against its baseline; without one, native and bound are None."""
     operators = operators_of(capture)
-    place = _Places(operators, capture.is_training)
+    place = _Places(capture.is_training)
     baseline = {(row["layer"], row["phase"]): row for row in capture.baseline}
     dispatch = layer_dispatch(operators)
     kinds = _kind_times(operators, place)
@@ -116,10 +114,11 @@ def layer_gaps(capture: NetworkCapture) -> GapTable:
     keys = [(name, phase) for phase in IN_LAYERS for name in names]
     # A compiler may fuse layers into one; such rows have no baseline of their own, but their time.
     keys += [key for key in kinds if key not in keys and key[0] != NO_LAYER and key[1] in IN_LAYERS]
-    pools = _threading(operators, capture.threads, place)
-    calls = Counter(place.of(row) for row in operators.rows[operators.above[operators.rows] == NONE].tolist())
+    losses = threading_losses(capture, operators, place.of)
+    outermost = operators.rows[operators.above[operators.rows] == NONE].tolist()
+    calls = Counter(place.of(operators, row) for row in outermost)
     rows = [
-        _gap(key, kinds.get(key, {}), dispatch, pools.get(key), calls[key], operators.steps, baseline.get(key))
+        _gap(key, kinds.get(key, {}), dispatch, losses.get(key), calls[key], operators.steps, baseline.get(key))
         for key in keys
         if key in kinds or (dispatch or {}).get(key)
     ]
@@ -143,12 +142,11 @@ def layer_gaps(capture: NetworkCapture) -> GapTable:
 class _Places:
     """Layer and phase of operators; in inference a copy for a layer is part of its only pass, forward."""
 
-    def __init__(self, operators: Operators, is_training: bool) -> None:
-        self._operators = operators
+    def __init__(self, is_training: bool) -> None:
         self._is_training = is_training
 
-    def of(self, row: int) -> LayerPhase:
-        return self.moved(self._operators.text("layer", row), self._operators.text("phase", row))
+    def of(self, operators: Operators, row: int) -> LayerPhase:
+        return self.moved(operators.text("layer", row), operators.text("phase", row))
 
     def moved(self, layer: str, phase: str) -> LayerPhase:
         return layer, FORWARD if phase == COPY_PHASE and layer and not self._is_training else phase
@@ -169,14 +167,15 @@ def _gap(
     key: LayerPhase,
     kinds: Mapping[str, int],
     dispatch: Mapping[LayerPhase, int] | None,
-    threading_loss_ns: int | None,
+    threading_loss: float | None,
     calls: int,
     steps: int,
     base: Mapping[str, Any] | None,
 ) -> LayerGap:
     auxiliary_ns = sum(ns for kind, ns in kinds.items() if kind in AUXILIARY)
     dispatch_ns = None if dispatch is None else dispatch.get(key, 0)
-    framework_ns = sum(kinds.values()) + (dispatch_ns or 0)
+    kernel_ns = sum(kinds.values()) - auxiliary_ns
+    framework_ns = kernel_ns + auxiliary_ns + (dispatch_ns or 0)
     # Only a layer without a kernel for everything it does (a backward pass) has time that kernels do not replace.
     not_covered = WITHOUT_KERNEL if base and base.get("without_kernel") else frozenset()
     known = base or {}
@@ -191,10 +190,10 @@ def _gap(
         layer=key[0],
         phase=key[1],
         steps=steps,
-        kernel_ns=sum(kinds.values()) - auxiliary_ns,
+        kernel_ns=kernel_ns,
         auxiliary_ns=auxiliary_ns,
         dispatch_ns=dispatch_ns,
-        threading_loss_ns=threading_loss_ns,
+        threading_loss_ns=None if threading_loss is None else round(threading_loss * kernel_ns),
         by_kind_ns=kinds,
         calls=calls,
         covered_ns=framework_ns - sum(ns for kind, ns in kinds.items() if kind in not_covered),
@@ -205,25 +204,6 @@ def _gap(
         bytes=known.get("bytes"),
         bottleneck=held_back,
     )
-
-
-def _threading(operators: Operators, threads: int, place: _Places) -> dict[LayerPhase, int]:
-    """Wall time of computing operators minus what it would be with every thread busy; only where pools were seen.
-
-    An operator that ran W on its thread, with P of CPU time in the pool, could have run (W + P) / threads.
-    """
-    pool = own_pool_ns(operators)
-    computes = np.array([kind not in AUXILIARY for kind in KINDS])
-    sums: dict[LayerPhase, list[int]] = {}
-    for row in operators.rows[computes[operators.kind[operators.rows]]].tolist():
-        busy = NONE if pool is None else int(pool[row])
-        if busy != NONE or threads == 1:
-            wall_and_busy = sums.setdefault(place.of(row), [0, 0])
-            wall_and_busy[0] += int(operators.wall_ns[row])
-            wall_and_busy[1] += max(0, busy)
-    if threads == 1:
-        return dict.fromkeys(sums, 0)  # there is no other thread that could wait
-    return {key: max(0, wall - (wall + busy) // threads) for key, (wall, busy) in sums.items()}
 
 
 def _outside(

@@ -60,7 +60,7 @@ def comparison_table(comparison: Comparison, asked: Asked, failed: Sequence[Comp
     lines += [_line(row) for row in comparison.totals]
     return Table(
         title=f"a: {visible(asked.a)}, b: {visible(asked.b)}",
-        facts=(*difference_lines(comparison), _what_times_are(comparison)),
+        facts=(*difference_lines(comparison), *_trouble_lines(comparison), _what_times_are(comparison)),
         headings=headings,
         lines=tuple(lines),
         footer=tuple(summary_lines(comparison, asked, failed)),
@@ -77,6 +77,11 @@ def difference_lines(comparison: Comparison) -> list[str]:
         f"b {visible(each[2]) or UNKNOWN}"
         for each in ordered
     ]
+
+
+def _trouble_lines(comparison: Comparison) -> list[str]:
+    named = zip("ab", comparison.troubles)
+    return [f"warning: {side}: {trouble}; differences may be of the machine" for side, trouble in named if trouble]
 
 
 def summary_lines(comparison: Comparison, asked: Asked, failed: Sequence[ComparedRow]) -> list[str]:
@@ -109,6 +114,7 @@ def comparison_to_json(comparison: Comparison, asked: Asked, failed: Sequence[Co
         "fail_on": asked.limit,
         "failed": [row.name for row in failed],
         "differences": [dict(zip(("name", "a", "b"), each)) for each in comparison.differences],
+        "troubles": dict(zip("ab", comparison.troubles)),
         "expected_by_chance": comparison.expected_by_chance,
         "samples_needed_for_total": comparison.samples_needed_for_total(),
         "samples_needed_for_rows": comparison.samples_needed_for_rows(),

@@ -138,7 +138,18 @@ def test_idle_threads_cost_what_busy_ones_would_have_saved() -> None:
     row = row_of(table, "conv1")
 
     assert row.threading_loss_ns == 310 - (310 + 60) // 2
-    assert row.threading_loss_ns <= row.kernel_ns
+
+
+def test_a_pass_for_primitives_tells_of_threads_what_the_pass_for_time_does_not_see() -> None:
+    for_time = recording_of(
+        op("aten::convolution", 0, 400, layer="conv1", phase="forward"), steps=[(0, 500)], measures=["time"]
+    )
+    slower = op("aten::convolution", 0, 800, layer="conv1", phase="forward", pool_cpu_ns=400)
+    for_primitives = recording_of(slower, steps=[(0, 900)], measures=["primitives"])
+
+    table = layer_gaps(network_capture(for_time, for_primitives, threads=2))
+
+    assert row_of(table, "conv1").threading_loss_ns == 400 * 0.25  # as 800 ns could have been 600
 
 
 @pytest.mark.parametrize(("threads", "expected"), [(1, 0), (2, None)])
