@@ -7,7 +7,7 @@ import statistics
 
 from profkit.rendering.quantities import percent_text, ratio_text, time_text
 from profkit.studies import findings
-from profkit.studies.findings import Opportunity
+from profkit.studies.opportunities import Opportunity, opportunities
 from profkit.studies.summary import Summary
 
 CHEAP_POINTS = 3.0
@@ -54,7 +54,7 @@ def optimise_sentence(each: Opportunity) -> str:
 def first_opportunities(summary: Summary) -> dict[str, Opportunity]:
     """By framework: what profkit's kernels would save most; when that is nothing, what is farthest from its bound."""
     found: dict[str, Opportunity] = {}
-    for each in findings.opportunities(summary):
+    for each in opportunities(summary):
         best = found.get(each.framework)
         if best is None or (not best.is_worth_it and _above_bound(each) > _above_bound(best)):
             found[each.framework] = each

@@ -127,7 +127,7 @@ def wrapped_name(name: str, width: int = 13) -> list[str]:
 
 
 def _linear_ticks(low: float, high: float) -> list[float]:
-    rough = (high - low) / 5
+    rough = (high - low) / 6
     magnitude = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if factor * magnitude >= rough)
     return [round(step * number, 12) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]

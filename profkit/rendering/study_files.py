@@ -27,6 +27,7 @@ from profkit.rendering.usage_tfprof import render_tfprof
 from profkit.rendering.whole_file import whole_file, write_whole
 from profkit.studies import findings
 from profkit.studies.folder import OK, ResultsFolder
+from profkit.studies.opportunities import opportunities
 from profkit.studies.plan import BASELINE, MEASURE, Cell
 from profkit.studies.results import Results
 from profkit.studies.summary import Summary
@@ -88,7 +89,7 @@ def render_summary(summary: Summary) -> str:
             "combinations": [asdict(each) for each in findings.combinations(summary)],
             "comparisons": [{**asdict(each), "verdict": each.verdict} for each in findings.comparisons(summary)],
             "unexplained": [asdict(each) for each in findings.unexplained(summary)],
-            "opportunities": [asdict(each) for each in findings.opportunities(summary)],
+            "opportunities": [asdict(each) for each in opportunities(summary)],
         },
         "published": asdict(study.published) if study.published else None,
     }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from profkit.rendering.quantities import percent_text, rate_text, ratio_text, time_text
 from profkit.rendering.study_document import Grid
-from profkit.studies import findings
 from profkit.studies.declaration import Figures
 from profkit.studies.numbers import Operator
+from profkit.studies.opportunities import opportunities
 from profkit.studies.summary import Row, Spread, Summary, VariantFacts
 
 UNKNOWN = "–"  # noqa: RUF001 - a dash is meant: beside 0 B, a hyphen would look like a sign
@@ -139,7 +139,7 @@ def opportunity_grid(summary: Summary) -> Grid:
     headings = ["framework", "layers", "now", "native", "bound", "saves", "of the step"]
     headings += ["auxiliary", "dispatch", "idle threads", "class"]
     lines = []
-    for each in findings.opportunities(summary):
+    for each in opportunities(summary):
         saves = each.saving_ns is not None and each.saving_ns > 0
         lines.append(
             [

@@ -14,7 +14,7 @@ from profkit.rendering.study_grids import (
     summary_grid,
     time_ratio_grid,
 )
-from profkit.studies import findings
+from profkit.studies.opportunities import opportunities
 from profkit.studies.summary import NOT_RUN, Summary
 
 _KINDS_NOTE = (
@@ -86,7 +86,7 @@ def _operators(summary: Summary) -> list[Block]:
 
 
 def _optimise(summary: Summary) -> list[Block]:
-    every = findings.opportunities(summary)
+    every = opportunities(summary)
     if not every:
         return []
     first = first_opportunities(summary)

@@ -21,7 +21,10 @@ def print_summary(summary: Summary, stream: TextIO) -> None:
     print_table(Table(summary.study.title, facts, headings, lines), stream)
     if absent := missing_grid(summary):
         stream.write("\n")
-        items = [Missing(name, status, f"{reason} ({cells} cells)") for name, status, cells, _, reason in absent.rows]
+        items = [
+            Missing(name, status, f"{reason} ({cells} {'cell' if cells == '1' else 'cells'})")
+            for name, status, cells, _, reason in absent.rows
+        ]
         print_list(items, stream)
     answers = short_answers(summary)
     stream.write("\n" if answers else "")

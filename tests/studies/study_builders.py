@@ -12,6 +12,7 @@ from profkit.measurement.network_run import NetworkRequest, Teller
 from profkit.ops.networks import Cifar10
 from profkit.studies.conditions import Conditions
 from profkit.studies.declaration import Study
+from profkit.studies.numbers import CellNumbers, Gap, Operator
 from profkit.studies.reading import read_study
 
 TEXT = """
@@ -98,3 +99,40 @@ def failing(status: str, when: Callable[[NetworkRequest], bool]) -> Callable[[Ne
         return capture
 
     return run
+
+
+def cell_of(variant: str, repetition: int = 1, framework: str = "numpy", **kinds_ns: float) -> CellNumbers:
+    """A cell with so many nanoseconds per kind, a byte per nanosecond, and 10 ns in which no operator ran."""
+    kinds = sorted((Operator(name, 1, ns, ns) for name, ns in kinds_ns.items()), key=lambda row: -row.own_ns)
+    whole = sum(kinds_ns.values()) + 10
+    return CellNumbers(
+        variant=variant,
+        framework=framework,
+        repetition=repetition,
+        step_ns=whole,
+        wall_ns=whole,
+        kinds=kinds,
+        types=kinds,
+        remainders={"dispatch": 10},
+        data="synthetic data (patterns under noise, seed 0)",
+    )
+
+
+def gap_of(layer: str, kind: str, time_ns: float, native_ns: float, bound_ns: float, key: str = "fast") -> Gap:
+    """A layer beside its baseline."""
+    return Gap(
+        layer=layer,
+        kind=kind,
+        phase="forward",
+        time_ns=time_ns,
+        kernel_ns=time_ns,
+        auxiliary_ns=0,
+        dispatch_ns=None,
+        threading_loss_ns=None,
+        native_ns=native_ns,
+        native_key=f"{kind}/native/cpu/{key}",
+        bound_ns=bound_ns,
+        native_saving_ns=time_ns - native_ns,
+        bottleneck="compute",
+        why="because",
+    )
