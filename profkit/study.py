@@ -125,6 +125,8 @@ class _Session:
         if self._arguments.json:
             check_target(self._arguments.json)
         study = self._conditions.study
+        if not self._arguments.report:
+            self._conditions.data_for(study.variants[0].network)  # a damaged file shows now, not in every cell
         with open_folder(self._output, study.name, self._conditions.identity()) as folder:
             report = None if self._arguments.report else self._run_cells(folder)
             measured = self._write(folder)
@@ -141,8 +143,6 @@ class _Session:
         from profkit.studies.running import cells_to_run, run_cells
 
         study = self._conditions.study
-        if self._conditions.data_folder is not None:
-            self._conditions.data_for(study.variants[0].network)  # a damaged file shows now, not in every cell
         if cells_to_run(self._chosen, folder, self._arguments.retry):
             folder.add_environment(fingerprint())
         watch = CellLines(sys.stderr)
