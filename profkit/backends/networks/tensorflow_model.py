@@ -41,6 +41,12 @@ class TensorflowModel:
              for name, each in variables.items()} if training.momentum else {}
         )  # fmt: skip
 
+    @property
+    def held_bytes(self) -> int:
+        """Of the parameters and their velocities, which are there before a step."""
+        held = [*self.variables.values(), *self._velocities.values()]
+        return sum(each.shape.num_elements() * each.dtype.size for each in held)
+
     def logits(self, images: Tensor) -> Tensor:
         """What the last layer gives for NHWC images, in inference."""
         return self._forward(images, is_training=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.tensorflow import EAGER, GRAPH, SessionNetwork, TensorflowNetwork
@@ -40,9 +41,11 @@ class TensorflowSource:
 
     def record(self, watched: Watched, name: str, steps: int) -> Recording:
         """Run the steps under this pass."""
-        if watched.conditions.mode == EAGER:
-            return (record_eager_time if name == TIME else record_eager_memory)(watched, steps)
-        return _graph_time(watched, steps) if name == TIME else _graph_memory(watched, steps)
+        is_eager = watched.conditions.mode == EAGER
+        if name == TIME:
+            return (record_eager_time if is_eager else _graph_time)(watched, steps)
+        recording = (record_eager_memory if is_eager else _graph_memory)(watched, steps)
+        return replace(recording, facts={**recording.facts, "held_bytes": watched.built.model.held_bytes})
 
 
 def _graph_time(watched: Watched, steps: int) -> Recording:

@@ -273,6 +273,12 @@ def test_allocations_of_a_step_are_given_back_except_new_weights(runs: Runs) -> 
     assert 0 < recording.facts["peak_bytes"] <= requested
 
 
+def test_what_is_held_is_the_weights(usual: Runs) -> None:
+    held = usual.recording("graph training memory").facts["held_bytes"]
+
+    assert held == NETWORK.parameter_count() * 4
+
+
 def test_eager_operators_have_layers_forward_and_backward(usual: Runs) -> None:
     rows = [row for row in usual.rows("eager training time") if row["step"] == 1]
 
