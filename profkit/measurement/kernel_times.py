@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from profkit import _core
 from profkit.backends.adapter import Implementation
 from profkit.backends.cache import cache_folder
 from profkit.measurement.asking import ask_one
-from profkit.measurement.cores import cores_for
+from profkit.measurement.cores import cores_for, usable_cpus
 from profkit.measurement.environment import machine_id
 from profkit.measurement.peaks import write_known
 from profkit.measurement.process import WorkerFailure, WorkerProcess, WorkerSettings
@@ -22,7 +23,11 @@ from profkit.measurement.statistics import log_interval, median_of
 from profkit.ops.spec import Spec
 
 KernelTime = dict[str, Any]
-"""key, native_ns with its interval low_ns and high_ns, one_thread_ns, workspace_bytes, error, others_ns, failed."""
+"""key, native_ns (interval low_ns, high_ns), one_thread_ns, workspace_bytes, error, others_ns, failed; and the load."""
+BUSY = 0.75
+"""A load average above this share of the processors: others slow down what is measured."""
+QUIETER = 0.6
+"""So much lower must the load be for busy times to be measured again."""
 DIED = "all"
 """In `failed`: the process that measured ended, and why."""
 ANSWER_S = 120.0
@@ -41,10 +46,13 @@ def kernel_times(
     remembered = {} if remeasure else _read(path)
     place = f"{machine_id()} | {build_id()} | {threads} threads | "
     wanted = {spec: place + json.dumps(spec.to_dict(), sort_keys=True) for spec in specs}
-    unknown = [spec for spec, name in wanted.items() if name not in remembered]
+    load = os.getloadavg()[0]
+    unknown = [
+        spec for spec, name in wanted.items() if name not in remembered or is_doubtful(remembered[name]["load"], load)
+    ]
     if unknown:
         for spec, answer in _measured(unknown, threads, budget_s / len(unknown), tell):
-            remembered[wanted[spec]] = kernel_time(answer, threads)
+            remembered[wanted[spec]] = {**kernel_time(answer, threads), "load": load}
         # Read again: another run may have written meanwhile. What older builds left on this machine goes.
         mine = f"{machine_id()} | "
         kept = {n: v for n, v in _read(path).items() if not n.startswith(mine) or n.startswith(mine + build_id())}
@@ -74,6 +82,11 @@ def kernel_time(answer: Mapping[str, Any], threads: int) -> KernelTime:
         "others_ns": {key: value for key, value in others.items() if key != best},
         "failed": answer["failed"],
     }
+
+
+def is_doubtful(load_then: float, load_now: float) -> bool:
+    """Whether times of a busy machine can be had better now."""
+    return load_then > BUSY * len(usable_cpus()) and load_now < QUIETER * load_then
 
 
 def build_id() -> str:
@@ -114,6 +127,6 @@ def _read(path: Path) -> dict[str, KernelTime]:
     """What the cache file says; a missing or damaged file is an empty one."""
     try:
         known = json.loads(path.read_text())
-        return {name: entry for name, entry in known.items() if "key" in entry and "native_ns" in entry}
+        return {name: entry for name, entry in known.items() if entry.keys() >= {"key", "native_ns", "load"}}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}

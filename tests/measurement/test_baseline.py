@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,25 @@ def test_a_worker_that_dies_costs_its_own_operator_only(monkeypatch: pytest.Monk
     assert found[specs[0]]["key"] is None
     assert "crashed" in found[specs[0]]["failed"]["all"]
     assert found[specs[1]]["key"] == "matmul/native/cpu/blocked"
+
+
+def test_times_of_a_busy_machine_are_measured_again_when_it_is_quieter(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = MatMul(m=3, n=3, k=3)
+    told: list[str] = []
+
+    for load in (50.0, 40.0, 0.1, 0.1, 50.0):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, load, load))
+        before = len(told)
+        kernel_times.kernel_times([spec], 1, 0.0, told.append)
+        told.append(f"{load}: {len(told) - before} measured")
+
+    assert [line for line in told if "measured" in line] == [
+        "50.0: 1 measured",
+        "40.0: 0 measured",
+        "0.1: 1 measured",
+        "0.1: 0 measured",
+        "50.0: 0 measured",
+    ]
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"x": 3}', '{"x": {"key": null}}'])
