@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import venv
 from pathlib import Path
 
 import pytest
+from foreign_networks import environment_of
 
 import profkit
 from profkit.errors import UsageError
 from profkit.ops.spec import Spec
 
-OLD_NUMPY = "numpy==1.23.5"
-
 
 @pytest.fixture(scope="module")
-def old_python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An interpreter whose environment holds NumPy 1.23 and nothing else."""
-    if sys.version_info >= (3, 12):
-        pytest.skip("NumPy 1.23 has no builds for Python 3.12 or newer")
-    folder = tmp_path_factory.mktemp("old") / "venv"
-    venv.create(folder, with_pip=True)
-    python = str(folder / "bin" / "python")
-    command = [python, "-m", "pip", "install", "-q", OLD_NUMPY]
-    install = subprocess.run(command, check=False, capture_output=True, text=True)
-    if install.returncode:
-        pytest.skip(f"{OLD_NUMPY} could not be installed: {install.stderr.strip()[-200:]}")
-    return python
+def old_python() -> str:
+    """An interpreter with NumPy 1.23 and without profkit: that of Theano's environment."""
+    return environment_of("theano").python
 
 
 @pytest.mark.parametrize("spec", [profkit.MatMul(m=9, n=7, k=5), profkit.Conv2d(batch=2, in_channels=3, stride=2)])

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from caffe_cases import CASES, caffe_outcome
-from foreign_networks import Case
+from foreign_networks import Case, environment_of
 from network_checks import name_of
 
 from profkit.backends.networks.caffe import BUILDER
 from profkit.backends.networks.caffe_files import MESSAGES, caffe_layers, caffemodel, prototxt
 from profkit.backends.networks.contract import NetworkConditions
+from profkit.measurement.network_run import NetworkRequest, run_network
 from profkit.ops.networks import Cifar10, Layer, LeNet, Mlp, Network, Solar
 from profkit.ops.networks.network import Chain
 
@@ -173,6 +174,16 @@ def test_opencv_gives_the_logits_of_float64(case: Case) -> None:
 
     assert found["error"] <= found["tolerance"]
     assert found["largest"] > 0
+
+
+def test_a_whole_run_goes_through_a_worker_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROFKIT_ENVIRONMENTS", str(environment_of("caffe").folder.parent))
+
+    capture = run_network(NetworkRequest(Cifar10(batch=4, crop=24, filters=8), "caffe", steps=2))
+
+    assert (capture.status, capture.reason) == ("ok", "")
+    assert capture.versions["opencv"].startswith("4.")
+    assert [recording.measures for recording in capture.recordings] == [("time",), ("memory",)]
 
 
 def test_layers_with_unequal_padding_are_told() -> None:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 
 import pytest
-from foreign_networks import Case
+from foreign_networks import Case, environment_of
 from network_checks import name_of
-from theano_cases import ALL_VARIABLE, CIFAR10_TRAINING, INFERENCE, MLP_TRAINING, cases, theano_outcome
+from theano_cases import CIFAR10_TRAINING, INFERENCE, MLP_TRAINING, index_of, theano_outcome
 
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.theano import BUILDER, joined_flags
 from profkit.backends.networks.theano_model import pooling_of
+from profkit.measurement.network_run import NetworkRequest, run_network
 from profkit.ops.networks import Cifar10, Solar
 from profkit.ops.window import Window
 
 
 @pytest.mark.parametrize("case", INFERENCE, ids=lambda case: name_of(case.network))
 def test_inference_is_equal_to_float64(case: Case) -> None:
-    found = theano_outcome().found[cases().index(case)]
+    place = index_of(case)
+
+    found = theano_outcome().found[place]
 
     assert found["error"] <= found["tolerance"]
     assert found["largest"] > 0
@@ -26,20 +29,30 @@ def test_inference_is_equal_to_float64(case: Case) -> None:
 
 @pytest.mark.parametrize("case", [MLP_TRAINING, CIFAR10_TRAINING], ids=lambda case: name_of(case.network))
 def test_three_steps_of_sgd_with_momentum_are_equal_to_float64(case: Case) -> None:
-    if case not in cases():
-        pytest.skip(f"compiling it takes long: {ALL_VARIABLE}=1 runs it")
+    place = index_of(case)
 
-    found = theano_outcome().found[cases().index(case)]
+    found = theano_outcome().found[place]
 
     assert found["error"] <= found["tolerance"]
 
 
+def test_a_whole_run_goes_through_a_worker_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROFKIT_ENVIRONMENTS", str(environment_of("theano").folder.parent))
+    network = MLP_TRAINING.network
+
+    capture = run_network(NetworkRequest(network, "theano", is_training=True, steps=2, passes=["time"]))
+
+    assert (capture.status, capture.reason) == ("ok", "")
+    assert (capture.versions["theano"], capture.versions["numpy"]) == ("1.0.5", "1.23.5")
+    assert len(capture.recordings) == 1
+
+
 def test_notes_tell_what_the_network_has() -> None:
-    notes = theano_outcome().found[cases().index(INFERENCE[0])]["notes"]
+    notes = theano_outcome().found[index_of(INFERENCE[0])]["notes"]
 
     assert any("CorrMM" in note for note in notes)
     assert any("composed of elementwise operators" in note for note in notes)
-    assert theano_outcome().found[cases().index(MLP_TRAINING)]["notes"] == []
+    assert theano_outcome().found[index_of(MLP_TRAINING)]["notes"] == []
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from foreign_networks import Case
 from source_checks import assert_sound, rows
-from theano_cases import ALL_VARIABLE, CIFAR10_TRAINING, INFERENCE, MLP_TRAINING, is_everything_wanted, theano_outcome
+from theano_cases import CIFAR10_TRAINING, INFERENCE, MLP_TRAINING, index_of, theano_outcome
 
 from profkit.capture.recording import AGGREGATE, EXACT, NONE, Level
 from profkit.ops.networks import Cifar10
@@ -94,8 +94,7 @@ def test_time_knows_no_bytes_and_memory_says_so_by_none() -> None:
 
 
 def test_the_layers_of_cifar10_in_training() -> None:
-    if not is_everything_wanted():
-        pytest.skip(f"compiling it takes long: {ALL_VARIABLE}=1 runs it")
+    index_of(CIFAR10_TRAINING)
 
     found = rows(theano_outcome().recording(CIFAR10_TRAINING.name, "time"), step=0)
 
