@@ -28,6 +28,16 @@ class Regression(Mlp):
     loss: ClassVar[str] = SQUARED_ERROR
 
 
+class Normed(Cifar10):
+    """A normalisation that cannot be overlooked, over more channels before than after."""
+
+    name: ClassVar[str] = "normed"
+
+    def describe(self) -> tuple[Layer, ...]:
+        chain = Chain(self.input_shape()).conv("conv1", 6, 3, 2).norm("norm1", size=4, alpha=2.0)
+        return chain.flatten().dense("output", 10, "none").layers
+
+
 class WithDropout(Mlp):
     """Dropout between dense layers."""
 
@@ -41,6 +51,7 @@ NETWORKS: tuple[Network, ...] = (
     CIFAR10,
     Cifar10(batch=3, crop=24, filters=4, stride=2, pool=5),
     LeNet(batch=3, convolutions=1, maps=2),
+    Normed(batch=2, crop=24),
     Mlp(batch=5, hidden=2, neurons=16),
     Regression(batch=5, hidden=1, neurons=16),
 )

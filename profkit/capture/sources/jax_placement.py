@@ -34,6 +34,7 @@ class Scope:
 ReadScope = Callable[[str], Scope]
 Neighbours = dict[str, list[Instruction]]
 NOWHERE = Scope(None, None)
+UPDATE = Scope(None, OPTIMISER)
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class Placement:
 
     def _scope(self, instruction: Instruction) -> tuple[Scope, str]:
         own = self._own(instruction)
-        if own.phase == OPTIMISER and own.layer is None:
+        if own == UPDATE:
             # Whose weights are updated: those whose gradient comes in.
             layer = _only(scope.layer for scope in self._scopes_of_operands(instruction))
             return Scope(layer, OPTIMISER), EXACT if layer is None else INFERRED
@@ -184,7 +185,9 @@ class Placement:
             scopes: set[Scope] = set()
             for each in around.get(instruction.name, ()):
                 own = self._own(each)
-                scopes |= {own} if own.phase is not None else self._scopes_around(each, around, known)
+                # An update without a layer is looked through to the gradient that it was made of.
+                is_known = own.phase is not None and (own != UPDATE or around is self._users)
+                scopes |= {own} if is_known else self._scopes_around(each, around, known)
             known[instruction.name] = frozenset(scopes)
         return known[instruction.name]
 

@@ -59,16 +59,21 @@ class Thunks:
     runtime: list[tuple[Line, Event]] = field(default_factory=list)
 
     def within(self, steps: Sequence[Interval]) -> Thunks:
-        """What began in a step."""
+        """What began in a step; pieces that began after the step of their thunk find nothing left to do."""
         starts = [start for start, _ in steps]
 
-        def is_inside(event: Event) -> bool:
-            place = bisect_right(starts, event.start_ns) - 1
-            return place >= 0 and event.start_ns < steps[place][1]
+        def step_of(time_ns: int) -> int:
+            place = bisect_right(starts, time_ns) - 1
+            return place if place >= 0 and time_ns < steps[place][1] else NONE
+
+        def kept(thunk: Thunk) -> Thunk:
+            own = step_of(thunk.event.start_ns)
+            pieces = [piece for piece in thunk.pieces if step_of(piece[1][0]) == own]
+            return Thunk(thunk.event, thunk.line, pieces)
 
         return Thunks(
-            [thunk for thunk in self.thunks if is_inside(thunk.event)],
-            [(line, event) for line, event in self.runtime if is_inside(event)],
+            [kept(thunk) for thunk in self.thunks if step_of(thunk.event.start_ns) != NONE],
+            [(line, event) for line, event in self.runtime if step_of(event.start_ns) != NONE],
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profkit.backends.keras import JAX, TENSORFLOW
+from profkit.backends.keras import JAX, TORCH
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.recording import Recording
 from profkit.capture.sources import MEMORY, TIME, Pass, Watched
@@ -13,6 +13,7 @@ from profkit.capture.sources.jax import record_program
 from profkit.capture.sources.jax_placement import scope_reader
 from profkit.capture.sources.keras_names import OPTIMISER_SCOPE
 from profkit.capture.sources.keras_tensorflow import record_tensorflow_memory, record_tensorflow_time
+from profkit.capture.sources.keras_torch import record_torch, torch_passes
 from profkit.capture.sources.tensorflow import BFC_NOTE
 
 
@@ -23,6 +24,8 @@ class KerasSource:
         """Those of the backend."""
         if conditions.mode == JAX:
             return (JAX_PASS,)
+        if conditions.mode == TORCH:
+            return torch_passes(conditions)
         return Pass(TIME, (TIME,)), Pass(MEMORY, (MEMORY,), {"TF_CPU_ALLOCATOR_USE_BFC": "1"}, BFC_NOTE)
 
     def record(self, watched: Watched, name: str, steps: int) -> Recording:
@@ -30,10 +33,9 @@ class KerasSource:
         if watched.conditions.mode == JAX:
             layers = [layer.name for layer in watched.network.layers]
             return record_program(watched, steps, scope_reader(layers, OPTIMISER_SCOPE, strip=True), "keras")
-        if watched.conditions.mode == TENSORFLOW:
-            record = record_tensorflow_time if name == TIME else record_tensorflow_memory
-            return record(watched, steps)
-        raise NotImplementedError
+        if watched.conditions.mode == TORCH:
+            return record_torch(watched, name, steps)
+        return (record_tensorflow_time if name == TIME else record_tensorflow_memory)(watched, steps)
 
 
 SOURCE = KerasSource()

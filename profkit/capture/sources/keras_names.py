@@ -7,7 +7,7 @@ update. Sums of gradients (AddN) and the decay of weights have no layer in their
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from profkit.capture.recording import BACKWARD, EXACT, FORWARD, HOST, INFERRED, OPTIMISER
@@ -15,8 +15,9 @@ from profkit.capture.sources.tensorflow_names import Place
 
 TAPE = "gradient_tape"
 OPTIMISER_SCOPE = "sgd"
+_TOGETHER = "IdentityN"
 _NUMBER = re.compile(r"_\d+$")
-_REACH = 3
+_REACH = 5
 """How many nameless neighbours are looked through."""
 
 
@@ -48,7 +49,7 @@ class KerasPlacer:
         if layer is not None or self._is_loss(node):
             return Place(layer, phase or FORWARD, EXACT)
         operation = self._operation(node)
-        found = self._infer(operation, _REACH, set()) if operation is not None else None
+        found = self._infer(operation) if operation is not None else None
         phase = phase or self._phase_of_inputs(operation)
         return Place(found, phase or HOST, EXACT if found is None else INFERRED)
 
@@ -71,28 +72,59 @@ class KerasPlacer:
         except (KeyError, ValueError):
             return None  # made by TensorFlow's optimiser
 
-    def _infer(self, operation: Any, reach: int, seen: set[str]) -> str | None:
-        """The layer that all inputs agree on, else all users; else what the same rule says of nameless neighbours."""
-        seen.add(operation.name)
-        inputs = [tensor.op for tensor in operation.inputs]
-        users = [user for tensor in operation.outputs for user in tensor.consumers()]
-        for neighbours in (inputs, users):
-            layers = {layer for each in neighbours if (layer := self._by_name(each.name)[0])}
-            if len(layers) == 1:
-                return layers.pop()
-        if not reach:
-            return None
-        nameless = [each for each in (*users, *inputs) if self._is_nameless(each) and each.name not in seen]
-        return next((found for each in nameless if (found := self._infer(each, reach - 1, seen))), None)
+    def _infer(self, operation: Any) -> str | None:
+        """The layer that all inputs agree on, else all users; else the nearest behind nameless neighbours."""
+        inputs, users = _inputs(operation), _users(operation)
+        layer = self._only_layer(inputs) or self._only_layer(users)
+        seen = {operation.name}
+        near = [*inputs, *users]
+        for _ in range(_REACH):
+            if layer is not None:
+                return layer
+            near = [each for each in near if self._is_nameless(each.name) and each.name not in seen]
+            seen.update(each.name for each in near)
+            near = [found for each in near for found in (*_inputs(each), *_users(each))]
+            layer = self._only_layer(near)
+        return layer
 
-    def _is_nameless(self, operation: Any) -> bool:
-        return self._by_name(operation.name)[0] is None and not self._is_loss(operation.name)
+    def _only_layer(self, operations: Iterable[Any]) -> str | None:
+        layers = {layer for each in operations if (layer := self._by_name(each.name)[0])}
+        return layers.pop() if len(layers) == 1 else None
+
+    def _is_nameless(self, node: str) -> bool:
+        return self._by_name(node)[0] is None and not self._is_loss(node)
 
     def _phase_of_inputs(self, operation: Any) -> str | None:
         """A sum of gradients is work of the backward phase."""
-        phases = {self._by_name(name)[1] for name in _input_names(operation)}
+        phases = {self._by_name(each.name)[1] for each in _inputs(operation)} if operation is not None else set()
         return next((phase for phase in (OPTIMISER, BACKWARD, FORWARD) if phase in phases), None)
 
 
-def _input_names(operation: Any) -> Iterable[str]:
-    return () if operation is None else (tensor.op.name for tensor in operation.inputs)
+def _inputs(operation: Any) -> list[Any]:
+    return [_made(tensor).op for tensor in operation.inputs if not _is_scalar(tensor)]
+
+
+def _made(tensor: Any) -> Any:
+    """Where a tensor really comes from: Keras passes all gradients through one operation, each unchanged."""
+    while tensor.op.type == _TOGETHER:
+        tensor = tensor.op.inputs[tensor.value_index]
+    return tensor
+
+
+def _users(operation: Any) -> list[Any]:
+    return [user for tensor in operation.outputs if not _is_scalar(tensor) for user in _users_of(tensor)]
+
+
+def _users_of(tensor: Any) -> Iterator[Any]:
+    for user in tensor.consumers():
+        if user.type != _TOGETHER:
+            yield user
+            continue
+        for place, given in enumerate(user.inputs):
+            if given is tensor:
+                yield from _users_of(user.outputs[place])
+
+
+def _is_scalar(tensor: Any) -> bool:
+    """The rate and the momentum are one number for all layers: they lead from each to every other."""
+    return bool(tensor.shape.rank == 0 and tensor.dtype.name != "resource")

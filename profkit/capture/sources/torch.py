@@ -6,7 +6,7 @@ import importlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from profkit.backends.networks.contract import NetworkConditions
@@ -46,23 +46,46 @@ class TorchSource:
 
     def record(self, watched: Watched, name: str, steps: int) -> Recording:
         """Run the steps with every operator, allocation and layer recorded."""
-        torch = importlib.import_module("torch")
         built: Any = watched.built
-        notes: list[str] = []
-        clock: Steps = []
-        run = _runner(watched, steps, clock)
-        # A compiled model must not be touched: shadowed modules would break its graph, and another program would run.
-        layers = dict(built.model.named_children()) if built.graphs is None else {}
-        facts = {"parameter_bytes": sum(each.nbytes for each in built.model.parameters()), "notes": notes}
-        if name == OPERATORS:
-            events = record_events(torch, layers, run, notes)
-            recording = recording_of(events, clock, owners_of(built), (TIME, MEMORY), facts, built.graphs)
-            return replace(recording, facts={**recording.facts, **layer_facts(recording)})
-        listed = listed_primitives(torch, watched.step)
-        helpers = [clock_of(thread) for thread in helper_threads()]
-        events, tasks = watch_tasks(lambda: record_events(torch, layers, run, notes, helpers))
-        recording = recording_of(events, clock, owners_of(built), (PRIMITIVES,), facts, built.graphs)
-        return add_tasks(recording, tasks, listed)
+        modules = Modules(
+            # A compiled model must not be touched: shadowed modules would break its graph, another program would run.
+            layers=dict(built.model.named_children()) if built.graphs is None else {},
+            owners=lambda: owners_of(built),
+            parameter_bytes=sum(each.nbytes for each in built.model.parameters()),
+            graphs=built.graphs,
+        )
+        return record_modules(watched, name, steps, modules)
+
+
+@dataclass(frozen=True)
+class Modules:
+    """What must be known of a model in order to understand its events; Keras' models over torch are such, too."""
+
+    layers: Mapping[str, Any]
+    """Modules by the names of their layers, whose `forward` is put into spans."""
+    owners: Callable[[], Mapping[int, str]]
+    """The layer of every address of parameters and of what the optimiser keeps for them; asked after the steps."""
+    parameter_bytes: int
+    graphs: Any = None
+    """What a compiled model was made of."""
+
+
+def record_modules(watched: Watched, name: str, steps: int, modules: Modules) -> Recording:
+    """Run the steps under the pass of this name."""
+    torch = importlib.import_module("torch")
+    notes: list[str] = []
+    clock: Steps = []
+    run, layers, graphs = _runner(watched, steps, clock), modules.layers, modules.graphs
+    facts = {"parameter_bytes": modules.parameter_bytes, "notes": notes}
+    if name == OPERATORS:
+        events = record_events(torch, layers, run, notes)
+        recording = recording_of(events, clock, modules.owners(), (TIME, MEMORY), facts, graphs)
+        return replace(recording, facts={**recording.facts, **layer_facts(recording)})
+    listed = listed_primitives(torch, watched.step)
+    helpers = [clock_of(thread) for thread in helper_threads()]
+    events, tasks = watch_tasks(lambda: record_events(torch, layers, run, notes, helpers))
+    recording = recording_of(events, clock, modules.owners(), (PRIMITIVES,), facts, graphs)
+    return add_tasks(recording, tasks, listed)
 
 
 def _collector() -> dict[str, str]:
