@@ -34,6 +34,7 @@ const std::vector<Kernel<profkit_matmul_params>>& matmul_kernels() {
 
 const std::vector<Kernel<profkit_pool2d_params>>& pool2d_kernels() {
   static const auto rows = unique_rows<profkit_pool2d_params>({
+      {"pool2d/native/cpu/separable", supports_all, pool2d_separable_workspace_bytes, pool2d_separable},
       {"pool2d/native/cpu/reference", supports_all, no_workspace, pool2d_reference},
   });
   return rows;
@@ -41,6 +42,7 @@ const std::vector<Kernel<profkit_pool2d_params>>& pool2d_kernels() {
 
 const std::vector<Kernel<profkit_lrn_params>>& lrn_kernels() {
   static const auto rows = unique_rows<profkit_lrn_params>({
+      {"lrn/native/cpu/windowed", lrn_windowed_supports, lrn_windowed_workspace_bytes, lrn_windowed},
       {"lrn/native/cpu/reference", supports_all, no_workspace, lrn_reference},
   });
   return rows;
