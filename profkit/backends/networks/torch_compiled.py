@@ -58,6 +58,7 @@ def _noting(graphs: CompiledGraphs, layers: Collection[str]) -> Callable[..., An
     from torch._inductor.compile_fx import compile_fx_inner
 
     def compile_graph(graph: Any, inputs: Any, **options: Any) -> Any:
+        _notes().clear()  # those of the forward graph may still be there
         compiled = compile_fx_inner(graph, inputs, **options)
         found = graphs.backward if options.get("is_backward") else graphs.forward
         found[int(options.get("graph_id") or 0)] = _kernels(graph, layers)
@@ -66,14 +67,19 @@ def _noting(graphs: CompiledGraphs, layers: Collection[str]) -> Callable[..., An
     return compile_graph
 
 
-def _kernels(graph: Any, layers: Collection[str]) -> list[Kernel]:
-    """What inductor noted for the graph that it has just compiled; nothing where this torch has no such notes."""
+def _notes() -> dict[str, list[str]]:
+    """Inductor's own: the nodes that each kernel was made from. Empty where this torch has none."""
     from torch._inductor import debug
 
+    notes: dict[str, list[str]] = getattr(debug, "_inductor_triton_kernel_to_post_grad_node_info", {})
+    return notes
+
+
+def _kernels(graph: Any, layers: Collection[str]) -> list[Kernel]:
+    """Kernels of the graph that was just compiled."""
     nodes = {node.name: node for node in graph.graph.nodes}
-    noted = getattr(debug, "_inductor_triton_kernel_to_post_grad_node_info", {})
     kernels = []
-    for name, origins in noted.items():
+    for name, origins in _notes().items():
         made_from = [nodes[origin] for origin in origins if origin in nodes]
         # A library's operator is also said to come from what computes its inputs.
         own = [node for node in made_from if (_type(node) or "::").rpartition("::")[2] in name.split(":")[0].split(".")]
