@@ -52,7 +52,6 @@ NETWORKS: tuple[Network, ...] = (
     Cifar10(batch=3, crop=24, filters=4, stride=2, pool=5),
     LeNet(batch=3, convolutions=1, maps=2),
     Normed(batch=2, crop=24),
-    Mlp(batch=5, hidden=2, neurons=16),
     Regression(batch=5, hidden=1, neurons=16),
 )
 
@@ -99,7 +98,7 @@ def _dropout_losses(framework: str, mode: str) -> list[float]:
 def _record(framework: str, trial: Trial, conditions: NetworkConditions, folder: Path) -> list[str]:
     source, built = load_source(framework), trial.built
     passes = [each.name for each in source.passes(conditions)]
-    for is_training, run in ((True, built.train), (False, built.infer)):
+    for is_training, run in ((False, built.infer), (True, built.train)):
         now = NetworkConditions(conditions.threads, conditions.mode, is_training, conditions.training)
         watched = Watched(trial.network, built, now, lambda run=run: run(trial.batch))  # type: ignore[misc]
         watched.step()

@@ -21,6 +21,8 @@ from profkit.ops.networks.training import Training
 from profkit.ops.pool2d import Pool2d
 
 FIRST, LAST = "channels_first", "channels_last"
+_REPLACED = "zeros"
+"""Weights are set afterwards: drawing random ones would only be slow, over JAX by seconds of compilation."""
 Tensor = Any
 
 
@@ -79,11 +81,14 @@ def _layer(layer: Layer, training: Training, data_format: str) -> keras.layers.L
             spec.dilation,
             spec.groups,
             activation=activation,
+            kernel_initializer=_REPLACED,
             kernel_regularizer=regulariser,
             name=name,
         )
     if isinstance(spec, MatMul):
-        return keras.layers.Dense(spec.n, activation, kernel_regularizer=regulariser, name=name)
+        return keras.layers.Dense(
+            spec.n, activation, kernel_initializer=_REPLACED, kernel_regularizer=regulariser, name=name
+        )
     if isinstance(spec, Pool2d):
         return keras.layers.MaxPooling2D(
             spec.kernel_size, spec.stride, padding_word(spec.window), data_format, name=name
