@@ -78,6 +78,12 @@ class TheanoModel:
         """Copies of the parameters."""
         return {name: np.array(shared.get_value()) for name, shared in self._parameters.items()}
 
+    @property
+    def held_bytes(self) -> int:
+        """Of parameters and their velocities."""
+        held = [*self._parameters.values(), *self._velocities.values()]
+        return sum(int(shared.get_value(borrow=True).nbytes) for shared in held)
+
     def function(self, is_training: bool) -> Function:
         """The compiled step; compiled on first use."""
         if is_training not in self._functions:

@@ -105,7 +105,7 @@ def _planned(model: Any) -> dict[str, dict[str, int]]:
 def _planned_sums(model: Any) -> dict[str, int]:
     weights, blobs = model.net.getMemoryConsumption(model.input_shape)
     flops = model.net.getFLOPS(model.input_shape)
-    return {"planned_weights_bytes": int(weights), "planned_results_bytes": int(blobs), "planned_flops": int(flops)}
+    return {"held_bytes": int(weights), "planned_results_bytes": int(blobs), "planned_flops": int(flops)}
 
 
 SOURCE = CaffeSource()

@@ -106,8 +106,8 @@ def _record_memory(log: SpanLog, watched: Watched, steps: int) -> Recording:
             Level.OPERATOR, start_ns=call.start_ns, end_ns=call.end_ns, thread=thread, quality=EXACT, **about
         )
         rows.append((row, call.events, inside))
-    held = sum(int(values.nbytes) for values in model.weights().values())
-    log.facts.update(peak_bytes=add_allocations(log, rows, events), held_bytes=held, notes=_mapping_notes(function.fn))
+    log.facts.update(peak_bytes=add_allocations(log, rows, events), held_bytes=model.held_bytes)
+    log.facts["notes"] = _mapping_notes(function.fn)
     return log.finish()
 
 

@@ -7,6 +7,7 @@ from caffe_cases import caffe_outcome
 from source_checks import assert_sound, rows
 
 from profkit.capture.recording import AGGREGATE, INFERRED, NONE
+from profkit.ops.networks import Cifar10
 
 STEPS = 2
 
@@ -47,7 +48,7 @@ def test_planned_memory_is_that_of_every_layers_result_and_nothing_is_said_of_bu
     assert found["conv1"]["requested_bytes"] == 4 * 8 * 24 * 24 * 4
     assert found["softmax_linear"]["requested_bytes"] == 4 * 10 * 4
     assert {row["temporary_bytes"] for row in found.values()} == {NONE}
-    assert recording.facts["planned_flops"] > 0
+    assert recording.facts["held_bytes"] == 4 * Cifar10(batch=4, crop=24, filters=8).parameter_count()
 
 
 def test_time_says_that_moments_are_not_observed_and_knows_no_bytes() -> None:

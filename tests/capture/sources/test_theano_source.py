@@ -82,6 +82,8 @@ def test_what_works_in_place_requests_nothing() -> None:
     assert updates
     assert {row["requested_bytes"] for row in updates} == {0}
     assert recording.facts["peak_bytes"] > 0
+    # Every parameter has a velocity.
+    assert recording.facts["held_bytes"] == 2 * 4 * MLP_TRAINING.network.parameter_count()
 
 
 def test_time_knows_no_bytes_and_memory_says_so_by_none() -> None:
