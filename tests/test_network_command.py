@@ -372,7 +372,7 @@ def test_the_same_from_python_prints_the_table_and_has_its_numbers(tmp_path: Pat
 def test_a_run_that_cannot_be_says_why_in_python_too() -> None:
     import profkit
 
-    profile = profkit.profile_network("solar", "numpy", threads=1, is_training=True, steps=1)
+    profile = profkit.profile_network(profkit.Solar(batch=2), "numpy", threads=1, is_training=True, steps=1)
 
     assert profile.capture.status == "unsupported"
     assert "dropout" in str(profile)

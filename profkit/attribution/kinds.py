@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
+from profkit.capture.recording import BACKWARD, FORWARD
 from profkit.capture.recording import OPTIMISER as OPTIMISER_PHASE
 
 CONV2D, MATMUL, POOL, LRN, SOFTMAX, LOSS = "conv2d", "matmul", "pool", "lrn", "softmax", "loss"
@@ -47,14 +48,14 @@ _TORCH = {
     PAD: "constant_pad_nd pad",
     REORDER: "to_mkldnn to_dense mkldnn_reorder_conv2d_weight mkldnn_reorder_linear_weight",
     COPY: "copy clone contiguous to to_copy cat stack index_select local_scalar_dense item",
-    FILL: "zeros zeros_like ones ones_like full full_like fill zero new_zeros arange",
+    FILL: "zeros zeros_like ones ones_like full full_like fill zero new_zeros arange scalar_tensor",
     ALLOCATE: "empty empty_like empty_strided new_empty new_empty_strided resize set",
     VIEW: "view reshape as_strided t transpose permute expand expand_as squeeze unsqueeze flatten slice select narrow "
     "detach alias unsafe_view view_as reshape_alias conj resolve_conj resolve_neg result_type is_nonzero numpy_t "
     "lift_fresh chunk split unbind output_nr version",
     ELTWISE: "add sub rsub mul div pow neg exp log sqrt rsqrt reciprocal square abs where eq ne gt ge lt le "
-    "maximum minimum clamp sign sigmoid tanh addcmul addcdiv lerp logical_and logical_not",
-    REDUCE: "sum mean max min amax amin argmax any all norm linalg_vector_norm sum_to_size",
+    "maximum minimum clamp sign sigmoid tanh addcmul addcdiv lerp logical_and logical_not divide multiply subtract",
+    REDUCE: "sum mean prod max min amax amin argmax any all norm linalg_vector_norm sum_to_size scatter_reduce",
 }
 _TENSORFLOW = {
     CONV2D: "Conv2D FusedConv2D Conv2DWithBias Conv2DBackpropInput Conv2DBackpropFilter Conv2DBackpropFilterWithBias "
@@ -131,7 +132,9 @@ _THEANO = {
     ALLOCATE: "AllocEmpty",
     VIEW: "DimShuffle InplaceDimShuffle Reshape Subtensor Rebroadcast Shape Shape_i MakeVector ScalarFromTensor "
     "TensorFromScalar ViewOp Assert Flatten",
-    ELTWISE: "Elemwise",
+    # In capitals the class, in small letters the scalar operations that one of them does together.
+    ELTWISE: "Elemwise Cast add sub mul true_div int_div sqr sqrt pow neg abs sgn exp log log1p softplus sigmoid "
+    "scalar_sigmoid switch gt ge lt le eq neq maximum minimum clip cast identity second inv reciprocal and_ or_ invert",
     REDUCE: "Sum CAReduce CAReduceDtype Max Argmax MaxAndArgmax Mean All Any",
 }
 _CAFFE = {
@@ -188,10 +191,12 @@ _WORDS = (
     (FILL, r"fill|zeros"),
 )
 
-# What a generic operator is for in a layer with weights: its bias may be a plain addition, the gradient of that a sum.
-_GENERIC_NAMES = {
-    "bias": "add Add AddV2 reduce Sum sum",
-    "relu": "maximum Maximum select Select SelectV2 compare Greater GreaterEqual gt ge where",
+# What a generic operator is for in a layer with weights: forward the bias may be a plain addition, backward its
+# gradient a sum, and ReLU is whatever chooses between two numbers.
+_CHOICES = "maximum Maximum select Select SelectV2 compare Greater GreaterEqual gt ge where switch abs sgn"
+_ROLES_BY_PHASE = {
+    FORWARD: {BIAS: "add Add AddV2", RELU: _CHOICES},
+    BACKWARD: {BIAS: "reduce Sum sum", RELU: _CHOICES},
 }
 
 
@@ -225,30 +230,32 @@ def _in_place(framework: str, type: str, layer_kind: str | None, phase: str | No
     if kind not in GENERIC:
         return kind
     if layer_kind in (CONV2D, MATMUL):
-        return _ROLES.get(_stripped(framework, type), kind)
+        return _ROLES.get(phase or "", {}).get(_stripped(framework, type), kind)
     return {"pool2d": POOL, "dropout": DROPOUT}.get(layer_kind or "", kind)
 
 
 @cache
 def _plain_kind(framework: str, type: str) -> str:
-    table = _TABLES[_table_name(framework, type)]
     name = _stripped(framework, type)
-    if name in table:
-        return table[name]
+    for table in _tables(framework, type):
+        if name in _TABLES[table]:
+            return _TABLES[table][name]
     lower = type.lower()
     return next((kind for kind, words in _WORDS if re.search(words, lower)), OTHER)
 
 
-def _table_name(framework: str, type: str) -> str:
-    """Keras runs on three others; how a type is written tells which."""
-    if framework == "keras":
-        return "torch" if "::" in type else "tensorflow" if type[:1].isupper() or type[:1] == "_" else "jax"
-    return framework if framework in _TABLES else "native"
+def _tables(framework: str, type: str) -> tuple[str, ...]:
+    """Where to look; Keras runs on three others, and how a type is written tells which."""
+    if framework != "keras":
+        return (framework if framework in _TABLES else "native",)
+    if "::" in type:
+        return ("torch",)
+    return ("tensorflow",) if type[:1].isupper() or type[:1] == "_" else ("jax", "torch")
 
 
 def _stripped(framework: str, type: str) -> str:
     """A type without what tells variants of the same operator apart."""
-    table = _table_name(framework, type)
+    table = _tables(framework, type)[0]
     if table == "torch":
         return type.rpartition("::")[2].partition(".")[0].strip("_")
     if table == "tensorflow":
@@ -271,4 +278,4 @@ _TABLES = {
     "caffe": _inverted(_CAFFE),
     "native": _inverted(_PLAIN),
 }
-_ROLES = _inverted(_GENERIC_NAMES)
+_ROLES = {phase: _inverted(names) for phase, names in _ROLES_BY_PHASE.items()}

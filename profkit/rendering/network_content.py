@@ -41,10 +41,12 @@ def network_words(network: Network) -> str:
 
 
 def framework_words(capture: NetworkCapture) -> str:
-    """`tensorflow 2.21.0 (graph)`."""
+    """`tensorflow 2.21.0 (graph)`; `caffe by opencv 4.14.0 (graph)` where another program runs it."""
     versions = capture.versions
-    version = versions.get("version") or versions.get(capture.framework, "")
-    return f"{capture.framework} {version}".rstrip() + (f" ({capture.mode})" if capture.mode else "")
+    words = [capture.framework, versions.get("version") or versions.get(capture.framework, "")]
+    if not words[1] and versions:
+        words[1:] = ["by", *next(iter(versions.items()))]
+    return " ".join(filter(None, [*words, f"({capture.mode})" if capture.mode else ""]))
 
 
 def run_lines(capture: NetworkCapture) -> list[str]:

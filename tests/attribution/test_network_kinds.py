@@ -73,7 +73,7 @@ REAL_TYPES = {
         "matmul": "Dot22 Gemm Dot22Scalar CGemv",
         "pool": "Pool MaxPoolGrad",
         "loss": "CrossentropySoftmaxArgmax1HotWithBias CrossentropySoftmax1HotWithBiasDx",
-        "eltwise": "Elemwise",
+        "eltwise": "Elemwise add abs true_div",
         "reduce": "Sum",
         "view": "InplaceDimShuffle DimShuffle Reshape Subtensor Shape_i",
         "fill": "Alloc",
@@ -145,6 +145,8 @@ def test_changing_a_layout_is_no_part_of_a_normalisation() -> None:
         ("multiply", "dropout", "forward", "dropout"),
         ("subtract", "conv2d", "optimiser", "optimiser"),
         ("add", None, "forward", "eltwise"),
+        ("add", "conv2d", "backward", "eltwise"),
+        ("reduce", "conv2d", "forward", "reduce"),
         ("pad", "pool2d", "backward", "pad"),
     ],
 )
@@ -165,6 +167,14 @@ def test_a_fused_operator_does_all_that_is_fused_and_is_the_heaviest_of_it() -> 
 @pytest.mark.parametrize("type", ["aten::mystery", "", None])
 def test_what_no_table_knows_is_other(type: str | None) -> None:
     assert kinds_of("torch", type) == ("other",)
+
+
+def test_torch_under_keras_has_types_without_a_namespace_too() -> None:
+    assert kind_of("keras", "detach") == "view"
+
+
+def test_theano_s_rectifier_is_known_by_what_it_is_composed_of() -> None:
+    assert kinds_of("theano", "Elemwise", "conv2d", "forward", "add+abs+add+mul") == ("relu", "bias", "eltwise")
 
 
 def test_a_conversion_is_no_convolution() -> None:
