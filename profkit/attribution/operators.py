@@ -38,7 +38,7 @@ class Operators:
     start_ns: Column  # int64, cut to the step
     end_ns: Column
     wall_ns: Column  # int64: share of the step's wall clock; 0 for what is no operator
-    above: Column  # int32: the enclosing operator or primitive of the same thread; NONE: none
+    above: Column  # int32: the enclosing operator or primitive of the same thread, or whose part it is; NONE: none
     kind: Column  # int8: place in KINDS; that of `other` for what is no operator
     layer: Column  # int32: string of the recording; NONE: not known
     phase: Column  # int32: likewise
@@ -119,7 +119,7 @@ def operators_of(capture: NetworkCapture, measure: str = "time") -> Operators:
     start, end = _cut(spans, steps, step)
     is_counted = is_operator & (step != NONE)
     lost = (spans["end_ns"] - spans["start_ns"]) - (end - start)
-    above = _enclosing(spans["parent"], is_operator)
+    above = _with_parts(_enclosing(spans["parent"], is_operator), spans)
     layer, phase = (_inherited(spans[name], spans["parent"]) for name in ("layer", "phase"))
     type_ = np.where(spans["type"] == NONE, spans["name"], spans["type"])
     kind, kinds = _kinds(capture, recording, is_operator, above, type_, layer, phase)
@@ -183,6 +183,15 @@ def _enclosing(parent: Column, is_wanted: Column) -> Column:
             break
         above = np.where(is_passed, parent[above], above).astype(np.int32)
     return above
+
+
+def _with_parts(above: Column, spans: Mapping[str, Column]) -> Column:
+    """A primitive on another thread that has an owner is a part of this operator: no call of its own."""
+    owner = spans["owner"]
+    known = (owner >= 0) & (owner < len(owner))
+    known &= spans["level"][np.where(known, owner, 0)] == Level.OPERATOR
+    is_part = known & (above == NONE) & (spans["level"] == Level.PRIMITIVE)
+    return np.where(is_part, owner, above).astype(np.int32)
 
 
 def _inherited(values: Column, parent: Column) -> Column:

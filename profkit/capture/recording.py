@@ -48,7 +48,7 @@ NUMBERS: Mapping[str, Any] = {
     "start_ns": np.int64,
     "end_ns": np.int64,
     "parent": np.int32,  # the enclosing span of the same thread; filled in by SpanLog.finish
-    "owner": np.int32,  # of POOL spans: the operator they work for; NONE: unknown
+    "owner": np.int32,  # the operator that a POOL span, or a PRIMITIVE on another thread, works for; NONE: unknown
     "pool_cpu_ns": np.int64,  # CPU time of helper threads for this span, its insides included
     "sequence": np.int64,  # joins a backward operator with its forward one
     "requested_bytes": np.int64,  # allocated by this span itself, not inside it; 0: works in place

@@ -206,6 +206,22 @@ def test_pool_time_of_helper_threads_belongs_to_its_owner() -> None:
     assert (rows["conv2d"].pool_cpu_ns, rows["relu"].pool_cpu_ns) == (40 + 20, 0)
 
 
+def test_what_another_thread_does_for_an_operator_after_it_returned_is_its_time_but_no_call() -> None:
+    recording = recording_of(
+        op("convolution", 0, 50, layer="conv1"),
+        op("maximum", 50, 90, layer="conv1"),
+        primitive("convolution", 50, 70, "worker", layer="conv1", owner=0),
+        framework="jax",
+        steps=[(0, 100)],
+    )
+
+    rows = rows_of(network_usage(network_capture(recording), by="type"))
+
+    assert (rows["convolution"].calls, rows["maximum"].calls) == (1, 1)
+    # Both threads work from 50 to 70.
+    assert (rows["convolution"].exclusive_ns, rows["maximum"].exclusive_ns) == (50 + 10, 10 + 20)
+
+
 def test_pool_time_comes_from_the_pass_for_primitives_when_only_that_saw_it() -> None:
     time = recording_of(op("aten::addmm", 0, 50), measures=["time"], steps=[(0, 100)])
     primitives = recording_of(
