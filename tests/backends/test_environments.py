@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -249,6 +250,23 @@ def test_everything_that_is_shipped_is_pinned(name: str) -> None:
 
     assert pins
     assert all(re.fullmatch(r"[A-Za-z][\w-]*==[\d.]+", pin) for pin in pins)
+
+
+@pytest.mark.parametrize(("version", "serves"), [("4.9.1", True), ("5.0.0", False)])
+def test_a_framework_beside_profkit_serves_below_its_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, serves: bool
+) -> None:
+    foreign = tiny(tmp_path, monkeypatch)
+    monkeypatch.setitem(environments.FOREIGN, "tiny", foreign)
+    with zipfile.ZipFile(tmp_path / "wheels" / "tiny-1.0-py3-none-any.whl") as wheel:
+        wheel.extractall(tmp_path / "site")
+    about = tmp_path / "site" / "tiny-1.0.dist-info"
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n")
+    (about / "top_level.txt").write_text("tiny\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+
+    assert availability("tiny", below=5).available is serves
+    assert availability("tiny").available
 
 
 def test_other_frameworks_run_in_this_python() -> None:

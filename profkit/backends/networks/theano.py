@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import importlib
 import os
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,13 +40,13 @@ class TheanoBuilder:
             # Convolutions by image, elementwise operators by part; BLAS has threads of its own.
             "openmp": str(conditions.threads > 1),
         }
-        text = ",".join(f"{name}={shlex.quote(value)}" for name, value in flags.items())
+        text = ",".join(flag(name, value) for name, value in flags.items())
         return {"THEANO_FLAGS": joined_flags(text, os.environ.get("THEANO_FLAGS", "")), "THEANORC": os.devnull}
 
     def start(self, conditions: NetworkConditions) -> dict[str, str]:
         """Import Theano with a BLAS to link against: SciPy brings one with the usual symbols."""
         flags = os.environ.get("THEANO_FLAGS", "")
-        os.environ["THEANO_FLAGS"] = joined_flags(f"blas.ldflags={shlex.quote(blas_flags())}", flags)
+        os.environ["THEANO_FLAGS"] = joined_flags(flag("blas.ldflags", blas_flags()), flags)
         with quiet_warnings():
             theano = importlib.import_module("theano")
             importlib.import_module("theano.tensor.nnet")
@@ -67,6 +66,11 @@ class TheanoBuilder:
         from profkit.backends.networks.theano_model import TheanoModel
 
         return TheanoModel(network, weights, conditions)
+
+
+def flag(name: str, value: str) -> str:
+    """As Theano reads it: by the rules of a shell, except that commas outside quotes separate."""
+    return name + "='" + value.replace("'", "'\"'\"'") + "'"
 
 
 def joined_flags(first: str, then: str) -> str:

@@ -72,13 +72,13 @@ def test_pooling_takes_theanos_own_way_where_the_windows_are_exactly_the_same(
 
 
 def test_compiled_modules_go_into_the_cache_and_the_users_flags_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PROFKIT_CACHE", "/a folder")
+    monkeypatch.setenv("PROFKIT_CACHE", "/one, two")
     monkeypatch.setenv("THEANO_FLAGS", "openmp=False")
 
     variables = BUILDER.environment(NetworkConditions(threads=2))
 
     assert variables["THEANO_FLAGS"] == (
-        "base_compiledir='/a folder/theano',device=cpu,floatX=float32,openmp=True,openmp=False"
+        "base_compiledir='/one, two/theano',device='cpu',floatX='float32',openmp='True',openmp=False"
     )
     assert variables["THEANORC"] == os.devnull
     assert joined_flags("", "") == ""
