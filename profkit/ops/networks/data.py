@@ -10,6 +10,8 @@ from profkit.ops.networks.network import CROSS_ENTROPY, Network
 from profkit.ops.spec import Array
 
 SYNTHETIC = "synthetic"
+BLOCKS = 4
+"""Blocks of one value along each side of a synthetic image's pattern."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,11 @@ class Data:
 
 
 def synthetic_data(network: Network, seed: int = 0, train: int = 2048, test: int = 512) -> Data:
-    """Images of the network's shape: a pattern per class (or per target value) under noise."""
+    """Images of the network's shape: a pattern per class (or per target value) under noise.
+
+    Patterns of images are coarse blocks, because convolutions and poolings do not see single pixels: the CIFAR-10
+    network learns them in some dozen steps, and more slowly the more a variant throws away.
+    """
     generator = np.random.default_rng(seed)
     batch, *shape = network.input_shape()
     train = max(train, batch)
@@ -48,12 +54,21 @@ def synthetic_data(network: Network, seed: int = 0, train: int = 2048, test: int
     outputs = network.output_shape()[1]
     if network.loss == CROSS_ENTROPY:
         labels: Array = generator.integers(0, outputs, train + test)
-        patterns = generator.standard_normal((outputs, *shape), dtype=np.float32)
-        images = patterns[labels]
+        images = _patterns(generator, outputs, tuple(shape))[labels]
     else:
         labels = generator.random((train + test, outputs), dtype=np.float32)
-        pattern = generator.standard_normal(shape, dtype=np.float32)
-        images = labels.mean(axis=1).reshape(-1, *(1 for _ in shape)) * pattern
+        images = labels.mean(axis=1).reshape(-1, *(1 for _ in shape)) * _patterns(generator, 1, tuple(shape))[0]
     images = 0.5 * images + generator.standard_normal(images.shape, dtype=np.float32)
     description = f"{SYNTHETIC} data (patterns under noise, seed {seed})"
     return Data(description, images[:train], labels[:train], images[train:], labels[train:])
+
+
+def _patterns(generator: np.random.Generator, count: int, shape: tuple[int, ...]) -> Array:
+    """Random numbers of this shape each; images in blocks of one value."""
+    if len(shape) != 3:
+        return generator.standard_normal((count, *shape), dtype=np.float32)
+    channels, height, width = shape
+    coarse = generator.standard_normal((count, channels, BLOCKS, BLOCKS), dtype=np.float32)
+    rows, columns = (np.arange(size) * BLOCKS // size for size in (height, width))
+    blocks: Array = coarse[:, :, rows[:, None], columns]
+    return blocks
