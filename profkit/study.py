@@ -178,14 +178,16 @@ class _Session:
 
     def _show(self) -> int:
         from profkit.rendering.study_progress import left_text
+        from profkit.studies.folder import find_folder
         from profkit.studies.running import time_table
 
-        table = time_table(self._chosen, self._conditions)
-        width = max(len(cell.title) for cell, _ in table)
-        for cell, seconds in table:
-            print(f"{cell.title:{width}}  {left_text(seconds)}")
-        total = sum(seconds for _, seconds in table)
-        print(f"{len(table)} cells, {left_text(total)}; results go to {self._output}")
+        folder = find_folder(self._output, self._conditions.study.name, self._conditions.identity())
+        table = time_table(self._chosen, self._conditions, folder)
+        width = max(len(cell.title) for cell, _, _ in table)
+        for cell, outcome, seconds in table:
+            print(f"{cell.title:{width}}  {outcome.status if outcome else left_text(seconds)}")
+        left = [seconds for _, outcome, seconds in table if outcome is None]
+        print(f"{len(table)} cells, {len(left)} to run, {left_text(sum(left))}; results go to {self._output}")
         return 0
 
 

@@ -6,6 +6,7 @@ import math
 import statistics
 
 from profkit.rendering.quantities import percent_text, ratio_text, time_text
+from profkit.rendering.study_sentences import busy_sentences
 from profkit.studies import findings
 from profkit.studies.opportunities import Opportunity, opportunities
 from profkit.studies.summary import Summary
@@ -21,6 +22,7 @@ def short_answers(summary: Summary) -> list[str]:
     if not summary.frameworks():
         return []
     return [
+        *busy_sentences(summary),
         *_dominance(summary),
         *_optimise(summary),
         *_remainder(summary),
@@ -124,7 +126,8 @@ def _variants(summary: Summary) -> list[str]:
     middle = {name: statistics.median(each.step_ratio for each in every if each.variant == name) for name in names}
     costs = {cost.variant: cost.points for cost in findings.costs(summary)}
     best = min(middle, key=lambda name: middle[name])
-    price = f", precision {costs[best]:+.1f} points" if best in costs else ""
+    where = " on synthetic data" if summary.is_synthetic else ""
+    price = f", precision {costs[best]:+.1f} points{where}" if best in costs else ""
     part = f"{ratio_text(middle[best])} of the base's step time (median of the frameworks)"
     sentences = [f"Fastest variant: {best}, {part}{price}."]
     cheap = [name for name in names if costs.get(name, -math.inf) >= -CHEAP_POINTS]
@@ -132,7 +135,7 @@ def _variants(summary: Summary) -> list[str]:
         chosen = min(cheap, key=lambda name: middle[name])
         sentences.append(
             f"Fastest for at most {CHEAP_POINTS:g} points of precision: {chosen}, {ratio_text(middle[chosen])} of the "
-            f"base's step time, precision {costs[chosen]:+.1f} points."
+            f"base's step time, precision {costs[chosen]:+.1f} points{where}."
         )
     return sentences
 

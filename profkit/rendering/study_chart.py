@@ -104,7 +104,8 @@ def study_chart(summary: Summary) -> Chart:
         framework = next(each.framework for each in learned if each is not None)
         precision = [each.precision_percent if each else None for each in learned]
         series = Series(f"precision here ({framework})", precision, colours.get(framework, COLOURS[-1]))
-        panels.append(Panel("precision@1, %", [series, *published(lambda figures: figures.precision_percent, False)]))
+        title = f"precision@1, %{' (here on synthetic data)' if summary.is_synthetic else ''}"
+        panels.append(Panel(title, [series, *published(lambda figures: figures.precision_percent, False)]))
     notes = [f"images: {summary.data}"] if summary.data else []
     notes += [f"published: {summary.study.published.source}"] if summary.study.published else []
     return Chart(summary.study.title, notes, names, panels)

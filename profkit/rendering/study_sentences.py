@@ -44,6 +44,7 @@ def variant_sentences(summary: Summary) -> list[str]:
         if facts.name in costs:
             cost = costs[facts.name]
             text += f"; precision {cost.points:+.1f} points"
+            text += " on synthetic data" if summary.is_synthetic else ""
             text += f" (published {cost.published_points:+.1f})" if cost.published_points is not None else ""
         sentences.append(f"{text}.{_rate_sentence(summary, mine)}")
     return sentences
@@ -110,7 +111,23 @@ def open_sentences(summary: Summary) -> list[str]:
     if more := [each for each in sizes if each.published / each.outputs - 1 > SAME_BYTES]:
         shown = ", ".join(f"{each.variant} {megabytes(each.published - each.outputs)}" for each in more)
         sentences.append(f"Beyond its results, the published {summary.focus} asked for workspace: {shown}.")
-    return sentences
+    return [*sentences, *_recording_sentences(summary)]
+
+
+def _recording_sentences(summary: Summary) -> list[str]:
+    published = summary.study.published
+    if published is None or published.recording_ratio is None:
+        return []
+    rows = [row for name in summary.frameworks() if (row := summary.row(summary.study.base, name)) is not None]
+    ours = [
+        f"{row.framework} {ratio_text(max(row.recording.values()))} ({ratio_text(row.null)})"
+        for row in rows
+        if row.recording and row.null
+    ]
+    text = f"Its profiler made what it watched about {published.recording_ratio:g} times slower."
+    if ours:
+        text += f" Here recorded against unrecorded steps (unrecorded against unrecorded): {', '.join(ours)}."
+    return [text]
 
 
 def machine_sentences(summary: Summary) -> list[str]:
@@ -124,13 +141,16 @@ def machine_sentences(summary: Summary) -> list[str]:
         sentences += (
             [f"Versions changed between the runs that filled this folder: {', '.join(changed)}."] if changed else []
         )
-    if summary.highest_load is not None and summary.threads and summary.highest_load > summary.threads + 0.7:
-        sentences.append(
-            f"The machine was busy: its load was up to {summary.highest_load:.1f} when a cell began, of which "
-            f"profkit's own {summary.threads} threads explain {summary.threads}. Times are longer and less certain "
-            "than on a quiet machine."
-        )
-    return [*sentences, _spread_sentence(summary)]
+    return [*sentences, *busy_sentences(summary), _spread_sentence(summary)]
+
+
+def busy_sentences(summary: Summary) -> list[str]:
+    """Whether others used the machine meanwhile; nothing when nobody did."""
+    if not summary.is_busy:
+        return []
+    load = f"its load was up to {summary.highest_load:.1f} when a cell began"
+    own = f"of which profkit's own {summary.threads} threads explain {summary.threads}"
+    return [f"The machine was busy: {load}, {own}. Times are longer and less certain than on a quiet machine."]
 
 
 def _spread_sentence(summary: Summary) -> str:

@@ -65,6 +65,8 @@ class Published:
     """By variant."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """Percent of all operators' time by kind of operator, for the base."""
+    recording_ratio: float | None = None
+    """How many times slower the profiler made what it watched."""
 
 
 @dataclass(frozen=True)

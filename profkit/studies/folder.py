@@ -97,7 +97,7 @@ class ResultsFolder:
 def open_folder(path: str | Path, name: str, conditions: Mapping[str, Any]) -> Iterator[ResultsFolder]:
     """A new or matching folder, locked as long as the block runs; UsageError says what is wrong and what to type."""
     folder = Path(path)
-    about = {"schema": SCHEMA, "study": name, "profkit": profkit.__version__, "conditions": dict(conditions)}
+    about = _about(name, conditions)
     if folder.exists():
         _check(folder, about)
     try:
@@ -114,6 +114,16 @@ def open_folder(path: str | Path, name: str, conditions: Mapping[str, Any]) -> I
         yield results
 
 
+def find_folder(path: str | Path, name: str, conditions: Mapping[str, Any]) -> ResultsFolder | None:
+    """The folder if `open_folder` would go on with it; nothing is made or locked."""
+    folder = Path(path)
+    try:
+        _check(folder, _about(name, conditions))
+    except (UsageError, OSError):
+        return None
+    return ResultsFolder(folder)
+
+
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What keeps old results from being used: `steps: 20 there, 5 now`. Variants that only one side has do not."""
     found = []
@@ -126,6 +136,10 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         elif old != new:
             found.append(f"{name}: {_word(old)} there, {_word(new)} now")
     return found
+
+
+def _about(name: str, conditions: Mapping[str, Any]) -> dict[str, Any]:
+    return {"schema": SCHEMA, "study": name, "profkit": profkit.__version__, "conditions": dict(conditions)}
 
 
 def _check(folder: Path, about: Mapping[str, Any]) -> None:

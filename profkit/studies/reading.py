@@ -21,7 +21,7 @@ _SETTINGS = ("frameworks", "repetitions", "steps", "threads", "budget_s", "basel
 _TOP = ("title", "about", "network", "training", "focus", "base", "variants", "axes", "published", "quick", *_SETTINGS)
 _QUICK = ("variants", *_SETTINGS)
 _LEARNING = ("framework", "steps", "limit_s")
-_PUBLISHED = ("source", "notes", "figures", "shares_percent")
+_PUBLISHED = ("source", "notes", "recording_ratio", "figures", "shares_percent")
 
 
 def read_study(text: str, name: str, label: str, quick: bool = False) -> Study:
@@ -163,6 +163,7 @@ class _Reader:
             notes=section.words("notes") if section.has("notes") else (),
             figures={name: _figures(figures.section(name)) for name in figures.values},
             shares={name: shares.number(name) for name in shares.values},
+            recording_ratio=section.number("recording_ratio") if section.has("recording_ratio") else None,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -171,8 +171,10 @@ class _Course:
 
 
 def time_table(
-    cells: Sequence[Cell], conditions: Conditions, taken_s: Mapping[tuple[str, str], float] | None = None
-) -> list[tuple[Cell, float]]:
-    """The plan with an estimate of each cell's time."""
-    known = taken_s or {}
-    return [(cell, estimate_s(cell, conditions.study, conditions.threads, known)) for cell in cells]
+    cells: Sequence[Cell], conditions: Conditions, folder: ResultsFolder | None
+) -> list[tuple[Cell, Outcome | None, float]]:
+    """The plan with what is finished, and an estimate of the seconds that each other cell will take."""
+    if folder is None:
+        return [(cell, None, estimate_s(cell, conditions.study, conditions.threads, {})) for cell in cells]
+    course = _Course(cells, folder, conditions, Ways())
+    return [(cell, folder.outcome(cell), course.estimate_s(cell)) for cell in cells]

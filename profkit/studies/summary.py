@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from profkit.ops.networks import Network, Training
+from profkit.ops.networks.data import SYNTHETIC
 from profkit.ops.networks.work import network_work
 from profkit.studies.declaration import Figures, Study, Variant
 from profkit.studies.numbers import CellNumbers, Gap, Operator
 from profkit.studies.plan import MEASURE
 
 NOT_RUN = "not run"
+OTHERS_LOAD = 0.7
+"""A load this much above a cell's own threads is somebody else's."""
 _LAYER_KINDS = {"pool": "pool2d"}
 """What a layer is called that does this kind of operator, where the words differ."""
 
@@ -147,6 +150,18 @@ class Summary:
     @property
     def base(self) -> VariantFacts:
         return self.facts(self.study.base)
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether precision says nothing about the real task."""
+        return self.data.startswith(SYNTHETIC)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether more wanted to run than profkit's own threads explain."""
+        if self.highest_load is None or self.threads is None:
+            return False
+        return self.highest_load > self.threads + OTHERS_LOAD
 
     def frameworks(self) -> list[str]:
         """Those with a measured row."""
