@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -136,13 +136,16 @@ def record_events(
 
 def owners_of(built: Any) -> dict[int, str]:
     """The layer of every parameter and of what the optimiser keeps for it, by the address of its memory."""
-    owners: dict[int, str] = {}
+    return {tensor.untyped_storage().data_ptr(): layer for layer, tensor in held_tensors(built)}
+
+
+def held_tensors(built: Any) -> Iterator[tuple[str, Any]]:
+    """Parameters and what the optimiser keeps for them, with their layers."""
     for layer, module in built.model.named_children():
         for parameter in module.parameters():
             kept = built.optimizer.state.get(parameter, {}).values()
             for tensor in (parameter, *(each for each in kept if hasattr(each, "untyped_storage"))):
-                owners[tensor.untyped_storage().data_ptr()] = layer
-    return owners
+                yield layer, tensor
 
 
 SOURCE = TorchSource()
