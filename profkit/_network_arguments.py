@@ -22,6 +22,7 @@ from profkit.ops.fields import Fields
 from profkit.ops.networks import NETWORKS, Training, find_network
 from profkit.ops.networks.network import Network
 from profkit.rendering.quantities import parse_bytes, parse_duration
+from profkit.rendering.usage_columns import NETWORK_EXTRAS, OF_NETWORKS
 from profkit.rendering.usage_content import View
 from profkit.rendering.whole_file import check_target
 from profkit.report import add_file_arguments, add_table_arguments, check_table_arguments, chosen_view, named_files
@@ -101,7 +102,9 @@ def build_parser(network: type[Network] | None) -> Parser:
         about = f"{each.name:8} {(each.__doc__ or '').strip().splitlines()[0]}"
         description += textwrap.fill(about, 98, initial_indent="  ", subsequent_indent=" " * 11) + "\n"
     name = network.name if network else "NETWORK"
-    parser = Parser(f"profkit network {name}", description, _EXAMPLES)
+    columns = ", ".join([*OF_NETWORKS, *NETWORK_EXTRAS])
+    columns = textwrap.fill(f"columns: {columns}", 98, subsequent_indent="  ")
+    parser = Parser(f"profkit network {name}", description, f"{columns}\n\n{_EXAMPLES}")
     if network:
         _add_fields(parser.add_argument_group(f"{name} ({network.size_formula})"), network)
     _add_run(parser)

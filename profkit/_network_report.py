@@ -117,7 +117,9 @@ def _written(
                 jobs.append(lambda usage=usage, target=target: write_usage_json(usage, target))  # type: ignore[misc]
             elif kind == "csv":
                 jobs.append(lambda usage=usage, target=target: write_usage_csv(usage, target))  # type: ignore[misc]
-    if "markdown" in files and any(usages):
+    if files and not any(usages):
+        return [f"{', '.join(files.values())}: not written, because nothing was recorded"]
+    if "markdown" in files:
         jobs.append(lambda: write_whole(files["markdown"], _markdown(captures, usages, view)))
     problems = []
     for job in jobs:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from profkit.cli import INTERRUPTED, guarded
+from profkit.cli import INTERRUPTED, guarded, wrapped
 
 if TYPE_CHECKING:
     from profkit._network_arguments import NetworkArguments
@@ -43,9 +43,17 @@ def _run(words: Sequence[str]) -> int:
     captures, is_interrupted = _run_all(requests, arguments)
     _save(captures, arguments.output)
     from profkit._network_report import print_networks
+    from profkit.errors import ProfkitError
 
-    print_networks(captures, arguments.by, arguments.view, arguments.layout, arguments.files)
-    return INTERRUPTED if is_interrupted else exit_code(captures)
+    code = INTERRUPTED if is_interrupted else exit_code(captures)
+    try:
+        print_networks(captures, arguments.by, arguments.view, arguments.layout, arguments.files)
+    except ProfkitError as error:
+        if code == 0:
+            raise
+        # How the run ended says more than a file that could not be written.
+        print(wrapped(f"profkit network: {error}"), file=sys.stderr)
+    return code
 
 
 def exit_code(captures: Sequence[NetworkCapture]) -> int:

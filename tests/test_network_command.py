@@ -245,6 +245,19 @@ def test_the_exit_code_tells_how_it_ended(
     assert (f"numpy: {status}, because" in capsys.readouterr().out) == (status != "ok")
 
 
+def test_a_wrong_result_that_leaves_no_table_keeps_its_code_and_says_so_of_its_file(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs.changes = {"status": "wrong", "reason": "error 0.5 is above the tolerance 1e-4", "recordings": ()}
+
+    code = run("mlp", "--framework", "numpy", "--json", str(tmp_path / "usage.json"))
+
+    err = " ".join(capsys.readouterr().err.split())
+    assert code == 3
+    assert "numpy: wrong, error 0.5 is above the tolerance 1e-4" in err
+    assert "usage.json: not written, because nothing was recorded" in err
+
+
 def test_one_framework_that_fails_does_not_cost_the_others(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     def fail(capture: NetworkCapture) -> None:
         if capture.framework == "native":

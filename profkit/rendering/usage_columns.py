@@ -121,7 +121,7 @@ COLUMNS = (
     UsageColumn("intensity", "FLOP/B", "networks: flops by bytes moved", "", lambda row, _: row.intensity, number_text),
 )
 # Every heading is a name too.
-_ALIASES = {column.heading.replace(" ", "_"): column.name for column in COLUMNS} | {
+_ALIASES = {column.heading.lower().replace(" ", "_"): column.name for column in COLUMNS} | {
     "self": "exclusive",
     "time": "inclusive",
     "total": "inclusive",
@@ -163,7 +163,7 @@ def dispensable_columns(usage: Usage) -> Sequence[str]:
 def default_columns(usage: Usage) -> list[str]:
     """What fits what was recorded: columns of dashes help nobody."""
     if usage.steps is not None:
-        return [name for name in _OF_NETWORKS if _is_known(name, usage)]
+        return [name for name in OF_NETWORKS if _is_known(name, usage)]
     names = ["calls", "inclusive", "exclusive", "share", "median"]
     if usage.by == "thread":
         names.append("wall")
@@ -174,7 +174,9 @@ def default_columns(usage: Usage) -> list[str]:
     return names
 
 
-_OF_NETWORKS = (
+NETWORK_EXTRAS = ("inclusive_share", "flops", "moved_bytes")
+"""Further columns that tables of networks can show."""
+OF_NETWORKS = (
     "calls", "inclusive", "exclusive", "share", "pool_cpu", "requested_bytes", "temporary_bytes", "peak_bytes",
     "gflops", "intensity",
 )  # fmt: skip
