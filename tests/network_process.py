@@ -21,6 +21,7 @@ from network_process_runner import file_name
 import profkit
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
+from profkit.backends.networks.keras import backend_of
 from profkit.capture.recording import Recording, load
 from profkit.capture.sources import load_source
 
@@ -45,7 +46,7 @@ class Outcome:
 def outcome(framework: str, mode: str) -> Outcome:
     """Run everything; skips the test where the framework is missing."""
     builder = load_builder(framework)
-    for each in (builder, load_builder(mode) if framework == "keras" else builder):
+    for each in (builder, load_builder(backend_of(mode)) if framework == "keras" else builder):
         availability = each.is_available()
         if not availability.available:
             pytest.skip(availability.reason)

@@ -1,7 +1,7 @@
-"""Networks in Keras 3 over its tensorflow, torch and jax backends: a Sequential model, one mode per backend.
+"""Networks in Keras 3 over its tensorflow, torch and jax backends: a Sequential model, mostly one mode per backend.
 
 A step is Keras' own custom training loop for the backend (docs/sources/keras.md says why not fit): in a tf.function,
-in jax.jit, or eager over torch, as `Model.fit` would run it without XLA in TensorFlow.
+in jax.jit, or eager over torch; over TensorFlow with or without XLA.
 """
 
 from __future__ import annotations
@@ -22,12 +22,20 @@ from profkit.ops.networks.layer import IMAGES
 from profkit.ops.networks.network import Network
 from profkit.ops.pool2d import MAX, Pool2d
 
+TENSORFLOW_XLA = "tensorflow_xla"
+"""What Model.fit does over TensorFlow unless it is told otherwise: the same graph, compiled."""
+
+
+def backend_of(mode: str) -> str:
+    """The framework below."""
+    return TENSORFLOW if mode == TENSORFLOW_XLA else mode
+
 
 class KerasBuilder:
     """Follows NetworkBuilder."""
 
     name = "keras"
-    modes = (TENSORFLOW, TORCH, JAX)
+    modes = (TENSORFLOW, TORCH, JAX, TENSORFLOW_XLA)
 
     def is_available(self) -> Availability:
         """Whether keras is installed; its backend is asked for in `start`."""
@@ -36,7 +44,7 @@ class KerasBuilder:
     def supports(self, network: Network, conditions: NetworkConditions) -> str:
         """Chains of layers that Keras has, over a backend that is installed."""
         if conditions.mode not in self.modes:
-            return f"keras has no mode {conditions.mode!r}: its backends are {', '.join(self.modes)}"
+            return f"keras has no mode {conditions.mode!r}: expected one of {', '.join(self.modes)}"
         previous = IMAGES
         for layer in network.layers:
             if layer.inputs != (previous,):
@@ -51,11 +59,11 @@ class KerasBuilder:
     def environment(self, conditions: NetworkConditions) -> Mapping[str, str]:
         """The backend is chosen before keras is imported."""
         builder, backend_conditions = _backend(conditions)
-        return {"KERAS_BACKEND": conditions.mode, **builder.environment(backend_conditions)}
+        return {"KERAS_BACKEND": backend_of(conditions.mode), **builder.environment(backend_conditions)}
 
     def start(self, conditions: NetworkConditions) -> dict[str, str]:
         """Import the backend with its threads, then keras over it."""
-        backend = conditions.mode
+        backend = backend_of(conditions.mode)
         builder, backend_conditions = _backend(conditions)
         try:
             facts = builder.start(backend_conditions)
@@ -83,7 +91,7 @@ class KerasBuilder:
 
 def _backend(conditions: NetworkConditions) -> tuple[NetworkBuilder, NetworkConditions]:
     """The framework below, and its usual mode."""
-    builder = load_builder(conditions.mode)
+    builder = load_builder(backend_of(conditions.mode))
     return builder, replace(conditions, mode=builder.modes[0])
 
 

@@ -16,6 +16,7 @@ from profkit.backends.adapter import Array
 from profkit.backends.jax import CompileTimes
 from profkit.backends.keras import JAX, TORCH
 from profkit.backends.networks.contract import BuiltNetwork, NetworkConditions
+from profkit.backends.networks.keras import TENSORFLOW_XLA
 from profkit.backends.networks.keras_model import (
     FIRST,
     LAST,
@@ -39,6 +40,8 @@ def build(network: Network, weights: Mapping[str, Array], conditions: NetworkCon
         return OverTorch(network, weights, conditions)
     if conditions.mode == JAX:
         return OverJax(network, weights, conditions)
+    if conditions.mode == TENSORFLOW_XLA:
+        return OverTensorflowXla(network, weights, conditions)
     return OverTensorflow(network, weights, conditions)
 
 
@@ -113,13 +116,15 @@ class OverTensorflow(_OverBackend):
     """In tf.function, as Model.fit runs it with jit_compile=False."""
 
     backend_note = "a tf.function without XLA; Model.fit would compile with XLA (jit_compile) on this backend"
+    is_compiled = False
 
     def __init__(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> None:
         super().__init__(network, weights, conditions)
         tf = importlib.import_module("tensorflow")
         self.model = self.keras_model
-        self._infer = tf.function(lambda images: self.keras_model(images, training=False), autograph=False)
-        self._train = tf.function(self._train_step, autograph=False)
+        options = {"autograph": False, "jit_compile": self.is_compiled}
+        self._infer = tf.function(lambda images: self.keras_model(images, training=False), **options)
+        self._train = tf.function(self._train_step, **options)
 
     def infer(self, batch: Batch) -> Tensor:
         """A graph on a CPU returns when its result exists."""
@@ -132,12 +137,9 @@ class OverTensorflow(_OverBackend):
     def graph(self, is_training: bool) -> Any:
         """What a step was traced into, as it was before TensorFlow optimised it; `put` must have been called."""
         images, labels = self._last_batch()
-        traced = (
-            self._train.get_concrete_function(images, labels)
-            if is_training
-            else (self._infer.get_concrete_function(images))
-        )
-        return traced.graph
+        if is_training:
+            return self._train.get_concrete_function(images, labels).graph
+        return self._infer.get_concrete_function(images).graph
 
     def _train_step(self, images: Tensor, labels: Tensor) -> Tensor:
         tf = importlib.import_module("tensorflow")
@@ -147,6 +149,19 @@ class OverTensorflow(_OverBackend):
         variables = self.keras_model.trainable_variables
         self.optimiser.apply(tape.gradient(total, variables), variables)
         return loss
+
+
+class OverTensorflowXla(OverTensorflow):
+    """The same graph compiled by XLA."""
+
+    backend_note = "a tf.function compiled by XLA, as Model.fit does on this backend unless jit_compile=False is given"
+    is_compiled = True
+
+    def compiled_text(self, is_training: bool) -> str:
+        """What XLA made of a step (it compiles it once more for that); `put` must have been called."""
+        images, labels = self._last_batch()
+        make = self._train.experimental_get_compiler_ir if is_training else self._infer.experimental_get_compiler_ir
+        return str(make(*((images, labels) if is_training else (images,)))(stage="optimized_hlo"))
 
 
 class OverTorch(_OverBackend):

@@ -10,10 +10,10 @@ import importlib
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.jax import OPTIMISER
@@ -23,7 +23,7 @@ from profkit.capture.sources.jax_hlo import parse_module
 from profkit.capture.sources.jax_placement import Placement, ReadScope, scope_reader
 from profkit.capture.sources.jax_thunks import Interval, Thunks, add_spans, read_thunks
 from profkit.capture.sources.layer_shares import layer_facts
-from profkit.capture.sources.xplane import RealtimeClock, Space, read_clocks, read_xspace, recorded_levels
+from profkit.capture.sources.xplane import Event, RealtimeClock, read_clocks, read_xspace, recorded_levels
 from profkit.errors import CaptureError
 
 _SETTLE_S = 0.02
@@ -41,29 +41,73 @@ class JaxSource:
     def record(self, watched: Watched, name: str, steps: int) -> Recording:
         """Run the steps under the profiler."""
         layers = [layer.name for layer in watched.network.layers]
-        return record_program(watched, steps, scope_reader(layers, OPTIMISER), "jax")
+        return record_jax(watched, steps, scope_reader(layers, OPTIMISER), "jax")
 
 
-def record_program(watched: Watched, steps: int, read_scope: ReadScope, framework: str) -> Recording:
-    """Steps of a network whose `model.compiled(is_training)` is what XLA made of a step; keras comes here too."""
+def record_jax(watched: Watched, steps: int, read_scope: ReadScope, framework: str) -> Recording:
+    """Steps of a model whose `compiled(is_training)` is its program in JAX."""
+    model: Any = watched.built.model
+    program = model.compiled(watched.conditions.is_training)
+    recording = record_program(watched, program, profile_steps(watched.step, steps), read_scope, framework)
+    return replace(recording, facts={**recording.facts, "compile_s": dict(model.compile_times.seconds)})
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """Steps that ran under a profiler."""
+
+    steps: list[Interval]
+    events: Sequence[Event]
+    clock_error_ns: int
+    levels: Mapping[str, int]
+    """Of the profiler's tracers: host, device, python."""
+    warnings: Sequence[str]
+
+
+class Program(Protocol):
+    """What XLA made of a step; jax.stages.Compiled is one."""
+
+    def as_text(self) -> str:
+        """All instructions."""
+        ...
+
+    def memory_analysis(self) -> Any:
+        """The planned bytes, or None."""
+        ...
+
+    def cost_analysis(self) -> Any:
+        """Estimated work, or None."""
+        ...
+
+
+def record_program(
+    watched: Watched, program: Program, profiled: Profiled, read_scope: ReadScope, framework: str
+) -> Recording:
+    """The thunks of profiled steps, with layers and phases from their program; Keras comes here too."""
     is_training = watched.conditions.is_training
-    compiled = watched.built.model.compiled(is_training)
-    placement = Placement(parse_module(compiled.as_text()), read_scope, HOST if is_training else FORWARD)
-    log = SpanLog(framework, "hlo", TIME, MEMORY)
-    brackets, space, clock = _profile(watched.step, steps)
-    for begin, end in brackets:
+    placement = Placement(parse_module(program.as_text()), read_scope, HOST if is_training else FORWARD)
+    about = _program_facts(program)
+    log = SpanLog(framework, "hlo", *((TIME, MEMORY) if "planned_memory" in about else (TIME,)))
+    for begin, end in profiled.steps:
         log.step(begin, end)
-    log.clock_error_ns = clock.error_ns
-    found = read_thunks(space).within(brackets)
+    log.clock_error_ns = profiled.clock_error_ns
+    found = read_thunks(profiled.events).within(profiled.steps)
     if not found.thunks:
-        raise CaptureError(f"JAX's profile has none of XLA's thunks, only {len(space.events)} other events")
+        raise CaptureError(f"the profile has none of XLA's thunks, only {len(profiled.events)} other events")
     add_spans(log, found, placement, threading.get_native_id())
     recording = log.finish()
-    return replace(recording, facts=_facts(watched, compiled, space, found, placement, recording))
+    facts = {
+        **about,
+        "profiler_levels": dict(profiled.levels),
+        "lost": _lost(recording),
+        **layer_facts(recording),
+        "fused_across": _fused_across(found, placement),
+    }
+    return replace(recording, facts={**facts, "notes": [*_notes(facts), *profiled.warnings]})
 
 
-def _profile(step: Callable[[], Any], steps: int) -> tuple[list[Interval], Space, RealtimeClock]:
-    """Run the steps under the profiler, after one that is not kept: the first fills the profiler's own buffers."""
+def profile_steps(step: Callable[[], Any], steps: int) -> Profiled:
+    """Run the steps under JAX's profiler, after one that is not kept: the first fills the profiler's own buffers."""
     jax = importlib.import_module("jax")
     options: dict[str, Any] = {}
     if hasattr(jax.profiler, "ProfileOptions"):
@@ -87,37 +131,34 @@ def _profile(step: Callable[[], Any], steps: int) -> tuple[list[Interval], Space
         files = sorted(Path(folder).rglob("*.xplane.pb"))
         if not files:
             raise CaptureError("JAX's profiler wrote no .xplane.pb file")
-        return brackets, read_xspace(files[-1].read_bytes(), clock), clock
+        space = read_xspace(files[-1].read_bytes(), clock)
+    return Profiled(brackets, space.events, clock.error_ns, recorded_levels(space), space.warnings)
 
 
-def _facts(
-    watched: Watched, compiled: Any, space: Space, found: Thunks, placement: Placement, recording: Recording
-) -> dict[str, Any]:
-    notes = ["thunks of XLA run on several threads at once: instants in which several run are shared between them"]
-    levels = recorded_levels(space)
-    if levels["python"]:
+def _program_facts(program: Program) -> dict[str, Any]:
+    memory = _planned_memory(program)
+    known = {"planned_memory": memory, "peak_bytes": memory["total_bytes"]} if memory else {}
+    return {**known, "cost_analysis": _cost(program)}
+
+
+def _notes(facts: Mapping[str, Any]) -> list[str]:
+    notes = ["XLA runs thunks on several threads at once: instants in which several run are shared between them"]
+    if facts["profiler_levels"].get("python"):
         notes.append("this JAX cannot switch its Python tracer off: steps were recorded more slowly than they are")
-    lost = _lost(recording)
-    if lost:
-        notes.append(f"{lost} thunks are missing at the ends of steps: the profile ended before their events did")
-    memory = _planned_memory(compiled)
-    if memory:
-        notes.append("memory is what the compiler planned (arguments, results and one block of temporaries of a step)")
-    return {
-        "notes": [*notes, *space.warnings],
-        "profiler_levels": levels,
-        "compile_s": dict(watched.built.model.compile_times.seconds),
-        "planned_memory": memory,
-        **({"peak_bytes": memory["total_bytes"]} if memory else {}),
-        "cost_analysis": _cost(compiled),
-        "lost_records": lost,
-        **layer_facts(recording),
-        "fused_across": _fused_across(found, placement),
-    }
+    if facts["lost"]:
+        notes.append(f"{facts['lost']} thunks are missing: the profile ended before their events did")
+    if "planned_memory" in facts:
+        sizes = {name: f"{size / 2**20:.1f} MiB" for name, size in facts["planned_memory"].items()}
+        notes.append(
+            f"XLA planned {sizes['total_bytes']} for a step: {sizes['argument_bytes']} of weights and batch, "
+            f"{sizes['temporary_bytes']} of temporaries, {sizes['output_bytes']} of results "
+            f"({sizes['alias_bytes']} in the place of old weights)"
+        )
+    return notes
 
 
-def _planned_memory(compiled: Any) -> dict[str, int]:
-    plan = compiled.memory_analysis()
+def _planned_memory(program: Program) -> dict[str, int]:
+    plan = program.memory_analysis()
     if plan is None:
         return {}
     parts = {
@@ -132,9 +173,9 @@ def _planned_memory(compiled: Any) -> dict[str, int]:
     return {name: int(value) for name, value in {**parts, "total_bytes": total}.items()}
 
 
-def _cost(compiled: Any) -> dict[str, float]:
+def _cost(program: Program) -> dict[str, float]:
     """XLA's own estimate of the whole program."""
-    found = compiled.cost_analysis() or {}
+    found = program.cost_analysis() or {}
     found = found[0] if isinstance(found, list) else found  # a list of one in older releases
     wanted = ("flops", "transcendentals", "bytes accessed")
     return {name.replace(" ", "_"): float(found[name]) for name in wanted if name in found}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from profkit.capture.recording import EXACT, HOST, NONE, Level, SpanLog
 from profkit.capture.sources.jax_placement import Placement
-from profkit.capture.sources.xplane import Event, Space
+from profkit.capture.sources.xplane import Event
 
 _HOST_PLANE = "/host:CPU"
 _PYTHON = "python"
@@ -77,13 +77,13 @@ class Thunks:
         )
 
 
-def read_thunks(space: Space) -> Thunks:
+def read_thunks(events: Iterable[Event]) -> Thunks:
     """All thunks with their pieces, and the runtime's own code on every thread."""
     found = Thunks()
     threads: dict[Line, _Thread] = {}
     owners: dict[int, Thunk | None] = {}
-    events = [event for event in space.events if event.plane == _HOST_PLANE]
-    for event in sorted(events, key=lambda each: (each.start_ns, -each.end_ns)):
+    host = (event for event in events if event.plane == _HOST_PLANE)
+    for event in sorted(host, key=lambda each: (each.start_ns, -each.end_ns)):
         line = (event.line, event.line_id)
         thread = threads.setdefault(line, _Thread())
         if "hlo_op" in event.stats:

@@ -6,15 +6,22 @@ from collections.abc import Sequence
 
 from profkit.backends.keras import JAX, TORCH
 from profkit.backends.networks.contract import NetworkConditions
+from profkit.backends.networks.keras import TENSORFLOW_XLA
 from profkit.capture.recording import Recording
 from profkit.capture.sources import MEMORY, TIME, Pass, Watched
 from profkit.capture.sources.jax import PASS as JAX_PASS
-from profkit.capture.sources.jax import record_program
+from profkit.capture.sources.jax import record_jax
 from profkit.capture.sources.jax_placement import scope_reader
 from profkit.capture.sources.keras_names import OPTIMISER_SCOPE
-from profkit.capture.sources.keras_tensorflow import record_tensorflow_memory, record_tensorflow_time
+from profkit.capture.sources.keras_tensorflow import (
+    record_tensorflow_memory,
+    record_tensorflow_time,
+    record_tensorflow_xla,
+)
 from profkit.capture.sources.keras_torch import record_torch, torch_passes
 from profkit.capture.sources.tensorflow import BFC_NOTE
+
+XLA_NOTE = "TensorFlow does not tell what memory XLA planned for a compiled function: bytes are unknown"
 
 
 class KerasSource:
@@ -24,6 +31,8 @@ class KerasSource:
         """Those of the backend."""
         if conditions.mode == JAX:
             return (JAX_PASS,)
+        if conditions.mode == TENSORFLOW_XLA:
+            return (Pass(TIME, (TIME,), note=XLA_NOTE),)
         if conditions.mode == TORCH:
             return torch_passes(conditions)
         return Pass(TIME, (TIME,)), Pass(MEMORY, (MEMORY,), {"TF_CPU_ALLOCATOR_USE_BFC": "1"}, BFC_NOTE)
@@ -32,7 +41,9 @@ class KerasSource:
         """Run the steps under this pass."""
         if watched.conditions.mode == JAX:
             layers = [layer.name for layer in watched.network.layers]
-            return record_program(watched, steps, scope_reader(layers, OPTIMISER_SCOPE, strip=True), "keras")
+            return record_jax(watched, steps, scope_reader(layers, OPTIMISER_SCOPE, strip=True), "keras")
+        if watched.conditions.mode == TENSORFLOW_XLA:
+            return record_tensorflow_xla(watched, steps)
         if watched.conditions.mode == TORCH:
             return record_torch(watched, name, steps)
         return (record_tensorflow_time if name == TIME else record_tensorflow_memory)(watched, steps)

@@ -29,6 +29,17 @@ def layer_of(part: str, layers: Collection[str]) -> str | None:
     return plain if plain in layers else None
 
 
+def name_scope(node: str, layers: Collection[str], losses: Collection[str] = ()) -> tuple[str | None, str | None]:
+    """Layer and phase by the path; without a layer, tape, optimiser or loss it says nothing of the phase."""
+    parts = [_NUMBER.sub("", part) for part in node.split("/")]
+    layer = next((found for part in node.split("/") if (found := layer_of(part, layers))), None)
+    if OPTIMISER_SCOPE in parts:
+        return layer, OPTIMISER
+    if TAPE in parts:
+        return layer, BACKWARD
+    return layer, FORWARD if layer is not None or any(part in losses for part in parts) else None
+
+
 class KerasPlacer:
     """Places the nodes of a traced function."""
 
@@ -54,14 +65,7 @@ class KerasPlacer:
         return Place(found, phase or HOST, EXACT if found is None else INFERRED)
 
     def _by_name(self, node: str) -> tuple[str | None, str | None]:
-        """What the path says; without layer, tape and optimiser it says nothing of the phase."""
-        parts = node.split("/")
-        layer = next((found for part in parts if (found := layer_of(part, self._layers))), None)
-        if any(_NUMBER.sub("", part) == OPTIMISER_SCOPE for part in parts):
-            return layer, OPTIMISER
-        if TAPE in parts:
-            return layer, BACKWARD
-        return layer, FORWARD if layer is not None or self._is_loss(node) else None
+        return name_scope(node, self._layers, self._losses)
 
     def _is_loss(self, node: str) -> bool:
         return any(_NUMBER.sub("", part) in self._losses for part in node.split("/"))

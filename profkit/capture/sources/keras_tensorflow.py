@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from profkit.capture.recording import NONE, Recording, SpanLog
 from profkit.capture.sources import MEMORY, Watched
-from profkit.capture.sources.keras_names import KerasPlacer
+from profkit.capture.sources.jax import Profiled, record_program
+from profkit.capture.sources.jax_placement import Scope
+from profkit.capture.sources.keras_names import KerasPlacer, name_scope
 from profkit.capture.sources.layer_shares import layer_facts
 from profkit.capture.sources.tensorflow_eager_memory import OperatorBytes, add_changes, allocator_changes
 from profkit.capture.sources.tensorflow_graph import GraphFacts
 from profkit.capture.sources.tensorflow_kernels import add_kernels, kernel_events, new_log
 from profkit.capture.sources.tensorflow_pool import Line, line_of
-from profkit.capture.sources.tensorflow_profile import Profile, profile_steps
+from profkit.capture.sources.tensorflow_profile import STEP, Profile, profile_steps
 from profkit.capture.sources.xplane import Event
 
 LOSSES = ("sparse_categorical_crossentropy", "mean_squared_error")
@@ -41,6 +43,39 @@ def record_tensorflow_memory(watched: Watched, steps: int) -> Recording:
     rows = add_kernels(profile, _placer(watched, graph), GraphFacts(graph), values)
     add_changes(profile, changes, [NONE if owner is None else rows[id(owner)] for owner in owners])
     return _with_layer_facts(profile.log.finish())
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A program of which TensorFlow tells the instructions only."""
+
+    text: str
+
+    def as_text(self) -> str:
+        return self.text
+
+    def memory_analysis(self) -> None:
+        return None
+
+    def cost_analysis(self) -> None:
+        return None
+
+
+def record_tensorflow_xla(watched: Watched, steps: int) -> Recording:
+    """XLA's thunks; TensorFlow's profile has them as JAX's has."""
+    built: Any = watched.built
+    program = _Text(built.compiled_text(watched.conditions.is_training))
+    profile = profile_steps(new_log("keras"), watched.step, steps)
+    ran = profile.log.finish()
+    profiled = Profiled(
+        list(zip(ran.steps["start_ns"].tolist(), ran.steps["end_ns"].tolist())),
+        [event for event in profile.events if event.name != STEP],
+        ran.clock_error_ns,
+        ran.facts["profiler_levels"],
+        ran.facts["notes"],
+    )
+    layers = frozenset(layer.name for layer in watched.network.layers)
+    return record_program(watched, program, profiled, lambda name: Scope(*name_scope(name, layers, LOSSES)), "keras")
 
 
 def _owners(profile: Profile, changes: list[Event]) -> list[Event | None]:

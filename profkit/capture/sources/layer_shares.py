@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.capture.recording import BACKWARD, EXACT, FORWARD, INFERRED, Level, Recording
+from profkit.capture.recording import BACKWARD, EXACT, FORWARD, INFERRED, NONE, Level, Recording
 
 
 def layer_facts(recording: Recording) -> dict[str, Any]:
@@ -43,11 +43,12 @@ def without_layer(recording: Recording) -> list[dict[str, Any]]:
 
 
 def _operator_times(recording: Recording) -> tuple[list[bool], list[int]]:
-    """Which spans are operators within steps, and how long each ran without those inside it."""
+    """Which spans are operators within steps, or parts of them on other threads; and their times without insides."""
     spans = recording.spans
-    is_operator = (spans["level"] == Level.OPERATOR) & (spans["step"] >= 0)
+    is_part = (spans["level"] == Level.PRIMITIVE) & (spans["owner"] != NONE)
+    is_operator = ((spans["level"] == Level.OPERATOR) | is_part) & (spans["step"] != NONE)
     own = spans["end_ns"] - spans["start_ns"]
-    is_inner = is_operator & (spans["parent"] >= 0)
+    is_inner = is_operator & (spans["parent"] != NONE)
     inside = np.zeros_like(own)
     np.add.at(inside, spans["parent"][is_inner], own[is_inner])
     return is_operator.tolist(), (own - inside).tolist()

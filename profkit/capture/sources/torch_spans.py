@@ -164,7 +164,7 @@ def recording_of(
 
 
 def _facts(events: TorchEvents, measures: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
-    facts = {"lost_records": events.lost, **given}
+    facts = {"lost": events.lost, **given}
     notes = list(facts.get("notes", ()))
     if "memory" in measures:
         facts["peak_bytes"] = peak_of(events)

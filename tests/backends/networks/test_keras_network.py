@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import pytest
 from network_process import outcome
-from network_process_runner import NETWORKS
+from network_process_runner import NETWORKS, networks_of
 
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
+from profkit.backends.networks.keras import backend_of
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.networks import Cifar10, Layer, Mlp
 from profkit.ops.pool2d import Pool2d
 
-MODES = ("tensorflow", "torch", "jax")
+MODES = ("tensorflow", "torch", "jax", "tensorflow_xla")
 by_mode = pytest.mark.parametrize("mode", MODES)
 
 
-@by_mode
-@pytest.mark.parametrize("number", range(len(NETWORKS)), ids=lambda number: f"{number}-{NETWORKS[number].name}")
+@pytest.mark.parametrize(
+    ("mode", "number"),
+    [(mode, number) for mode in MODES for number in range(len(networks_of(mode)))],
+    ids=lambda value: value if isinstance(value, str) else f"{value}-{NETWORKS[value].name}",
+)
 def test_inference_and_three_steps_with_momentum_are_equal_to_float64(mode: str, number: int) -> None:
     found = outcome("keras", mode).facts["errors"][number]
 
@@ -46,19 +50,20 @@ def test_the_reader_learns_how_keras_ran(mode: str) -> None:
 
     notes = " ".join(facts["notes"])
 
-    assert facts["start"]["backend"] == mode
-    assert facts["start"][f"{mode}_version"]
+    assert facts["start"]["backend"] == backend_of(mode)
+    assert facts["start"][f"{backend_of(mode)}_version"]
     assert "no LRN" in notes
     assert "custom training loop" in notes
     assert ("NCHW" in notes) == (mode == "torch")
     assert ("without XLA" in notes) == (mode == "tensorflow")
+    assert ("compiled by XLA" in notes) == (mode == "tensorflow_xla")
 
 
 @by_mode
 def test_the_backend_is_chosen_before_keras_is_imported(mode: str) -> None:
     environment = load_builder("keras").environment(NetworkConditions(mode=mode))
 
-    assert environment["KERAS_BACKEND"] == mode
+    assert environment["KERAS_BACKEND"] == backend_of(mode)
 
 
 def test_what_keras_cannot_run_is_refused_with_the_reason() -> None:
@@ -76,7 +81,7 @@ def test_what_keras_cannot_run_is_refused_with_the_reason() -> None:
 
     conditions = NetworkConditions(mode="torch")
 
-    assert "tensorflow, torch, jax" in builder.supports(Mlp(), NetworkConditions(mode="theano"))
+    assert "tensorflow, torch, jax, tensorflow_xla" in builder.supports(Mlp(), NetworkConditions(mode="theano"))
     assert "(0, 1, 2, 1)" in builder.supports(Odd(), conditions)
     assert "average" in builder.supports(Averaging(), conditions)
     assert builder.supports(Cifar10(), conditions) == ""

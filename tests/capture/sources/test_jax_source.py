@@ -15,7 +15,7 @@ from profkit.capture.sources.jax_hlo import parse_module, shape_bytes
 from profkit.capture.sources.jax_placement import Placement, Scope, scope_reader
 from profkit.capture.sources.jax_thunks import add_spans, read_thunks
 from profkit.capture.sources.layer_shares import mapped_shares, without_layer
-from profkit.capture.sources.xplane import Event, Space
+from profkit.capture.sources.xplane import Event
 
 PROGRAM = """\
 HloModule jit_train_step, is_scheduled=true, entry_computation_layout={(f32[4,8]{1,0})->f32[4,3]{1,0}}
@@ -167,21 +167,19 @@ def listener(line: str, name: str, at: int, **stats: int) -> Event:
 
 
 def test_work_handed_to_the_pool_belongs_to_its_thunk_also_after_the_thunk_returned() -> None:
-    space = Space(
-        [
-            event("tf_XLAEigen/1", "ThunkExecutor::Execute", 0, 30),
-            thunk("tf_XLAEigen/1", "dot.7", 1, 20),
-            listener("tf_XLAEigen/1", "Record", 2, _p=7),
-            listener("tf_XLAEigen/2", "StartRegion", 5, _c=7),
-            listener("tf_XLAEigen/2", "Record", 6, _p=8),
-            listener("tf_XLAEigen/2", "StopRegion", 35),
-            listener("tf_XLAEigen/3", "StartRegion", 7, _c=8),
-            listener("tf_XLAEigen/3", "StopRegion", 9),
-        ]
-    )
+    events = [
+        event("tf_XLAEigen/1", "ThunkExecutor::Execute", 0, 30),
+        thunk("tf_XLAEigen/1", "dot.7", 1, 20),
+        listener("tf_XLAEigen/1", "Record", 2, _p=7),
+        listener("tf_XLAEigen/2", "StartRegion", 5, _c=7),
+        listener("tf_XLAEigen/2", "Record", 6, _p=8),
+        listener("tf_XLAEigen/2", "StopRegion", 35),
+        listener("tf_XLAEigen/3", "StartRegion", 7, _c=8),
+        listener("tf_XLAEigen/3", "StopRegion", 9),
+    ]
     log = SpanLog("jax", "hlo", "time")
 
-    add_spans(log, read_thunks(space), placed(), 42)
+    add_spans(log, read_thunks(events), placed(), 42)
 
     recording = log.finish()
     [operator] = rows(recording)
@@ -194,19 +192,17 @@ def test_work_handed_to_the_pool_belongs_to_its_thunk_also_after_the_thunk_retur
 
 
 def test_a_task_of_the_pool_in_which_the_executor_goes_on_is_no_helpers_work_there() -> None:
-    space = Space(
-        [
-            thunk("tf_XLAEigen/1", "dot.7", 0, 10),
-            listener("tf_XLAEigen/1", "Record", 1, _p=3),
-            listener("tf_XLAEigen/2", "StartRegion", 2, _c=3),
-            event("tf_XLAEigen/2", "ThunkExecutor::Execute", 6, 9),
-            thunk("tf_XLAEigen/2", "relu_fusion", 7, 8),
-            listener("tf_XLAEigen/2", "StopRegion", 12),
-        ]
-    )
+    events = [
+        thunk("tf_XLAEigen/1", "dot.7", 0, 10),
+        listener("tf_XLAEigen/1", "Record", 1, _p=3),
+        listener("tf_XLAEigen/2", "StartRegion", 2, _c=3),
+        event("tf_XLAEigen/2", "ThunkExecutor::Execute", 6, 9),
+        thunk("tf_XLAEigen/2", "relu_fusion", 7, 8),
+        listener("tf_XLAEigen/2", "StopRegion", 12),
+    ]
     log = SpanLog("jax", "hlo", "time")
 
-    add_spans(log, read_thunks(space), placed(), 42)
+    add_spans(log, read_thunks(events), placed(), 42)
 
     recording = log.finish()
     assert [(row["start_ns"], row["end_ns"]) for row in rows(recording, Level.POOL)] == [(2, 6), (9, 10)]
@@ -215,23 +211,21 @@ def test_a_task_of_the_pool_in_which_the_executor_goes_on_is_no_helpers_work_the
 
 
 def test_only_what_began_in_a_step_is_kept() -> None:
-    space = Space([thunk("a", "dot.7", 5, 9), thunk("a", "dot.7", 12, 15), thunk("a", "dot.7", 30, 31)])
+    events = [thunk("a", "dot.7", 5, 9), thunk("a", "dot.7", 12, 15), thunk("a", "dot.7", 30, 31)]
 
-    found = read_thunks(space).within([(10, 20), (25, 30)])
+    found = read_thunks(events).within([(10, 20), (25, 30)])
 
     assert [each.event.start_ns for each in found.thunks] == [12]
 
 
 def test_waiting_for_the_executor_and_the_python_tracer_are_no_spans() -> None:
-    space = Space(
-        [
-            event("python", "PjitFunction(train_step)", 0, 9),
-            event("python", "$train.py:7 step", 1, 8),
-            event("tf_XLAPjRtCpuClient/1", "ThunkExecutor::Execute (wait for completion)", 2, 90),
-        ]
-    )
+    events = [
+        event("python", "PjitFunction(train_step)", 0, 9),
+        event("python", "$train.py:7 step", 1, 8),
+        event("tf_XLAPjRtCpuClient/1", "ThunkExecutor::Execute (wait for completion)", 2, 90),
+    ]
 
-    found = read_thunks(space)
+    found = read_thunks(events)
 
     assert [each.name for _, each in found.runtime] == ["PjitFunction(train_step)"]
 
@@ -261,7 +255,7 @@ def test_every_step_has_the_same_thunks() -> None:
     names = [sorted(row["name"] for row in rows(recording, step=step)) for step in range(STEPS)]
 
     assert names[0] == names[1]
-    assert recording.facts["lost_records"] == 0
+    assert recording.facts["lost"] == 0
 
 
 def test_every_layer_with_weights_has_time_forward_and_backward_and_there_are_updates() -> None:
@@ -300,7 +294,8 @@ def test_shares_are_those_of_the_operators_own_time() -> None:
     log.step(0, 100)
     log.span(Level.OPERATOR, "a", 0, 60, layer="conv1", phase="forward", quality="exact")
     log.span(Level.OPERATOR, "inside a", 10, 30, layer="conv1", phase="forward", quality="exact")
-    log.span(Level.OPERATOR, "b", 60, 80, layer="conv1", phase="forward", quality="inferred")
+    log.span(Level.OPERATOR, "b", 60, 70, layer="conv1", phase="forward", quality="inferred")
+    log.span(Level.PRIMITIVE, "b", 70, 80, 1, layer="conv1", phase="forward", quality="inferred", owner=2)
     log.span(Level.OPERATOR, "c", 80, 100, type="add", phase="forward", quality="exact")
 
     recording = log.finish()

@@ -88,7 +88,7 @@ def test_every_step_is_recorded_alike(is_training: bool) -> None:
     assert len(first) > 50
     assert first == second
     assert recording.source == "record_function"
-    assert recording.facts["lost_records"] == 0
+    assert recording.facts["lost"] == 0
     assert recording.facts["notes"] == []
 
 
