@@ -47,7 +47,7 @@ def optimise_sentence(each: Opportunity) -> str:
             f": with these kernels the step would take {time_text(left)} instead of {time_text(each.step_ns)}, {fall}"
         )
     elif each.saving_ns is not None:
-        text += ": these kernels would gain nothing"
+        text += f": {_no_gain(each)}"
     parts = _parts(each)
     text += f". Of its time {parts}" if parts else ""
     return text + (f". Class {each.bottleneck}: {each.why}" if each.bottleneck else "")
@@ -61,6 +61,10 @@ def first_opportunities(summary: Summary) -> dict[str, Opportunity]:
         if best is None or (not best.is_worth_it and _above_bound(each) > _above_bound(best)):
             found[each.framework] = each
     return found
+
+
+def _no_gain(each: Opportunity) -> str:
+    return "these are profkit's kernels" if each.framework == "native" else "profkit's kernels would gain nothing"
 
 
 def _above_bound(each: Opportunity) -> float:
@@ -101,7 +105,7 @@ def _optimise(summary: Summary) -> list[str]:
             text += f"with profkit's kernels ({time_text(each.native_ns)}) the step would be {saved} shorter; {bound}"
             sentences.append(f"Optimise first {text.removesuffix('; ')}.")
         else:
-            text += f"profkit's kernels would gain nothing, {bound}"
+            text += f"{_no_gain(each)}, {bound}"
             sentences.append(f"Farthest from the bound {text.removesuffix(', ')}.")
     return sentences
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from profkit.studies.plan import NATIVE
 from profkit.studies.summary import Row, Summary
 
 WORTH = 0.02
@@ -36,8 +37,10 @@ class Opportunity:
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether profkit's kernels would take at least two percent off the step."""
-        return self.saving_ns is not None and self.saving_ns >= WORTH * self.step_ns
+        """Whether profkit's kernels would take at least two percent off the step; `native` is these kernels already."""
+        if self.saving_ns is None or self.framework == NATIVE.framework:
+            return False
+        return self.saving_ns >= WORTH * self.step_ns
 
 
 def opportunities(summary: Summary, variant: str | None = None) -> list[Opportunity]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -158,8 +159,8 @@ class _Course:
         outcome = Outcome(cell.id, status, reason, self._ways.clock() - begin, rows)
         self._folder.keep(cell, outcome, capture)
         self._remember(cell, outcome)
-        samples = sorted(capture.step_ns) if capture is not None else []
-        return outcome, float(samples[len(samples) // 2]) if samples else None
+        samples = capture.step_ns if capture is not None else []
+        return outcome, statistics.median(samples) if samples else None
 
     def _baseline(self, cell: Cell, tell: Teller) -> list[dict[str, Any]]:
         study = self._conditions.study
