@@ -53,6 +53,12 @@ class BuiltJax:
         # The old state is given away, as training loops do: the new one may take its memory.
         self._train = jax.jit(_training_step(network, conditions.training), donate_argnums=0)
 
+    @property
+    def held_bytes(self) -> int:
+        """Of weights and velocities."""
+        held = [*self._state["weights"].values(), *self._state.get("velocity", {}).values()]
+        return sum(int(each.nbytes) for each in held)
+
     def put(self, images: Array, labels: Array) -> tuple[Tensor, Tensor]:
         jax = importlib.import_module("jax")
         if labels.dtype == np.int64:

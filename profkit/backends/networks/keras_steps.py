@@ -6,6 +6,7 @@ Imports keras: opened by the builder only. `fit` would add metrics and a running
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -62,6 +63,12 @@ class _OverBackend:
         self.notes: Sequence[str] = self._notes(conditions.is_training)
         self.batch: Batch | None = None
         self._names = parameter_names(self.keras_model, network)
+
+    @property
+    def held_bytes(self) -> int:
+        """Of weights and velocities."""
+        held = [*self.keras_model.trainable_variables, *self.optimiser.momentums]
+        return sum(4 * math.prod(variable.shape) for variable in held)
 
     def turned(self, weights: Mapping[str, Array]) -> dict[str, Array]:
         """Weights as Keras holds them."""

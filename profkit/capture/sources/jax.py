@@ -49,7 +49,8 @@ def record_jax(watched: Watched, steps: int, read_scope: ReadScope, framework: s
     model: Any = watched.built.model
     program = model.compiled(watched.conditions.is_training)
     recording = record_program(watched, program, profile_steps(watched.step, steps), read_scope, framework)
-    return replace(recording, facts={**recording.facts, "compile_s": dict(model.compile_times.seconds)})
+    about = {"compile_s": dict(model.compile_times.seconds), "held_bytes": model.held_bytes}
+    return replace(recording, facts={**recording.facts, **about})
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ def record_tensorflow_memory(watched: Watched, steps: int) -> Recording:
     values = {number: amount.columns() for number, amount in amounts.items()}
     rows = add_kernels(profile, _placer(watched, graph), GraphFacts(graph), values)
     add_changes(profile, changes, [NONE if owner is None else rows[id(owner)] for owner in owners])
+    built: Any = watched.built
+    profile.log.facts["held_bytes"] = built.held_bytes
     return _with_layer_facts(profile.log.finish())
 
 

@@ -34,9 +34,8 @@ def record_torch(watched: Watched, name: str, steps: int) -> Recording:
     """Operators, their layers and their memory, or oneDNN's primitives."""
     torch = importlib.import_module("torch")
     built: Any = watched.built
-    parameter_bytes = sum(each.value.nbytes for each in built.keras_model.trainable_variables)
     with _through_spots(built.keras_model) as spots, _marked_optimiser(torch, built.optimiser):
-        recording = record_modules(watched, name, steps, Modules(spots, lambda: _owners(built), parameter_bytes))
+        recording = record_modules(watched, name, steps, Modules(spots, lambda: _owners(built), built.held_bytes))
     return replace(recording, framework="keras")
 
 

@@ -223,6 +223,13 @@ def test_bytes_are_unknown_where_the_backend_does_not_tell_and_known_where_it_do
     assert memory.facts["peak_bytes"] >= convolution["requested_bytes"]
 
 
+@pytest.mark.parametrize(("mode", "name"), [("tensorflow", "memory"), ("torch", "operators"), ("jax", "time")])
+def test_weights_and_velocities_are_held_beside_what_a_step_allocates(mode: str, name: str) -> None:
+    recording = outcome("keras", mode).recording(name, True)
+
+    assert recording.facts["held_bytes"] == 2 * 4 * CIFAR10.parameter_count()
+
+
 def test_allocations_over_tensorflow_add_up_to_what_operators_requested() -> None:
     memory = outcome("keras", "tensorflow").recording("memory", True)
 
