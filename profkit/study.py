@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profkit._arguments import Parser, typed
-from profkit._sweep import split_list
 from profkit.cli import INTERRUPTED, guarded
 from profkit.errors import UsageError
 from profkit.rendering.quantities import parse_bytes, parse_duration
@@ -111,7 +110,7 @@ class _Session:
             memory_limit_bytes=arguments.memory_limit,
         )
         self._cells = plan_cells(study)
-        self._chosen = select_cells(self._cells, [word for word in split_list(arguments.only or []) if word])
+        self._chosen = select_cells(self._cells, arguments.only or [])
         suffix = "-quick" if study.is_quick else ""
         self._output = Path(arguments.output or f"study-{study.name}{suffix}")
 

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from profkit.study import main
@@ -113,6 +114,24 @@ def test_a_users_own_study_runs_and_leaves_everything_in_one_folder(capsys: pyte
     learned = json.loads(Path("copy.json").read_text())["variants"][0]["learned"]
     assert learned["steps"] == 2 and 0 <= learned["precision_percent"] <= 100
     assert "synthetic" in learned["data"]
+
+
+def test_data_files_are_used_and_named_in_every_output(capsys: pytest.CaptureFixture[str]) -> None:
+    generator = np.random.default_rng(0)
+    for name in ("test_batch", *(f"data_batch_{number}" for number in range(1, 6))):
+        records = generator.integers(0, 256, (8, 3073), dtype=np.uint8)
+        records[:, 0] %= 10
+        records.tofile(f"{name}.bin")
+    write_study(ONE_VARIANT.format(repetitions=1) + '[learning]\nframework = "numpy"\nsteps = 1\n')
+
+    assert main(["tiny.toml", "--threads", "1", "--data", ".", "--output", "results"]) == 0
+
+    label = "CIFAR-10, binary version, not the published files"
+    assert f"images: {label}" in capsys.readouterr().out
+    content = json.loads(Path("results", "summary.json").read_text())
+    assert content["data"] == label and content["variants"][0]["learned"]["tested"] == 8
+    for name in ("report.md", "report.html", "plot.svg"):
+        assert label in Path("results", name).read_text()
 
 
 def test_a_killed_run_continues_where_it_stopped() -> None:

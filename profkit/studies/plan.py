@@ -90,18 +90,25 @@ def select_cells(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
     """
     frameworks = list(dict.fromkeys(cell.runner.key for cell in cells if cell.kind == MEASURE))
     variants = list(dict.fromkeys(cell.variant.name for cell in cells))
-    kept_frameworks = [name for name in frameworks if any(fnmatchcase(name, word) for word in only)]
-    kept_variants = [name for name in variants if any(fnmatchcase(name, word) for word in only)]
     names = [*frameworks, *variants]
-    for word in only:
-        if not any(fnmatchcase(name, word) for name in names):
-            raise UsageError(f"--only {word}: no framework or variant of this study; {nearest(word, names)}")
+    wanted = {name for word in only for name in _named(word, names)}
+    kept_frameworks = [name for name in frameworks if name in wanted]
+    kept_variants = [name for name in variants if name in wanted]
     return [
         cell
         for cell in cells
         if (not kept_variants or cell.variant.name in kept_variants)
         and (cell.kind != MEASURE or not kept_frameworks or cell.runner.key in kept_frameworks)
     ]
+
+
+def _named(word: str, names: Sequence[str]) -> list[str]:
+    """The names that a word means; one with commas may be a name itself, or several words."""
+    if found := [name for name in names if fnmatchcase(name, word.strip())]:
+        return found
+    if "," in word:
+        return [name for part in word.split(",") if part.strip() for name in _named(part, names)]
+    raise UsageError(f"--only {word.strip()}: no framework or variant of this study; {nearest(word, names)}")
 
 
 def estimate_s(cell: Cell, study: Study, threads: int, taken_s: Mapping[tuple[str, str], float]) -> float:

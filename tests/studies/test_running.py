@@ -77,8 +77,17 @@ def test_only_restricts_frameworks_and_variants_each_for_itself() -> None:
     assert [cell.id for cell in one] == ["stride-2.native.1", "stride-2.learn", "stride-2.native.2"]
     assert {cell.variant.name for cell in frameworks} == {"base", "stride 2"}
     assert select_cells(cells, []) == cells
+    assert select_cells(cells, ["native, stride 2"]) == one
     with pytest.raises(UsageError, match=r"--only nativ: no framework or variant of this study; did you mean native\?"):
         select_cells(cells, ["nativ"])
+
+
+def test_a_variants_name_may_have_commas() -> None:
+    cells = plan_cells(small_study(TEXT + '"stride 3, half" = { stride = 3, filters = 4 }\n'))
+
+    chosen = select_cells(cells, ["stride 3, half"])
+
+    assert {cell.variant.name for cell in chosen} == {"stride 3, half"}
 
 
 def test_estimates_follow_what_cells_of_the_same_framework_took() -> None:
