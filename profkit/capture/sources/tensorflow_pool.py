@@ -1,7 +1,8 @@
 """For whom TensorFlow's pool threads worked: the profile's hand-outs of tasks are followed back to an operator.
 
 `ThreadpoolListener::Record` with a number is where a task was handed out, `StartRegion` with the same number to
-`StopRegion` where it ran. A task may hand out further ones.
+`StopRegion` where it ran. A task may hand out further ones. An operator ends when all its tasks have told it that they
+are done: a task that ends later was preempted in between, and that is not the operator's time.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ EXECUTOR = ("ExecutorState::Process", "ExecutorDoneCallback")
 
 
 class Region(NamedTuple):
-    """A task on a pool's thread."""
+    """A task on a pool's thread, up to the end of its operator."""
 
     line: Line
     start_ns: int
     end_ns: int
     owner: Event | None
     """The operator that it worked for."""
+    after_ns: int
+    """From the operator's end until the task's own."""
 
 
 class _Task(NamedTuple):
@@ -60,7 +63,12 @@ def pool_regions(events: Iterable[Event], operators: Iterable[Event]) -> list[Re
     for line, found in lines.items():
         found.sort(key=lambda each: (each.start_ns, -each.end_ns))
         regions += ((line, *region) for region in _follow(found, works, tasks))
-    return [Region(line, start, end, _owner(number, tasks)) for line, number, start, end in regions]
+    return [_region(line, start, end, _owner(number, tasks)) for line, number, start, end in regions]
+
+
+def _region(line: Line, start: int, end: int, owner: Event | None) -> Region:
+    last = end if owner is None else max(start, min(end, owner.end_ns))
+    return Region(line, start, last, owner, end - last)
 
 
 def _follow(events: list[Event], works: set[int], tasks: dict[int, _Task]) -> list[tuple[int, int, int]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from profkit.capture.recording import EXACT, HOST, NONE, Level, SpanLog
-from profkit.capture.sources.tensorflow_pool import EXECUTOR, Line, Region, line_of
+from profkit.capture.sources.tensorflow_pool import EXECUTOR, STOP, Line, Region, line_of
 from profkit.capture.sources.xplane import Event, RealtimeClock, Space, read_clocks, read_xspace, recorded_levels
 from profkit.errors import CaptureError
 
@@ -21,7 +21,10 @@ _HOST = "/host:CPU"
 _RUNTIME = ("EagerExecute", "SessionRun", *EXECUTOR)
 _SETTLE_S = 0.02
 """The executor closes its last events after it has given the result; a profile that ends at once loses them."""
-POOL_NOTE = "pool CPU time is the time between begin and end of tasks on pool threads; preemption counts as work"
+POOL_NOTE = (
+    "pool CPU time is the time between begin and end of tasks on pool threads, but not after the end of their "
+    "operator; preemption before that counts as work"
+)
 
 
 class Profile:
@@ -72,7 +75,7 @@ class Profile:
         self, regions: Iterable[Region], rows: dict[int, int], columns: Callable[[Event], dict[str, Any]]
     ) -> None:
         """Tasks of pool threads; `rows` are the spans of operators by the identity of their events."""
-        linked = unlinked = 0
+        linked = unlinked = after = 0
         for region in regions:
             duration = region.end_ns - region.start_ns
             owner = None if region.owner is None else rows.get(id(region.owner))
@@ -81,7 +84,8 @@ class Profile:
             name = about.pop("name", "task")
             self.log.span(Level.POOL, name, region.start_ns, region.end_ns, thread, owner=owner, **about)
             linked, unlinked = (linked + duration, unlinked) if owner is not None else (linked, unlinked + duration)
-        self.log.facts["pool"] = {"linked_ns": linked, "unlinked_ns": unlinked}
+            after += region.after_ns
+        self.log.facts["pool"] = {"linked_ns": linked, "unlinked_ns": unlinked, "after_operators_ns": after}
         if linked or unlinked:
             self.log.facts["notes"].append(POOL_NOTE)
 
@@ -114,14 +118,14 @@ def profile_steps(log: SpanLog, step: Callable[[], Any], steps: int) -> Profile:
 
 
 def _within(events: Iterable[Event], steps: Sequence[tuple[int, int]]) -> list[Event]:
-    """Events that begin in a step, in order of time; outer ones first."""
+    """Events that begin in a step, in order of time, outer ones first; and the ends of tasks, which may lie behind."""
     ordered = sorted(events, key=lambda each: (each.start_ns, -each.end_ns))
     kept: list[Event] = []
     place = 0
     for event in ordered:
         while place < len(steps) and event.start_ns >= steps[place][1]:
             place += 1
-        if place < len(steps) and event.start_ns >= steps[place][0]:
+        if event.name == STOP or (place < len(steps) and event.start_ns >= steps[place][0]):
             kept.append(event)
     return kept
 

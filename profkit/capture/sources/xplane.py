@@ -1,7 +1,7 @@
 """XPlane files of TensorFlow's and JAX's profilers: serialized XSpace in, plain events on our clock out.
 
 The wire format is read here, with the standard library only: JAX brings no protobuf classes, TensorFlow's move between
-releases, and they refuse whole files in which one string is not UTF-8.
+releases. Text that is not UTF-8 is replaced letter by letter, so that one such name costs no other event.
 """
 
 from __future__ import annotations

@@ -178,6 +178,8 @@ def test_all_work_of_pool_threads_is_somebody_s(runs: Runs, name: str) -> None:
     for task in tasks:
         by_owner[task["owner"]] += task["end_ns"] - task["start_ns"]
     assert {row["row"]: row["pool_cpu_ns"] for row in operators if row["pool_cpu_ns"]} == by_owner
+    ends = {row["row"]: row["end_ns"] for row in operators}
+    assert all(task["end_ns"] <= ends[task["owner"]] for task in tasks)
     roles = {recording.threads[task["thread"]]["role"] for task in tasks}
     assert roles == {"pool"}
 

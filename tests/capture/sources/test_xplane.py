@@ -162,6 +162,18 @@ def test_tasks_are_followed_over_other_tasks_to_the_operator() -> None:
     ]
 
 
+def test_a_task_that_is_preempted_after_its_operator_has_ended_is_cut_there() -> None:
+    operator = make("conv1/Relu:_FusedConv2D", 10, 100)
+    events = [
+        operator, make(RECORD, 20, _p=2),
+        make(START, 30, line="Eigen/1", _c=2), make(STOP, 7_000, line="Eigen/1"),
+    ]  # fmt: skip
+
+    [region] = pool_regions(events, [operator])
+
+    assert (region.start_ns, region.end_ns, region.after_ns, region.owner) == (30, 100, 6_900, operator)
+
+
 @pytest.mark.parametrize(
     ("node", "layer", "phase"),
     [
