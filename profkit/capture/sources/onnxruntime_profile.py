@@ -49,13 +49,16 @@ class Profile:
                 "were recorded: it has lost events; record fewer steps"
             )
         nodes: list[Event] = []
+        peaks: list[int] = []
         for run, event in zip(runs, self._runs[-len(runs) :]):
             log.step(run.start_ns, run.end_ns)
-            nodes += self._add_run(log, run, event)
+            found = self._add_run(log, run, event)
+            nodes += found
+            peaks += most_taken(found)
         log.facts["session_initialization_ns"] = sum(int(event["dur"]) for event in self._set_up) * 1000
         log.facts["main_thread_waited_ns"] = _waits(nodes)
-        if self._shows_memory:
-            log.facts["peak_bytes"] = max(_number(node["args"], "mem_in_use_peak") or 0 for node in nodes)
+        if self._shows_memory and peaks:
+            log.facts["peak_bytes"] = max(peaks)
 
     def _add_run(self, log: SpanLog, run: Run, event: Event) -> list[Event]:
         thread = log.thread(int(event["tid"]), "main")
@@ -132,6 +135,20 @@ def _named_layer(name: str, layers: Sequence[str]) -> str | None:
     bare = re.sub(r"^fused ", "", name)
     fitting = [layer for layer in layers if bare == layer or bare.startswith((f"{layer}/", f"{layer}_"))]
     return max(fitting, key=len, default=None)
+
+
+def most_taken(nodes: Sequence[Event]) -> list[int]:
+    """The most bytes that a run had asked for above what the session held when it began; nothing if not told.
+
+    A node's number is that of its end, when its inputs are not given back yet. The profile's own `mem_in_use_peak` is
+    no peak of a run: it counts weights, whole blocks of the arena, and from the session's beginning on.
+    """
+    held = [_number(node["args"], "mem_bytes_requested_in_use") for node in nodes]
+    first = _number(nodes[0]["args"], "mem_requested_in_use_delta") if nodes else None
+    known = [each for each in held if each is not None]
+    if first is None or len(known) < len(held):
+        return []
+    return [max(known) - (known[0] - first)]
 
 
 def _inside(outer: Event, events: Sequence[Event]) -> list[Event]:

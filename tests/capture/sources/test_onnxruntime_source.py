@@ -105,7 +105,30 @@ def test_memory_is_said_only_where_it_was_looked_for() -> None:
 
     assert (rows(silent)[0]["requested_bytes"], rows(silent)[0]["output_bytes"]) == (NONE, 512)
     assert (rows(loud)[0]["requested_bytes"], rows(loud)[0]["live_bytes"]) == (640, 5000)
-    assert (rows(loud)[0]["temporary_bytes"], loud.facts["peak_bytes"]) == (NONE, 6000)
+    assert (rows(loud)[0]["temporary_bytes"], loud.facts["peak_bytes"]) == (NONE, 640)
+    assert "peak_bytes" not in silent.facts
+
+
+def test_the_peak_is_the_most_of_one_run_above_what_the_session_held() -> None:
+    sizes = [(4700, 9000), (1200, 10_200), (0, 5500), (300, 5800)]
+    events = [event("model_run", 0, 100)] + [
+        node(f"conv{place}/Conv", "Conv", place, 1, mem_requested_in_use_delta=str(delta),
+             mem_bytes_requested_in_use=str(held), mem_in_use_peak="20000")
+        for place, (delta, held) in enumerate(sizes)
+    ]  # fmt: skip
+
+    recording = read(events, Run(at(0), at(100), 0), shows_memory=True)
+
+    assert recording.facts["peak_bytes"] == 4700 + 1200
+
+
+def test_a_profile_without_memory_has_no_peak_rather_than_none_at_all() -> None:
+    events = [event("model_run", 0, 100), node("conv1_nchwc", "Conv", 1, 5)]
+
+    recording = read(events, Run(at(0), at(100), 0), shows_memory=True)
+
+    assert "peak_bytes" not in recording.facts
+    assert rows(recording)[0]["requested_bytes"] == NONE
 
 
 def test_a_profile_that_has_lost_runs_is_refused_with_the_numbers() -> None:
@@ -145,7 +168,8 @@ def test_memory_of_a_real_session_is_what_its_nodes_keep() -> None:
         assert row["requested_bytes"] in (0, row["output_bytes"])
         assert row["temporary_bytes"] == NONE
     assert rows(recording, step=1)[0]["requested_bytes"] == 64 * 32 * 4
-    assert recording.facts["peak_bytes"] > network.parameter_count() * 4
+    # A layer's input and its result at once; the input of the first one is the batch, which is not the session's.
+    assert recording.facts["peak_bytes"] == 2 * 64 * 32 * 4
 
 
 def test_the_usual_session_is_back_after_a_recording_and_no_file_is_left(
