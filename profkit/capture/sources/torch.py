@@ -51,7 +51,7 @@ class TorchSource:
             # A compiled model must not be touched: shadowed modules would break its graph, another program would run.
             layers=dict(built.model.named_children()) if built.graphs is None else {},
             owners=lambda: owners_of(built),
-            parameter_bytes=sum(each.nbytes for each in built.model.parameters()),
+            held_bytes=sum(each.nbytes for _, each in held_tensors(built)),
             graphs=built.graphs,
         )
         return record_modules(watched, name, steps, modules)
@@ -65,7 +65,8 @@ class Modules:
     """Modules by the names of their layers, whose `forward` is put into spans."""
     owners: Callable[[], Mapping[int, str]]
     """The layer of every address of parameters and of what the optimiser keeps for them; asked after the steps."""
-    parameter_bytes: int
+    held_bytes: int
+    """Parameters, and what the optimiser keeps for them."""
     graphs: Any = None
     """What a compiled model was made of."""
 
@@ -76,7 +77,7 @@ def record_modules(watched: Watched, name: str, steps: int, modules: Modules) ->
     notes: list[str] = []
     clock: Steps = []
     run, layers, graphs = _runner(watched, steps, clock), modules.layers, modules.graphs
-    facts = {"parameter_bytes": modules.parameter_bytes, "notes": notes}
+    facts = {"held_bytes": modules.held_bytes, "notes": notes}
     if name == OPERATORS:
         events = record_events(torch, layers, run, notes)
         recording = recording_of(events, clock, modules.owners(), (TIME, MEMORY), facts, graphs)

@@ -81,7 +81,7 @@ class Build:
         torch = importlib.import_module("torch")
         if torch.version.debug:
             raise UnavailableError("this torch is a debug build, whose records have another layout")
-        folder = Path(torch.__file__).parent
+        folder = Path(str(torch.__file__)).parent
         headers = Path(sysconfig.get_paths()["include"])
         _must_exist(folder / "include" / "ATen" / "record_function.h", "torch's headers are missing")
         _must_exist(headers / "Python.h", "Python's headers are missing (install python3-dev)")
