@@ -285,3 +285,12 @@ def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return read
+
+
+def chosen_top(text: str) -> int | None:
+    """How many rows --top asks for; None: all."""
+    if text == "all":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"--top takes a number of rows from 1 on, or all; got {text!r}")
+    return int(text)

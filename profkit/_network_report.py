@@ -14,7 +14,7 @@ from typing import TextIO
 from profkit.attribution.gaps import layer_gaps
 from profkit.attribution.network_usage import network_usage
 from profkit.attribution.usage import Usage
-from profkit.capture.network_capture import MAGIC, NetworkCapture
+from profkit.capture.network_capture import NetworkCapture
 from profkit.cli import abandon_stdout
 from profkit.errors import ProfkitError
 from profkit.rendering.gap_text import print_gaps, render_gaps_markdown
@@ -29,15 +29,6 @@ from profkit.rendering.usage_text import print_lines, wrapped
 from profkit.rendering.whole_file import write_whole
 
 TFPROF = "tfprof"
-
-
-def is_network_capture(path: str) -> bool:
-    """Whether a file is one of a network's run; what cannot be read is left to the reader of captures."""
-    try:
-        with open(path, "rb") as stream:
-            return stream.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False
 
 
 def print_networks(

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,8 @@ _EXAMPLES = """examples:
   profkit compare before.profkit after.profkit --fail-on 5%     for CI: exit code 4 when something became slower
 
 exit codes: 0 compared, 1 a file cannot be used, 2 wrong usage, or --fail-on for runs that cannot be compared fairly,
-  4 with --fail-on: the step, or a row of at least 1% of it, is slower by more than that with its whole interval"""
+  4 with --fail-on: the step, or a row of at least 1% of it, is slower by more than that with its whole interval;
+  what was recorded on a busy machine is not resolved, and fails nothing"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,7 +65,9 @@ def build_parser() -> Parser:
     parser.add_argument(
         "--fail-on", metavar="SHARE", type=typed(parse_share), help="exit with 4 when b is slower by more, beyond doubt"
     )
-    parser.add_argument("--force", action="store_true", help="--fail-on although networks, threads or machines differ")
+    parser.add_argument(
+        "--force", action="store_true", help="--fail-on although networks, threads or machines differ, or were busy"
+    )
     parser.add_argument("--top", metavar="N", default=str(DEFAULT_TOP), help=f"rows printed, or all [{DEFAULT_TOP}]")
     parser.add_argument("--json", metavar="FILE", help="all rows, schema profkit.comparison/1")
     parser.add_argument("--markdown", metavar="FILE", help="all rows, for an issue or a pull request")
@@ -72,9 +76,10 @@ def build_parser() -> Parser:
 
 def _run(words: Sequence[str]) -> int:
     arguments = build_parser().parse(words)
+    from profkit._arguments import chosen_top
     from profkit.attribution.comparison import compare, failures
     from profkit.capture.opening import open_capture
-    from profkit.measurement.judging import judge
+    from profkit.measurement.judging import judge_runs
     from profkit.rendering.comparison_text import Asked, comparison_table
     from profkit.rendering.table import print_table
     from profkit.rendering.whole_file import check_target
@@ -82,10 +87,12 @@ def _run(words: Sequence[str]) -> int:
     for path in (arguments.json, arguments.markdown):
         if path:
             check_target(path)
-    asked = Asked(arguments.a, arguments.b, arguments.margin, arguments.fail_on, _top(arguments.top))
+    asked = Asked(
+        arguments.a, arguments.b, arguments.margin, arguments.fail_on, chosen_top(arguments.top), arguments.force
+    )
     profiles = _profiles(open_capture(arguments.a), open_capture(arguments.b), arguments.by)
-    comparison = compare(*profiles, partial(judge, margin=arguments.margin))
-    failed = failures(comparison, arguments.fail_on) if arguments.fail_on is not None else ()
+    comparison = compare(*profiles, partial(judge_runs, margin=arguments.margin))
+    failed = failures(comparison, arguments.fail_on, arguments.force) if arguments.fail_on is not None else ()
     _refuse_unfair(comparison, arguments)
     print_table(comparison_table(comparison, asked, failed), sys.stdout)
     _write_files(comparison, asked, arguments, failed)
@@ -125,7 +132,7 @@ def _refuse_unfair(comparison: Comparison, arguments: argparse.Namespace) -> Non
 def _write_files(
     comparison: Comparison, asked: Asked, arguments: argparse.Namespace, failed: Sequence[ComparedRow]
 ) -> None:
-    from profkit.rendering.comparison_text import Asked, comparison_table, comparison_to_json
+    from profkit.rendering.comparison_text import comparison_table, comparison_to_json
     from profkit.rendering.markdown import table_markdown
     from profkit.rendering.whole_file import write_whole
 
@@ -133,16 +140,8 @@ def _write_files(
         content = comparison_to_json(comparison, asked, failed)
         write_whole(arguments.json, json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
     if arguments.markdown:
-        everything = Asked(asked.a, asked.b, asked.margin, asked.limit)
+        everything = replace(asked, top=None)
         write_whole(arguments.markdown, table_markdown(comparison_table(comparison, everything, failed)))
-
-
-def _top(text: str) -> int | None:
-    if text == "all":
-        return None
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"--top takes a number of rows from 1 on, or all; got {text!r}")
-    return int(text)
 
 
 if __name__ == "__main__":

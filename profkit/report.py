@@ -11,13 +11,14 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from profkit._arguments import Parser
-from profkit._network_report import is_network_capture, print_networks
+from profkit._arguments import Parser, chosen_top
+from profkit._network_report import print_networks
 from profkit._sweep import split_list
 from profkit.attribution.attribute import usage_by
 from profkit.attribution.grouping import GROUPINGS
 from profkit.attribution.network_usage import GROUPINGS as NETWORK_GROUPINGS
 from profkit.attribution.usage import Usage
+from profkit.capture.opening import is_network_capture
 from profkit.capture.tables import Capture
 from profkit.cli import abandon_stdout, guarded
 from profkit.errors import ProfkitError, UsageError
@@ -170,15 +171,7 @@ def build_parser() -> Parser:
 def chosen_view(arguments: argparse.Namespace) -> View:
     """What of the table is shown."""
     columns = [name for name in split_list(arguments.columns or []) if name]
-    return View(columns or None, arguments.sort, _top(arguments.top))
-
-
-def _top(text: str) -> int | None:
-    if text == "all":
-        return None
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"--top takes a number of rows from 1 on, or all; got {text!r}")
-    return int(text)
+    return View(columns or None, arguments.sort, chosen_top(arguments.top))
 
 
 def _process_id(arguments: argparse.Namespace) -> int | None:

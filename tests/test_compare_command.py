@@ -125,17 +125,28 @@ def test_a_check_of_unequal_runs_is_refused_unless_forced(
     assert "warning: threads differs: a 1, b 2 torch version differs: a 1.2.3, b 9" in forced
 
 
-@pytest.mark.parametrize(("load", "is_told"), [(0.9, False), (3.2, True)])
-def test_a_busy_machine_is_told(
-    before: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], load: float, is_told: bool
+@pytest.mark.parametrize(
+    ("busy", "told"),
+    [
+        ({"load": [0.9, 9.0, 9.0]}, ""),
+        ({"load": [3.2, 9.0, 9.0]}, "the machine was busy when it was recorded (load 3.2 on 2 processors)"),
+        ({"load": [3.2, 9.0, 9.0], "others_share": 0.02}, ""),  # the load was profkit's own, or over
+        ({"load": [0.1, 0.0, 0.0], "others_share": 0.37}, "other programs took 37% of the processors' time"),
+    ],
+)
+def test_nothing_fails_by_times_of_a_busy_machine_unless_forced(
+    before: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], busy: dict[str, Any], told: str
 ) -> None:
-    environment = {"cpu": "a machine", "load": [load, 9.0, 9.0], "cpus_usable": [0, 1]}
-    other = network_file(tmp_path, "other.profkit", seed=2, environment=environment)
+    environment = {"cpu": "a machine", "cpus_usable": [0, 1], **busy}
+    slower = network_file(tmp_path, "slower.profkit", seed=2, conv_us=1000.0, environment=environment)
 
-    assert main([before, other]) == 0
+    code = main([before, slower, "--fail-on", "5%"])
+    text = printed(capsys)
 
-    told = "warning: b: the machine was busy when it was recorded (load 3.2 on 2 processors)"
-    assert (told in printed(capsys)) == is_told
+    assert code == (0 if told else 4)
+    assert (f"warning: b: {told}" in text and "not resolved: whether something is slower" in text) == bool(told)
+    assert main([before, slower, "--fail-on", "5%", "--force"]) == 4
+    assert "FAILED" in printed(capsys)
 
 
 def test_frameworks_are_compared_by_layer(before: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

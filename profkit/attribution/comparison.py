@@ -138,8 +138,13 @@ def compare(a: Profile, b: Profile, judge: Judge) -> Comparison:
     return Comparison(a.per, a.by, tuple(rows), tuple(totals), tuple(differences), (a.trouble, b.trouble))
 
 
-def failures(comparison: Comparison, limit: float) -> tuple[ComparedRow, ...]:
-    """The whole, and rows that matter, that became slower by more than `limit` with their whole interval."""
+def failures(comparison: Comparison, limit: float, despite_trouble: bool = False) -> tuple[ComparedRow, ...]:
+    """The whole, and rows that matter, that became slower by more than `limit` with their whole interval.
+
+    Nothing fails by times that others disturbed: intervals cannot know what was not there in the other run.
+    """
+    if any(comparison.troubles) and not despite_trouble:
+        return ()
     rows = [*comparison.totals[:1], *(row for row in comparison.rows if row.share >= SMALL)]
     return tuple(row for row in rows if row.high is not None and row.high < 1.0 / (1.0 + limit))
 

@@ -24,8 +24,6 @@ NETWORK_GROUPINGS: dict[str, tuple[str, ...]] = {
     "name": (),
 }
 """What a row of two networks is, and the columns that its name consists of; by name: as the source has it."""
-BUSY = 0.75
-"""A load average above this share of the processors: what is measured is partly the neighbours' doing."""
 RECORDED, NOT_RECORDED = "step, recorded", "step, not recorded"
 RANGE_GROUPINGS = ("name", "path", "category", "domain", "thread")
 MOST_SAMPLES = 40
@@ -71,7 +69,7 @@ def network_profile(capture: NetworkCapture, by: str = "operator") -> Profile:
     }
     totals = {NOT_RECORDED: capture.step_ns, RECORDED: operators.step_ns.tolist()}
     known = {name: samples for name, samples in totals.items() if samples}
-    return Profile(STEP, by, rows, known, _about(capture), _busy(capture))
+    return Profile(STEP, by, rows, known, _about(capture), capture.disturbance())
 
 
 def _named_times(operators: Operators, by: str) -> dict[str, Column]:
@@ -107,14 +105,6 @@ def _source_names(operators: Operators) -> list[str]:
 def _title(columns: Sequence[str], texts: Sequence[str]) -> str:
     """`conv1/forward/Conv2D`."""
     return "/".join(text or f"(no {column})" for column, text in zip(columns, texts))
-
-
-def _busy(capture: NetworkCapture) -> str:
-    """Whether others used the machine when the run began."""
-    load, cpus = capture.environment.get("load") or [0.0], capture.environment.get("cpus_usable") or []
-    if not cpus or load[0] <= BUSY * len(cpus):
-        return ""
-    return f"the machine was busy when it was recorded (load {load[0]:.1f} on {len(cpus)} processors)"
 
 
 def _about(capture: NetworkCapture) -> dict[str, str]:

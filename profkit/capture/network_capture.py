@@ -18,6 +18,10 @@ from profkit.errors import CaptureError
 
 SCHEMA = "profkit.network/1"
 MAGIC = b"PK\x03\x04"
+OTHERS = 0.1
+"""Other programs that take more than this share of the processors' time change what is measured."""
+BUSY_LOAD = 0.75
+"""Where that share is not known: a load average above this share of the processors."""
 
 
 @dataclass
@@ -48,6 +52,17 @@ class NetworkCapture:
     def recording(self, measure: str) -> Recording | None:
         """The pass that is good for time, memory or primitives."""
         return next((each for each in self.recordings if measure in each.measures), None)
+
+    def disturbance(self) -> str:
+        """What else the machine did while this was measured, when that makes the times doubtful; else empty."""
+        others, cpus = self.environment.get("others_share"), self.environment.get("cpus_usable") or []
+        if others is not None:
+            taken = f"other programs took {100 * others:.0f}% of the processors' time while it was recorded"
+            return taken if others > OTHERS else ""
+        load = (self.environment.get("load") or [0.0])[0]
+        if not cpus or load <= BUSY_LOAD * len(cpus):
+            return ""
+        return f"the machine was busy when it was recorded (load {load:.1f} on {len(cpus)} processors)"
 
 
 def save_network_capture(capture: NetworkCapture, target: str | Path | BinaryIO) -> None:

@@ -30,19 +30,40 @@ class Judgement:
     """Of each side, when not resolved: about so many would tell; None when resolved, or when no number would."""
 
 
-def judge(a: Sequence[float], b: Sequence[float], margin: float) -> Judgement:
-    """Compare samples of two runs. Zero counts as one: clocks tell nothing below a nanosecond."""
-    logs_a, logs_b = (np.log(np.maximum(np.asarray(side, np.float64), 1.0)) for side in (a, b))
+def judge(a: Sequence[float], b: Sequence[float], margin: float, drift: float = 0.0) -> Judgement:
+    """Compare two sets of samples; `drift` is a further doubt, on logarithms, and adds to the interval as errors do.
+
+    Zero counts as one: clocks tell nothing below a nanosecond.
+    """
+    logs_a, logs_b = _logs(a), _logs(b)
     # Outliers are usual in steps; two or three values have no middle half.
     centre_a, centre_b = (float(middle_mean(logs)) for logs in (logs_a, logs_b))
     reach = _reach(logs_a, logs_b)
     value = math.exp(centre_a - centre_b)
     ratio = Estimate(value, None, None)
     if reach is not None:
-        ratio = Estimate(value, value * math.exp(-reach[0]), value * math.exp(reach[1]))
+        ratio = Estimate(
+            value, value * math.exp(-math.hypot(reach[0], drift)), value * math.exp(math.hypot(reach[1], drift))
+        )
     word = verdict(ratio, margin)
     needed = samples_needed(ratio, min(len(a), len(b)), margin) if word == NOT_RESOLVED else None
     return Judgement(math.exp(centre_a), math.exp(centre_b), ratio, word, needed)
+
+
+def judge_runs(a: Sequence[float], b: Sequence[float], margin: float) -> Judgement:
+    """Compare samples of two runs, each in the order of time.
+
+    An interval takes samples for independent, but a machine has phases that last longer than a step. By how much a run
+    differs from itself, two runs may differ without any reason: the interval has that in it.
+    """
+    return judge(a, b, margin, max(drift(a), drift(b)))
+
+
+def drift(samples: Sequence[float]) -> float:
+    """How far the first and the second half of a run lie apart, on logarithms; 0 when they have no two samples each."""
+    logs = _logs(samples)
+    half = len(logs) // 2
+    return abs(float(middle_mean(logs[:half]) - middle_mean(logs[half:]))) if half >= 2 else 0.0
 
 
 def samples_needed(ratio: Estimate, count: int, margin: float) -> int | None:
@@ -57,6 +78,10 @@ def samples_needed(ratio: Estimate, count: int, margin: float) -> int | None:
     # Intervals shrink with the root of the count; a fifth more, as the width itself is only estimated.
     needed = math.ceil(1.2 * count * (half / distance) ** 2)
     return needed if needed <= MOST_SAMPLES else None
+
+
+def _logs(samples: Sequence[float]) -> Floats:
+    return np.log(np.maximum(np.asarray(samples, np.float64), 1.0))
 
 
 def _reach(a: Floats, b: Floats) -> tuple[float, float] | None:

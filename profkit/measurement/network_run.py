@@ -23,6 +23,7 @@ from profkit.errors import UnsupportedError
 from profkit.measurement.asking import ask_one
 from profkit.measurement.cores import cores_for
 from profkit.measurement.environment import fingerprint
+from profkit.measurement.neighbours import others_share, processor_use
 from profkit.measurement.process import WorkerFailure, WorkerProcess, WorkerSettings
 from profkit.measurement.protocol import Message
 from profkit.ops.networks.data import Data, synthetic_data
@@ -227,6 +228,8 @@ class _Run:
         """Recorded steps stand between unrecorded ones, so that both meet the same machine."""
         request, capture = self._request, self._capture
         self._ask(worker, "time", steps=2)  # warm-up
+        cores = cores_for(request.threads)
+        before = processor_use(worker.process.pid, cores)
         if times:
             capture.step_ns += self._ask(worker, "time", steps=request.steps)["step_ns"]
         for each in passes:
@@ -238,6 +241,8 @@ class _Run:
             capture.notes += [each.note] if each.note and each.note not in capture.notes else []
             if times:
                 capture.step_ns += self._ask(worker, "time", steps=request.steps)["step_ns"]
+        others = others_share(before, processor_use(worker.process.pid, cores))
+        capture.environment["others_share"] = _larger(capture.environment.get("others_share"), others)
 
     def _learn(self) -> None:
         """In a process of its own: a model that can be trained may be another one than that for inference."""
@@ -260,6 +265,11 @@ class _Run:
             )
         finally:
             worker.kill()
+
+
+def _larger(a: float | None, b: float | None) -> float | None:
+    """The larger of those that are known."""
+    return max((each for each in (a, b) if each is not None), default=None)
 
 
 _logits: dict[tuple[Network, str], Array] = {}

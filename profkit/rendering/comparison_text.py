@@ -39,6 +39,8 @@ class Asked:
     limit: float | None = None
     """Of --fail-on."""
     top: int | None = None
+    despite_trouble: bool = False
+    """The limit holds for times of a busy machine, too."""
 
 
 def comparison_table(comparison: Comparison, asked: Asked, failed: Sequence[ComparedRow] = ()) -> Table:
@@ -93,12 +95,12 @@ def summary_lines(comparison: Comparison, asked: Asked, failed: Sequence[Compare
     if comparison.count(FASTER) + comparison.count(SLOWER):
         chance = number_text(comparison.expected_by_chance, 2)
         lines.append(
-            f"chance alone calls up to {chance} of {comparison.judged} rows faster or slower (95%); intervals "
-            "know the steps of two runs only: compare two recordings of the same thing to see what the machine does"
+            f"chance alone calls up to {chance} of {comparison.judged} rows faster or slower (95%); intervals know two "
+            "runs and how much each differs from itself: record the same thing twice to see what the machine does"
         )
     lines += _next_step(comparison)
     if asked.limit is not None:
-        lines.append(_outcome(failed, asked.limit))
+        lines.append(_outcome(comparison, failed, asked.limit, asked.despite_trouble))
     return lines
 
 
@@ -166,8 +168,13 @@ def _next_step(comparison: Comparison) -> list[str]:
     return [f"to resolve more, record both again with profkit network and about {asked}" if asked else _HOPELESS]
 
 
-def _outcome(failed: Sequence[ComparedRow], limit: float) -> str:
+def _outcome(comparison: Comparison, failed: Sequence[ComparedRow], limit: float, despite_trouble: bool) -> str:
     text = percent_text(100.0 * limit)
+    if any(comparison.troubles) and not despite_trouble:
+        return (
+            f"not resolved: whether something is slower by more than {text} cannot be told from times of a busy "
+            "machine, nothing fails; record both again while it is quiet (top shows who runs), or add --force"
+        )
     if not failed:
         return f"passed: nothing that matters is slower by more than {text} with its whole interval"
     named = "; ".join(

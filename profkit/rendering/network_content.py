@@ -19,7 +19,7 @@ def network_surroundings(capture: NetworkCapture, usage: Usage) -> Surroundings:
     """Title and facts of the run, what recording cost, and notes; the table in between shows one step."""
     lost = f"{usage.dropped:,} records were lost while recording" if usage.dropped else ""
     return Surroundings(
-        heads=[network_title(capture), *run_lines(capture), _table_line(usage)],
+        heads=[network_title(capture), *run_lines(capture), *disturbance_lines(capture), _table_line(usage)],
         losses=[lost] if lost else [],
         warnings=failure_lines(capture),
         instead=[] if usage.rows else ["no operator was recorded"],
@@ -101,6 +101,12 @@ def failure_lines(capture: NetworkCapture) -> list[str]:
     if capture.status == "ok":
         return []
     return [f"{capture.framework}: {capture.status}" + (f", {capture.reason}" if capture.reason else "")]
+
+
+def disturbance_lines(capture: NetworkCapture) -> list[str]:
+    """What makes all times doubtful; a thread that was preempted also looks like one that waited."""
+    trouble = capture.disturbance()
+    return [f"warning: {trouble}: times are longer and threads look as if they waited"] if trouble else []
 
 
 def notes(capture: NetworkCapture, usage: Usage) -> list[str]:

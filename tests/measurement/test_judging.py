@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from profkit.measurement.judging import judge, samples_needed
+from profkit.measurement.judging import drift, judge, judge_runs, samples_needed
 from profkit.measurement.statistics import Estimate
 
 
@@ -75,3 +75,45 @@ def test_equal_numbers_and_zeros_are_no_error() -> None:
 
     assert (equal.verdict, equal.ratio.low, equal.ratio.high) == ("same", 1.0, 1.0)
     assert nothing.verdict == "same"
+
+
+def in_phases(seed: int, centre: float, count: int = 30) -> list[float]:
+    """Samples of a machine whose speed wanders: neighbours in time are alike."""
+    shocks = np.random.default_rng(seed).normal(0.0, 0.02, count + 50)
+    level, levels = 0.0, []
+    for shock in shocks:
+        level = 0.9 * level + float(shock)
+        levels.append(centre * math.exp(level))
+    return levels[50:]
+
+
+def test_runs_of_a_machine_that_wanders_are_called_different_half_as_often_as_without_its_drift() -> None:
+    pairs = [(in_phases(seed, 1e6), in_phases(seed + 5000, 1e6)) for seed in range(300)]
+
+    plain, with_drift = (
+        sum(judged(a, b, 0.02).verdict in ("faster", "slower") for a, b in pairs) for judged in (judge, judge_runs)
+    )
+
+    assert plain > 100  # what the interval alone would claim
+    assert with_drift < plain / 2
+
+
+def test_a_real_change_is_told_beyond_the_drift() -> None:
+    found = judge_runs(in_phases(1, 1e6), in_phases(2, 1.5e6), 0.02)
+
+    assert found.verdict == "slower"
+
+
+def test_the_interval_is_wider_by_what_a_run_differs_from_itself() -> None:
+    steady, stepped = [100.0, 101.0] * 5, [100.0, 101.0, 100.0, 101.0, 110.0, 111.1, 110.0, 111.1]
+
+    plain, found = judge(steady, stepped, 0.02).ratio, judge_runs(steady, stepped, 0.02).ratio
+
+    assert drift(stepped) == pytest.approx(math.log(1.1))
+    assert (drift(steady[:8]), drift([1.0, 9.0, 5.0])) == (0.0, 0.0)
+    assert plain.low is not None and plain.high is not None
+    for plain_end, end in ((plain.low, found.low), (plain.high, found.high)):
+        assert end is not None
+        assert math.log(end / found.value) ** 2 == pytest.approx(
+            math.log(plain_end / plain.value) ** 2 + math.log(1.1) ** 2
+        )

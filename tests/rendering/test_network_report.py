@@ -127,6 +127,16 @@ def test_a_run_that_failed_later_says_so_first() -> None:
     assert lines[0] == "tensorflow: timeout, no answer within 5 s"
 
 
+def test_neighbours_that_disturbed_the_run_are_told_above_the_table() -> None:
+    noisy, quiet = (
+        " ".join(lines_of(environment={"others_share": share, "load": [9.0], "cpus_usable": [0]}))
+        for share in (0.4, 0.05)
+    )
+
+    assert "warning: other programs took 40% of the processors' time while it was recorded" in noisy
+    assert "warning" not in quiet
+
+
 def test_lost_records_stand_on_the_first_line() -> None:
     lost = recording_of(op("Relu", 0, 10), framework="tensorflow", facts={"lost": 7})
     usage = network_usage(network_capture(lost, network=SMALL))
