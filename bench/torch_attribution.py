@@ -166,17 +166,13 @@ def rounds_of(bench: Bench, rounds: int, steps: int) -> dict[str, list[float]]:
 def print_cost(bench: Bench, found: dict[str, list[float]], events: int) -> None:
     """Ratios to the unprofiled step."""
     plain = found[PLAIN]
-    print(
-        "| recorded by | ms per step | median of paired ratios | 10 to 90 % | min/min | us per event | after the step |"
-    )
+    print("| recorded by | ms per step | median paired ratio | 10 to 90 % | min/min | us per event | afterwards |")
     print("|---|---|---|---|---|---|---|")
     for way in (PLAIN, AGAIN, OURS, TIME_ONLY, KINETO):
         ratios = sorted(ours / base for ours, base in zip(found[way], plain))
         low, high = ratios[len(ratios) // 10], ratios[-1 - len(ratios) // 10]
         added = statistics.median(ours - base for ours, base in zip(found[way], plain)) / events / 1e3
-        after = (
-            f"{statistics.median(bench.after_ns[way]) / events / 1e3:.2f} us per event" if way in (OURS, KINETO) else ""
-        )
+        after = f"{statistics.median(bench.after_ns[way]) / events / 1e3:.2f}" if way in (OURS, KINETO) else ""
         goal = f" (goal: <= {GOAL:.2f})" if way == OURS else ""
         print(
             f"| {way} | {statistics.median(found[way]) / 1e6:.3f} | {statistics.median(ratios):.3f}{goal} "
@@ -250,7 +246,7 @@ def main() -> int:
     found = rounds_of(bench, arguments.rounds, arguments.steps)
     print("# Attribution of torch\n\n`python bench/torch_attribution.py`\n")
     print(
-        f"torch {torch.__version__}, cifar10, batch {arguments.batch}, forward + backward, {arguments.threads} thread, "
+        f"torch {torch.__version__}, cifar10, batch {arguments.batch}, forward + backward, {arguments.threads} thread,"
     )
     print(
         f"{events} events per step. {arguments.rounds} rounds; in each every way runs two blocks of {arguments.steps}"
