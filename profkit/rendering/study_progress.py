@@ -11,6 +11,7 @@ from profkit.studies.running import Progress
 
 _CLEAR = "\r\x1b[2K"
 _REASON_WIDTH = 90
+_UNKNOWN_WIDTH = 100
 
 
 def left_text(seconds: float) -> str:
@@ -26,14 +27,15 @@ class CellLines:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._can_redraw = stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
-        self._title_width = 0
 
     def __call__(self, progress: Progress) -> None:
         if progress.outcome is not None:
             self._write(f"{self._clear()}{_finished(progress)}\n")
         elif self._can_redraw:
-            doing = f": {progress.text}" if progress.text else ""
-            width = os.get_terminal_size(self._stream.fileno()).columns - 1
+            doing = progress.text.removeprefix(f"{progress.cell.runner.framework}: ")
+            doing = f": {doing}" if doing else ""
+            # A terminal that does not know its width says 0.
+            width = (os.get_terminal_size(self._stream.fileno()).columns or _UNKNOWN_WIDTH) - 1
             line = f"{_count(progress)} {progress.cell.title}{doing} ({left_text(progress.left_s)} left)"
             self._write(_CLEAR + line[:width])
 

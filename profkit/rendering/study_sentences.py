@@ -149,7 +149,7 @@ def busy_sentences(summary: Summary) -> list[str]:
     if not summary.is_busy:
         return []
     load = f"its load was up to {summary.highest_load:.1f} when a cell began"
-    own = f"of which profkit's own {summary.threads} threads explain {summary.threads}"
+    own = f"{summary.threads} of it at most from profkit itself"
     return [f"The machine was busy: {load}, {own}. Times are longer and less certain than on a quiet machine."]
 
 

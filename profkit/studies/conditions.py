@@ -10,7 +10,7 @@ from profkit.capture.sources import MEMORY, TIME, load_source
 from profkit.errors import UsageError
 from profkit.measurement.environment import cpu_model
 from profkit.measurement.network_run import NetworkRequest
-from profkit.ops.networks import Network
+from profkit.ops.networks import Network, Training
 from profkit.ops.networks.cifar_files import load_cifar10
 from profkit.ops.networks.data import SYNTHETIC, Data
 from profkit.studies.declaration import Study
@@ -65,6 +65,7 @@ class Conditions:
             mode=cell.runner.mode,
             threads=self.threads,
             is_training=study.is_training,
+            training=learning.training if learning else Training(),
             steps=study.steps,
             data=self.data_for(cell.variant.network),
             seed=self.seed,
@@ -75,7 +76,6 @@ class Conditions:
             return replace(
                 request,
                 is_training=True,
-                training=learning.training,
                 steps=0,
                 passes=(),
                 learn_s=learning.limit_s or ENDLESS_S,

@@ -11,6 +11,7 @@ from profkit.attribution.kinds import KINDS
 from profkit.backends.networks import BUILDERS, load_builder
 from profkit.errors import UsageError
 from profkit.ops.networks import NETWORKS, Network, Training
+from profkit.ops.networks.network import CROSS_ENTROPY
 from profkit.studies.declaration import Figures, Learning, Published, Runner, Study, Variant
 from profkit.studies.sections import Section, Source, nearest
 
@@ -132,6 +133,9 @@ class _Reader:
             if self.quick is not None and self.quick.has("learning"):
                 raise self.quick.error("learning", "the study itself has no [learning]")
             return None
+        network = self._network()
+        if network.loss != CROSS_ENTROPY:
+            raise self.top.error("learning", f"{network.name} predicts a value, not a class: it has no precision@1")
         sections = [self.top.section("learning")]
         sections += [self.quick.section("learning")] if self.quick is not None and self.quick.has("learning") else []
         for section in sections:

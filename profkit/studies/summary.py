@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from profkit.attribution.kinds import AUXILIARY
 from profkit.ops.networks import Network, Training
 from profkit.ops.networks.data import SYNTHETIC
 from profkit.ops.networks.work import network_work
@@ -320,9 +321,10 @@ def _names(cells: Sequence[CellNumbers]) -> list[str]:
 
 
 def _largest_kind(cells: Sequence[CellNumbers]) -> str:
-    """The kind that took most time over all cells."""
+    """The kind that took most time over all cells, moving and making room aside."""
     totals: dict[str, float] = {}
     for cell in cells:
         for row in cell.kinds:
-            totals[row.name] = totals.get(row.name, 0.0) + row.own_ns
+            if row.name not in AUXILIARY:
+                totals[row.name] = totals.get(row.name, 0.0) + row.own_ns
     return max(totals, key=lambda name: totals[name]) if totals else ""

@@ -156,6 +156,13 @@ def test_mistakes_in_inner_tables_are_found_even_when_they_are_not_used(text: st
         read(LEAST + text)
 
 
+def test_learning_needs_classes() -> None:
+    text = changed('"cifar10"', '"solar"').replace("stride = 2", "batch = 2")
+
+    with pytest.raises(UsageError, match="line 8: learning: solar predicts a value, not a class"):
+        read(text + "[learning]\nframework = 'numpy'\n")
+
+
 def test_quick_needs_a_quick_table() -> None:
     with pytest.raises(UsageError, match=r"small.toml has no \[quick\] table"):
         read(LEAST, quick=True)
