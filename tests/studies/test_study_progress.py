@@ -53,7 +53,7 @@ def test_a_terminal_sees_what_runs_now_within_its_width(monkeypatch: pytest.Monk
     lines(DONE)
     lines.close()
 
-    assert shown == "\r\x1b[2K[1/8] base: numpy, repetition 1: checkin"
+    assert shown == "\r\x1b[2K[1/8] base: numpy, repetition 1: checki"
     assert stream.getvalue().endswith("about 61 s left)\n\r\x1b[2K")
 
 
