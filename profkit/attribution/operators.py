@@ -25,6 +25,8 @@ REMAINDERS = (DISPATCH, FRAMEWORK, IDLE)
 """No operator ran: Python and binding code; the framework's own code; nothing at all, where a source can tell."""
 OBSERVES_IDLE = "observes_idle"
 """A fact of recordings in which an instant without any span means that nothing ran, not that Python did."""
+OBSERVES_DISPATCH = "observes_dispatch"
+"""A fact that is false where Python's code cannot be told from the framework's: all of it is called framework then."""
 NO_LAYER = ""
 
 
@@ -56,9 +58,14 @@ class Operators:
 
     @property
     def observed_remainders(self) -> tuple[str, ...]:
-        """Those that this source can tell from dispatch; the others are part of it."""
-        has_runtime = bool((self.recording.spans["level"] == Level.RUNTIME).any())
-        observed = {DISPATCH: True, FRAMEWORK: has_runtime, IDLE: bool(self.recording.facts.get(OBSERVES_IDLE))}
+        """Those that this source can tell apart; the others are part of dispatch, or of framework if that is none."""
+        facts, has_runtime = self.recording.facts, bool((self.recording.spans["level"] == Level.RUNTIME).any())
+        sees_dispatch = bool(facts.get(OBSERVES_DISPATCH, True))
+        observed = {
+            DISPATCH: sees_dispatch,
+            FRAMEWORK: has_runtime or not sees_dispatch,
+            IDLE: bool(facts.get(OBSERVES_IDLE)),
+        }
         return tuple(name for name in REMAINDERS if observed[name])
 
     @property
@@ -137,7 +144,7 @@ def operators_of(capture: NetworkCapture, measure: str = "time") -> Operators:
         phase=phase,
         type=_from_operator(type_, above, is_called),
         kinds=kinds,
-        remainders=_remainders(shares, bool(recording.facts.get(OBSERVES_IDLE))),
+        remainders=_remainders(shares, recording.facts),
         cut_rows=int((lost[is_counted] > 0).sum()),
         cut_ns=int(lost[is_counted].sum()),
         outside_rows=int((is_operator & (step == NONE)).sum()),
@@ -165,13 +172,13 @@ def _cut(spans: Mapping[str, Column], steps: Mapping[str, Column], step: Column)
     return start, end
 
 
-def _remainders(shares: Mapping[str, Column], observes_idle: bool) -> dict[str, Column]:
+def _remainders(shares: Mapping[str, Column], facts: Mapping[str, object]) -> dict[str, Column]:
     nothing = np.zeros_like(shares["empty_ns"])
-    return {
-        DISPATCH: shares["layer_ns"] + (nothing if observes_idle else shares["empty_ns"]),
-        FRAMEWORK: shares["runtime_ns"],
-        IDLE: shares["empty_ns"] if observes_idle else nothing,
-    }
+    idle = shares["empty_ns"] if facts.get(OBSERVES_IDLE) else nothing
+    python = shares["layer_ns"] + shares["empty_ns"] - idle
+    if not facts.get(OBSERVES_DISPATCH, True):
+        return {DISPATCH: nothing, FRAMEWORK: shares["runtime_ns"] + python, IDLE: idle}
+    return {DISPATCH: python, FRAMEWORK: shares["runtime_ns"], IDLE: idle}
 
 
 def _enclosing(parent: Column, is_wanted: Column) -> Column:

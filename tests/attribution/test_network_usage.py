@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from network_captures import Event, layer, network_capture, op, pool, primitive, recording_of, runtime
 
 from profkit.attribution.network_usage import GROUPINGS, network_usage
-from profkit.attribution.operators import OBSERVES_IDLE
+from profkit.attribution.operators import OBSERVES_DISPATCH, OBSERVES_IDLE
 from profkit.attribution.usage import Usage, UsageRow
 from profkit.capture.network_capture import NetworkCapture
 from profkit.errors import UsageError
@@ -95,15 +95,19 @@ def test_parts_of_the_remainder_that_a_source_cannot_tell_are_none_and_not_zero(
         runtime("engine", 0, 40), op("aten::relu", 10, 20), steps=[(0, 100)], facts={OBSERVES_IDLE: True}
     )
     blind = recording_of(op("aten::relu", 10, 20), steps=[(0, 100)])
+    mixed = recording_of(
+        runtime("session", 5, 95), op("aten::relu", 10, 20), steps=[(0, 100)], facts={OBSERVES_DISPATCH: False}
+    )
 
     parts = [
         {part.name: part.time_ns for part in network_usage(network_capture(recording)).remainders}
-        for recording in (seen, blind)
+        for recording in (seen, blind, mixed)
     ]
 
     assert parts == [
         {"dispatch": 0, "framework": 30, "idle": 60},
         {"dispatch": 90, "framework": None, "idle": None},
+        {"dispatch": None, "framework": 90, "idle": None},
     ]
 
 

@@ -62,7 +62,7 @@ class CaffeSource:
                     **columns,
                 )
                 at = min(after, end)
-        log.facts["notes"] = [TIME_NOTE] if name == TIME else []
+        log.facts.update(notes=[TIME_NOTE] if name == TIME else [], observes_dispatch=False)
         if name == MEMORY:
             log.facts.update(_planned_sums(model))
         if lost_ns:

@@ -55,4 +55,5 @@ def test_time_says_that_moments_are_not_observed_and_knows_no_bytes() -> None:
     recording = caffe_outcome().recording("cifar10", "time")
 
     assert any("not when" in note for note in recording.facts["notes"])
+    assert recording.facts["observes_dispatch"] is False  # only sums are known
     assert set(recording.spans["requested_bytes"].tolist()) == {NONE}

@@ -92,6 +92,7 @@ def test_time_knows_no_bytes_and_memory_says_so_by_none() -> None:
     assert set(recording.spans["requested_bytes"].tolist()) == {NONE}
     assert [row["name"] for row in rows(recording, Level.RUNTIME)] == ["theano.function"] * STEPS
     assert recording.clock_error_ns == 1000
+    assert recording.facts["observes_dispatch"] is False  # only sums are known
     assert any("not when" in note for note in recording.facts["notes"])
 
 
