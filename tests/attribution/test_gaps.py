@@ -140,6 +140,19 @@ def test_idle_threads_cost_what_busy_ones_would_have_saved() -> None:
     assert row.threading_loss_ns == 310 - (310 + 60) // 2
 
 
+def test_operators_side_by_side_keep_each_others_threads_busy() -> None:
+    # Two threads, each in an operator of its own for 300 ns: nobody waits, though nobody had a helper.
+    table = gaps_of(
+        op("Conv2D", 0, 300, layer="conv1", phase="forward", pool_cpu_ns=0),
+        op("MaxPool", 0, 300, thread="second", layer="pool1", phase="forward", pool_cpu_ns=0),
+        op("MaxPool", 300, 400, thread="second", layer="norm1", phase="forward", pool_cpu_ns=0),
+        steps=[(0, 400)],
+        threads=2,
+    )
+
+    assert {row.layer: row.threading_loss_ns for row in table.rows} == {"conv1": 0, "pool1": 0, "norm1": 50}
+
+
 def test_a_pass_for_primitives_tells_of_threads_what_the_pass_for_time_does_not_see() -> None:
     for_time = recording_of(
         op("aten::convolution", 0, 400, layer="conv1", phase="forward"), steps=[(0, 500)], measures=["time"]
