@@ -24,7 +24,7 @@ DEFAULT_ROWS = 100
 EXAMPLES = """examples:
   profkit query run.profkit "select title, count(*), sum(duration_ns) from ranges group by 1 order by 3 desc"
   profkit query run.profkit "select thread_name, max(depth) from ranges group by 1" --csv depth.csv
-  profkit query network.profkit "select layer, phase, sum(duration_ns) from spans group by all order by 3 desc"
+  profkit query network.profkit "select layer, phase, sum(wall_ns) from spans where recording = 0 group by all"
   profkit query run.profkit --tables
   profkit query run.profkit --parquet-folder run_tables
 

@@ -17,7 +17,7 @@ from profkit import _core
 from profkit.attribution.kinds import KINDS, OTHER, kinds_of
 from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.recording import NONE, Column, Level, Recording
-from profkit.errors import CaptureError
+from profkit.errors import CaptureError, UsageError
 from profkit.ops.networks import network_from_dict
 
 DISPATCH, FRAMEWORK, IDLE = "dispatch", "framework", "idle"
@@ -74,6 +74,11 @@ class Operators:
         duration: Column = self.recording.steps["end_ns"] - self.recording.steps["start_ns"]
         return duration
 
+    def span_kinds(self) -> list[str | None]:
+        """The kind of every span; None for what is no operator."""
+        is_operator = np.isin(self.recording.spans["level"], (Level.OPERATOR, Level.PRIMITIVE))
+        return [KINDS[kind] if known else None for kind, known in zip(self.kind.tolist(), is_operator.tolist())]
+
     @cached_property
     def unknown_types(self) -> dict[str, int]:
         """Types of which no table says what they do, and how many spans have them; most first."""
@@ -107,6 +112,11 @@ def operators_of(capture: NetworkCapture, measure: str = "time") -> Operators:
     if recording is None:
         why = f": {capture.status}, {capture.reason}" if capture.status != "ok" else ""
         raise CaptureError(f"{capture.framework} has no recording of {measure}{why}")
+    return operators_in(capture, recording)
+
+
+def operators_in(capture: NetworkCapture, recording: Recording) -> Operators:
+    """The operators of one pass."""
     spans, steps = recording.spans, recording.steps
     is_operator = (spans["level"] == Level.OPERATOR) | (spans["level"] == Level.PRIMITIVE)
     step = _steps_of(spans, steps, is_operator)
@@ -229,7 +239,7 @@ def _kinds(
     phase: Column,
 ) -> tuple[Column, dict[int, tuple[str, ...]]]:
     """The kind of each span, and all kinds of those operators that do several things at once."""
-    layer_kinds = {each.name: each.kind for each in network_from_dict(capture.network).layers}
+    layer_kinds = _layer_kinds(capture)
     strings = recording.strings
     rows = np.flatnonzero(is_operator)
     codes = np.stack([column[rows] for column in (type_, layer, phase, recording.spans["fused"])])
@@ -248,3 +258,10 @@ def _kinds(
     kind = _from_operator(kind, above, is_nameless).astype(np.int8)
     several = {int(row): found[number] for row, number in zip(rows.tolist(), of_row.tolist()) if len(found[number]) > 1}
     return kind, several
+
+
+def _layer_kinds(capture: NetworkCapture) -> dict[str, str]:
+    try:
+        return {each.name: each.kind for each in network_from_dict(capture.network).layers}
+    except UsageError:
+        return {}  # a network of another version: its operators still have kinds

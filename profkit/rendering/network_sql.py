@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from profkit.attribution.kinds import KINDS
+from profkit.attribution.operators import Operators, operators_in
 from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.recording import NONE, NUMBERS, TEXTS, Level, Recording
-from profkit.rendering.network_kinds import span_kinds
+from profkit.capture.recording import NONE, NUMBERS, TEXTS, Column, Level, Recording
 from profkit.rendering.sql_database import connect, insert_rows, lock
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ create table spans as select
   s.recording, r.framework, r.source, s.row,
   {texts}, k.kind,
   {level} as level, s.start_ns, s.end_ns, s.end_ns - s.start_ns as duration_ns,
+  nullif(s.wall_ns, -1) as wall_ns,
   {numbers}
 from span_columns s join recordings r using (recording) left join kinds k on k.id = s.kind {joins}
 order by s.recording, s.row
@@ -61,7 +62,8 @@ def _add_spans(database: duckdb.DuckDBPyConnection, capture: NetworkCapture) -> 
     recordings = capture.recordings
     database.execute("create table kinds (id integer, kind varchar)")
     insert_rows(database, "kinds", list(enumerate(KINDS)))
-    kinds = [kind for each in recordings for kind in span_kinds(capture, each)]
+    found = [operators_in(capture, each) for each in recordings]
+    kinds = [kind for each in found for kind in each.span_kinds()]
     texts = np.array([text for each in recordings for text in each.strings], dtype=object)
     counts = [len(each.strings) for each in recordings]
     database.register(
@@ -80,6 +82,7 @@ def _add_spans(database: duckdb.DuckDBPyConnection, capture: NetworkCapture) -> 
     columns["row"] = np.concatenate([np.zeros(0, np.int32), *(np.arange(len(r), dtype=np.int32) for r in recordings)])
     columns["recording"] = np.repeat(np.arange(len(recordings), dtype=np.int32), [len(each) for each in recordings])
     columns["kind"] = np.array([NONE if kind is None else KINDS.index(kind) for kind in kinds], np.int32)
+    columns["wall_ns"] = np.concatenate([np.zeros(0, np.int64), *map(_wall_ns, found)])
     database.register("span_columns", columns)
     others = [name for name in NUMBERS if name not in ("level", "start_ns", "end_ns")]
     levels = " ".join(f"when {level.value} then '{level.name.lower()}'" for level in Level)
@@ -96,6 +99,13 @@ def _add_spans(database: duckdb.DuckDBPyConnection, capture: NetworkCapture) -> 
     )
     database.execute("drop table strings; drop table kinds")
     database.unregister("span_columns")
+
+
+def _wall_ns(operators: Operators) -> Column:
+    """Each operator's share of its step's wall clock, as the tables have it; NONE for what has no share."""
+    wall = np.full(len(operators.recording), NONE, np.int64)
+    wall[operators.rows] = operators.wall_ns[operators.rows]
+    return wall
 
 
 def _add_steps(database: duckdb.DuckDBPyConnection, capture: NetworkCapture) -> None:

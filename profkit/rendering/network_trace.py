@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from profkit import _core
+from profkit.attribution.operators import operators_in
 from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.recording import AGGREGATE, EXACT, NONE, Level, Recording
 from profkit.capture.tables import Column, RangeKind
-from profkit.rendering.network_kinds import span_kinds
 from profkit.rendering.network_memory_counters import memory_counters
 from profkit.rendering.network_outline import outline
 from profkit.rendering.trace_content import FIRST_FREE_ID, SLICE, Events, TraceContent, TraceProcess, Track, unused_id
@@ -52,7 +52,7 @@ def network_trace(capture: NetworkCapture) -> TraceContent:
         processes.append(TraceProcess(tracks.next_id(), process_name(capture, recording), ()))
         tables.append(_outline_table(recording, strings, len(tracks.all)))
         tracks.add(number, 0, OUTLINE)
-        tables.append(_span_table(recording, span_kinds(capture, recording), strings, len(tracks.all)))
+        tables.append(_span_table(recording, operators_in(capture, recording).span_kinds(), strings, len(tracks.all)))
         for thread in recording.threads:
             tracks.add(number, int(thread["id"]), _thread_name(thread))
         counters += memory_counters(recording, number, origin_ns)

@@ -52,6 +52,27 @@ def test_spans_have_their_texts_and_nulls_for_what_is_not_known() -> None:
     ]
 
 
+def test_shares_of_the_wall_clock_sum_to_the_step_as_durations_do_not() -> None:
+    nested = recording_of(
+        layer("conv1", 0, 90),
+        op("aten::conv2d", 10, 80, phase="forward"),
+        op("aten::add", 20, 60),
+        op("aten::relu", 200, 210),  # in no step
+        steps=[(0, 100)],
+    )
+    database = open_network_database(network_capture(nested))
+
+    rows = database.execute("select name, kind, layer, duration_ns, wall_ns from spans").fetchall()
+
+    assert rows == [
+        ("conv1", None, "conv1", 90, None),
+        ("aten::conv2d", "conv2d", None, 70, 30),
+        # Of the layer around it and of the phase of its operator: the kind is that of the tables.
+        ("aten::add", "bias", None, 40, 40),
+        ("aten::relu", "relu", None, 10, None),
+    ]
+
+
 def test_steps_threads_allocations_baseline_and_the_capture_are_tables() -> None:
     database = open_network_database(the_capture())
 
