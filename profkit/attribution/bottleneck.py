@@ -61,6 +61,8 @@ class Bottleneck:
 
     kind: str
     why: str
+    is_far: bool = False
+    """Compute or memory: the wall that it would hit first, but FAR away; the kernel or its threads are slow."""
 
 
 def transfer(transfer_ns: float, time_ns: float) -> Bottleneck | None:
@@ -80,15 +82,19 @@ def bottleneck(layer: LayerNumbers) -> Bottleneck | None:
         share = _percent(layer.dispatch_ns, layer.time_ns)
         return Bottleneck(LATENCY, f"{share} of its time passes outside its operators")
     call_ns = layer.time_ns / max(1.0, layer.calls)
-    if call_ns < SHORT_CALL_NS and layer.time_ns > FAR * layer.bound_ns:
-        times = f"the layer {layer.time_ns / layer.bound_ns:.0f} times its bound" if layer.bound_ns else "for no work"
+    is_far = layer.time_ns > FAR * layer.bound_ns
+    times = f"the layer {layer.time_ns / layer.bound_ns:.0f} times its bound" if layer.bound_ns else "for no work"
+    if call_ns < SHORT_CALL_NS and is_far:
         return Bottleneck(LATENCY, f"an operator takes {call_ns / 1e3:.1f} µs on average, {times}")
     balance = f"{layer.intensity:.3g} flops per byte (balance {layer.balance:.3g})"
+    far = f", {times}: the kernel is slow, not the machine" if is_far else ""
     if layer.intensity >= layer.balance:
         share = _percent(layer.flops_per_s, layer.peak_flops_per_s)
-        return Bottleneck(COMPUTE, f"{balance}; {layer.flops_per_s / 1e9:.3g} GFLOP/s are {share} of the peak")
+        rate = f"{layer.flops_per_s / 1e9:.3g} GFLOP/s are {share} of the peak"
+        return Bottleneck(COMPUTE, f"{balance}; {rate}{far}", is_far)
     share = _percent(layer.bytes_per_s, layer.peak_bytes_per_s)
-    return Bottleneck(MEMORY, f"{balance}; {layer.bytes_per_s / 1e9:.3g} GB/s are {share} of the bandwidth")
+    rate = f"{layer.bytes_per_s / 1e9:.3g} GB/s are {share} of the bandwidth"
+    return Bottleneck(MEMORY, f"{balance}; {rate}{far}", is_far)
 
 
 def _percent(part: float, whole: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TextIO
 
 from profkit.attribution.advice import AUXILIARY, DISPATCH, KERNEL, THREADING, Advice, best_by_bound, best_by_native
+from profkit.attribution.bottleneck import FAR, Bottleneck
 from profkit.attribution.gaps import GapTable, LayerGap
 from profkit.attribution.kinds import AUXILIARY as AUXILIARY_KINDS
 from profkit.capture.recording import BACKWARD
@@ -104,6 +105,7 @@ def gaps_to_json(table: GapTable) -> dict[str, Any]:
                 **known,
                 "by_kind_ns": {kind: ns / row.steps for kind, ns in row.by_kind_ns.items()},
                 "bottleneck": row.bottleneck.kind if row.bottleneck else None,
+                "is_far": row.bottleneck.is_far if row.bottleneck else None,
                 "why": row.bottleneck.why if row.bottleneck else None,
             }
         )
@@ -140,9 +142,16 @@ def _line(row: LayerGap) -> Line:
         part(row.auxiliary_ns),
         part(row.dispatch_ns),
         part(row.threading_loss_ns),
-        row.bottleneck.kind if row.bottleneck else UNKNOWN,
+        _class(row.bottleneck),
     )
     return Line(texts)
+
+
+def _class(found: Bottleneck | None) -> str:
+    """In parentheses where the wall that it names is far away."""
+    if found is None:
+        return UNKNOWN
+    return f"({found.kind})" if found.is_far else found.kind
 
 
 def _total(table: GapTable) -> Line:
@@ -181,6 +190,10 @@ def _notes(table: GapTable) -> list[str]:
         without = "; backward without the gradients of bias and ReLU, for which there are no kernels"
         has_backward = any(row.phase == BACKWARD for row in table.rows)
         notes.append(f"ratio: time / native{only}{without if has_backward else ''}")
+    if any(row.bottleneck and row.bottleneck.is_far for row in table.rows):
+        notes.append(
+            f"class in parentheses: the wall that it would hit first, but is {FAR:.0f} times and more away from"
+        )
     if table.reference_keys:
         keys = ", ".join(key.removesuffix("/native/cpu/reference") for key in table.reference_keys)
         notes.append(f"native {keys}: plain reference kernels that nobody tuned")

@@ -23,7 +23,10 @@ def test_more_flops_per_byte_than_the_machines_balance_is_compute() -> None:
 
     assert found is not None
     assert found.kind == "compute"
-    assert found.why == "100 flops per byte (balance 10); 10 GFLOP/s are 10% of the peak"
+    assert found.why == (
+        "100 flops per byte (balance 10); 10 GFLOP/s are 10% of the peak, the layer 10 times its bound: the kernel is "
+        "slow, not the machine"
+    )
 
 
 @pytest.mark.parametrize(("moved", "word"), [(1_000_000, "compute"), (1_000_001, "memory")])
@@ -36,6 +39,15 @@ def test_memory_tells_the_share_of_the_bandwidth() -> None:
 
     assert found is not None
     assert found.why == "2 flops per byte (balance 10); 5 GB/s are 50% of the bandwidth"
+
+
+@pytest.mark.parametrize(("flops", "is_far"), [(25_000_000, False), (24_000_000, True)])
+def test_a_wall_is_far_at_more_than_four_times_the_bound(flops: int, is_far: bool) -> None:
+    found = bottleneck(replace(HEAVY, flops=flops))
+
+    assert found is not None
+    assert (found.kind, found.is_far) == ("compute", is_far)
+    assert ("not the machine" in found.why) == is_far
 
 
 @pytest.mark.parametrize(("moved_ns", "word"), [(5e5, "compute"), (5.1e5, "transfer")])
@@ -63,6 +75,14 @@ def test_a_layer_with_nothing_to_do_that_takes_time_is_latency() -> None:
     assert found is not None
     assert found.kind == "latency"
     assert found.why == "an operator takes 1.0 µs on average, for no work"
+
+
+def test_a_long_call_for_nothing_is_far_from_every_wall() -> None:
+    found = bottleneck(replace(HEAVY, flops=0, bytes=0))
+
+    assert found is not None
+    assert found.is_far
+    assert found.why.endswith("for no work: the kernel is slow, not the machine")
 
 
 def test_a_layer_without_time_has_no_bottleneck() -> None:
