@@ -138,7 +138,9 @@ def profile_steps(step: Callable[[], Any], steps: int) -> Profiled:
 
 def _program_facts(program: Program) -> dict[str, Any]:
     memory = _planned_memory(program)
-    known = {"planned_memory": memory, "peak_bytes": memory["total_bytes"]} if memory else {}
+    # Weights and batch are there before a step: no source counts them to its peak.
+    peak = {"peak_bytes": memory["total_bytes"] - memory["argument_bytes"]} if memory else {}
+    known = {"planned_memory": memory, **peak} if memory else {}
     return {**known, "cost_analysis": _cost(program)}
 
 

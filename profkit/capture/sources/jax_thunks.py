@@ -18,6 +18,8 @@ from profkit.capture.sources.xplane import Event
 _HOST_PLANE = "/host:CPU"
 _PYTHON = "python"
 _EXECUTE = "ThunkExecutor::Execute"
+_DONE = "end: "
+"""With an instruction's name: the moment at which a thunk's result is there."""
 _RECORD, _START, _STOP = (f"ThreadpoolListener::{name}" for name in ("Record", "StartRegion", "StopRegion"))
 Interval = tuple[int, int]
 Line = tuple[str, int]
@@ -30,6 +32,14 @@ class Thunk:
     event: Event
     line: Line
     pieces: list[tuple[Line, Interval]] = field(default_factory=list)
+    done: int | None = None
+    """When its result was there; None: not told."""
+
+    def settle(self) -> None:
+        """Cut pieces where all was done: a thread that leaves one later was preempted."""
+        if self.done is not None:
+            cut = [(line, (start, min(end, self.done))) for line, (start, end) in self.pieces]
+            self.pieces = [piece for piece in cut if piece[1][0] < piece[1][1]]
 
 
 @dataclass
@@ -38,17 +48,26 @@ class _Thread:
 
     thunk: Thunk | None = None
     thunk_end: int = 0
-    executing_until: int = 0
     region: _Region | None = None
+
+    def go_on(self, now: int) -> None:
+        """The executor runs here from now on: a task that this thread is in has done its own work."""
+        if self.region and self.region.end is None:
+            self.region.end = now
 
 
 @dataclass
 class _Region:
-    """A task of the pool: for whom it works, and when it served the executor instead."""
+    """A task of the pool, and for whom it works.
+
+    Whoever finishes the last piece of a thunk runs the thunks that waited for it, inside the same task: from then on
+    the time is theirs. Behind them the task has nothing left to do (in real profiles it ends within microseconds).
+    """
 
     start: int
     owner: Thunk | None
-    executing: list[Interval] = field(default_factory=list)
+    end: int | None = None
+    """Of the work for the owner; None while that goes on."""
 
 
 @dataclass
@@ -82,17 +101,21 @@ def read_thunks(events: Iterable[Event]) -> Thunks:
     found = Thunks()
     threads: dict[Line, _Thread] = {}
     owners: dict[int, Thunk | None] = {}
+    latest: dict[str, Thunk] = {}
     host = (event for event in events if event.plane == _HOST_PLANE)
     for event in sorted(host, key=lambda each: (each.start_ns, -each.end_ns)):
         line = (event.line, event.line_id)
         thread = threads.setdefault(line, _Thread())
         if "hlo_op" in event.stats:
+            thread.go_on(event.start_ns)
             thread.thunk, thread.thunk_end = Thunk(event, line), event.end_ns
             found.thunks.append(thread.thunk)
+            latest[str(event.stats["hlo_op"])] = thread.thunk
+        elif event.name.startswith(_DONE):
+            if ended := latest.pop(event.name[len(_DONE) :], None):
+                ended.done = event.start_ns
         elif event.name == _EXECUTE:
-            thread.executing_until = max(thread.executing_until, event.end_ns)
-            if thread.region:
-                thread.region.executing.append((event.start_ns, event.end_ns))
+            thread.go_on(event.start_ns)
             found.runtime.append((line, event))
         elif event.name == _RECORD:
             owners[event.stats.get("_p", NONE)] = _owner(thread, event.start_ns)
@@ -102,6 +125,8 @@ def read_thunks(events: Iterable[Event]) -> Thunks:
             _close(thread, line, event.start_ns)
         elif event.line == _PYTHON and event.end_ns > event.start_ns and not event.name.startswith("$"):
             found.runtime.append((line, event))
+    for each in found.thunks:
+        each.settle()
     return found
 
 
@@ -109,28 +134,13 @@ def _owner(thread: _Thread, now: int) -> Thunk | None:
     """For whom a task is that this thread hands out: its thunk, or whoever it works for itself."""
     if thread.thunk and now < thread.thunk_end:
         return thread.thunk
-    if now < thread.executing_until or thread.region is None:
-        return None
-    return thread.region.owner
+    return thread.region.owner if thread.region and thread.region.end is None else None
 
 
 def _close(thread: _Thread, line: Line, now: int) -> None:
     region, thread.region = thread.region, None
     if region and region.owner:
-        region.owner.pieces += [(line, piece) for piece in _without((region.start, now), region.executing)]
-
-
-def _without(whole: Interval, parts: Sequence[Interval]) -> list[Interval]:
-    """An interval without parts of it, which are in order of time."""
-    at, end = whole
-    pieces = []
-    for start, stop in parts:
-        if start > at:
-            pieces.append((at, min(start, end)))
-        at = max(at, stop)
-    if at < end:
-        pieces.append((at, end))
-    return pieces
+        region.owner.pieces.append((line, (region.start, now if region.end is None else region.end)))
 
 
 def add_spans(log: SpanLog, found: Thunks, placement: Placement, main_thread_id: int) -> None:

@@ -191,23 +191,47 @@ def test_work_handed_to_the_pool_belongs_to_its_thunk_also_after_the_thunk_retur
     assert len({row["thread"] for row in [operator, *pools]}) == 3
 
 
-def test_a_task_of_the_pool_in_which_the_executor_goes_on_is_no_helpers_work_there() -> None:
+@pytest.mark.parametrize("has_event", [True, False])
+def test_a_task_of_the_pool_in_which_the_executor_goes_on_is_no_helpers_work_from_there_on(has_event: bool) -> None:
     events = [
-        thunk("tf_XLAEigen/1", "dot.7", 0, 10),
+        thunk("tf_XLAEigen/1", "dot.7", 0, 4),
         listener("tf_XLAEigen/1", "Record", 1, _p=3),
         listener("tf_XLAEigen/2", "StartRegion", 2, _c=3),
-        event("tf_XLAEigen/2", "ThunkExecutor::Execute", 6, 9),
-        thunk("tf_XLAEigen/2", "relu_fusion", 7, 8),
-        listener("tf_XLAEigen/2", "StopRegion", 12),
+        *([event("tf_XLAEigen/2", "ThunkExecutor::Execute", 7, 900)] if has_event else []),
+        thunk("tf_XLAEigen/2", "relu_fusion", 7, 500),
+        listener("tf_XLAEigen/2", "Record", 510, _p=4),  # the executor gives other threads thunks to run
+        listener("tf_XLAEigen/3", "StartRegion", 515, _c=4),
+        listener("tf_XLAEigen/3", "StopRegion", 600),
+        thunk("tf_XLAEigen/2", "relu_fusion", 520, 880),
+        listener("tf_XLAEigen/2", "StopRegion", 910),
     ]
     log = SpanLog("jax", "hlo", "time")
 
     add_spans(log, read_thunks(events), placed(), 42)
 
     recording = log.finish()
-    assert [(row["start_ns"], row["end_ns"]) for row in rows(recording, Level.POOL)] == [(2, 6), (9, 10)]
-    assert [(row["start_ns"], row["end_ns"]) for row in rows(recording, Level.PRIMITIVE)] == [(10, 12)]
-    assert {row["name"]: row["pool_cpu_ns"] for row in rows(recording)} == {"dot.7": 7, "relu_fusion": 0}
+    assert [(row["start_ns"], row["end_ns"]) for row in rows(recording, Level.POOL)] == [(2, 4)]
+    assert [(row["start_ns"], row["end_ns"]) for row in rows(recording, Level.PRIMITIVE)] == [(4, 7)]
+    assert [(row["name"], row["pool_cpu_ns"]) for row in rows(recording)] == [
+        ("dot.7", 5), ("relu_fusion", 0), ("relu_fusion", 0),
+    ]  # fmt: skip
+
+
+def test_a_thread_that_leaves_a_piece_after_the_result_was_there_was_preempted() -> None:
+    events = [
+        thunk("tf_XLAEigen/1", "dot.7", 0, 4),
+        listener("tf_XLAEigen/1", "Record", 1, _p=3),
+        listener("tf_XLAEigen/1", "Record", 2, _p=4),
+        listener("tf_XLAEigen/2", "StartRegion", 2, _c=3),
+        event("tf_XLAEigen/2", "end: dot.7", 9, 9),
+        listener("tf_XLAEigen/2", "StopRegion", 7_000),
+        listener("tf_XLAEigen/3", "StartRegion", 50, _c=4),
+        listener("tf_XLAEigen/3", "StopRegion", 60),
+    ]
+
+    [found] = read_thunks(events).thunks
+
+    assert found.pieces == [(("tf_XLAEigen/2", 0), (2, 9))]
 
 
 def test_only_what_began_in_a_step_is_kept() -> None:
@@ -315,7 +339,8 @@ def test_memory_of_operators_is_unknown_and_the_plan_of_the_step_is_a_fact() -> 
     assert plan["argument_bytes"] == 2 * weights + batch  # the velocity of each weight, too
     assert plan["alias_bytes"] == 2 * weights  # given away
     assert plan["temporary_bytes"] > 0
-    assert recording.facts["peak_bytes"] == plan["total_bytes"]
+    own = plan["temporary_bytes"] + plan["output_bytes"] - plan["alias_bytes"]
+    assert recording.facts["peak_bytes"] == own == plan["total_bytes"] - plan["argument_bytes"]
 
 
 def test_output_bytes_are_those_of_the_shapes() -> None:
