@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -17,7 +18,7 @@ from profkit.attribution.usage import Usage
 from profkit.capture.network_capture import NetworkCapture
 from profkit.cli import abandon_stdout
 from profkit.errors import ProfkitError
-from profkit.rendering.gap_text import print_gaps, render_gaps_markdown
+from profkit.rendering.gap_text import gaps_to_json, print_gaps, render_gaps_markdown
 from profkit.rendering.markdown import table_markdown
 from profkit.rendering.network_comparison import compare_layers
 from profkit.rendering.network_content import failure_lines, network_title, run_lines
@@ -105,9 +106,10 @@ def _written(
         for kind, path in files.items():
             target = path_for(path, capture, captures)
             if kind == "json":
-                jobs.append(lambda usage=usage, target=target: write_usage_json(usage, target))  # type: ignore[misc]
+                more = {"gaps": gaps_to_json(layer_gaps(capture))} if capture.baseline else {}
+                jobs.append(partial(write_usage_json, usage, target, more))
             elif kind == "csv":
-                jobs.append(lambda usage=usage, target=target: write_usage_csv(usage, target))  # type: ignore[misc]
+                jobs.append(partial(write_usage_csv, usage, target))
     if files and not any(usages):
         return [f"{', '.join(files.values())}: not written, because nothing was recorded"]
     if "markdown" in files:

@@ -150,7 +150,7 @@ def test_the_classic_layout_is_by_type_and_has_nothing_around_it(
 
 
 def test_the_baseline_is_measured_once_and_stands_below_the_table(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     asked: list[tuple[Any, ...]] = []
     row = {
@@ -169,10 +169,14 @@ def test_the_baseline_is_measured_once_and_stands_below_the_table(
 
     monkeypatch.setattr(baseline, "measure_baseline", measure)
 
-    code = run("cifar10", "--framework", "numpy,native", "--threads", "1")
+    code = run("cifar10", "--framework", "numpy,native", "--threads", "1", "--json", str(tmp_path / "usage.json"))
 
     assert code == 0
     assert asked == [(Cifar10(), 1, False)]
+    gaps = json.loads((tmp_path / "usage.native.json").read_text(encoding="utf-8"))["gaps"]
+    assert (gaps["schema"], gaps["rows"][0]["native_ns"]) == ("profkit.gaps/1", 50.0)
+    parts_ns = [*(row["framework_ns"] for row in gaps["rows"]), *(part["ns"] for part in gaps["outside"])]
+    assert sum(parts_ns) == pytest.approx(gaps["step_ns"])
     assert capsys.readouterr().out.count("Against the baseline") == 2
     run("cifar10", "--framework", "numpy", "--no-baseline")
     assert len(asked) == 1

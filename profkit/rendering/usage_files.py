@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,11 @@ def _head(usage: Usage) -> dict[str, Any]:
     return {"schema": SCHEMA, **content}
 
 
-def render_usage_json(usage: Usage) -> str:
-    """The JSON text, all rows, one line each."""
-    head = json.dumps(_head(usage), indent=1, allow_nan=False, ensure_ascii=False).removesuffix("\n}")
+def render_usage_json(usage: Usage, more: Mapping[str, Any] | None = None) -> str:
+    """The JSON text, all rows, one line each; `more` stands before them."""
+    head = json.dumps({**_head(usage), **(more or {})}, indent=1, allow_nan=False, ensure_ascii=False).removesuffix(
+        "\n}"
+    )
     names = row_fields(usage)
     # Column by column: an encoder called for each row costs a large table seconds.
     columns = [_json_texts(name, usage.rows.column(name)) for name in names]
@@ -88,9 +90,9 @@ def markdown_table(first: str, headings: Sequence[str], lines: Sequence[tuple[st
     ]
 
 
-def write_usage_json(usage: Usage, path: str | Path) -> None:
+def write_usage_json(usage: Usage, path: str | Path, more: Mapping[str, Any] | None = None) -> None:
     """Write the JSON file whole or not at all."""
-    write_whole(path, render_usage_json(usage))
+    write_whole(path, render_usage_json(usage, more))
 
 
 def write_usage_csv(usage: Usage, path: str | Path) -> None:

@@ -263,6 +263,23 @@ def test_the_cause_is_the_largest_part_of_the_gap(events: list[Event], threads: 
     assert advice.cause == cause
 
 
+def test_what_native_kernels_do_not_replace_is_no_part_of_the_difference() -> None:
+    place = {"layer": "conv1", "phase": "backward"}
+    table = gaps_of(
+        op("aten::convolution_backward", 0, 150, **place),
+        op("aten::threshold_backward", 150, 450, **place),
+        op("aten::copy_", 450, 550, **place),
+        steps=[(0, 600)],
+        baseline=[base("conv1", "backward", without_kernel=["ReLU gradient"])],
+    )
+
+    advice = best_by_native(table)
+
+    # Of 550 ns the gradient of ReLU stays; 250 - 100 ns would go, most of them copies.
+    assert advice is not None
+    assert (advice.saving_ns, advice.cause, advice.cause_ns) == (150.0, "auxiliary", 100.0)
+
+
 @pytest.mark.parametrize(("is_training", "phase"), [(False, "forward"), (True, "copy")])
 def test_copies_for_a_layer_belong_to_its_only_pass_or_stand_alone(is_training: bool, phase: str) -> None:
     table = gaps_of(
