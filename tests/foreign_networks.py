@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from process_answer import answer_of
 
 import profkit
 from profkit.backends.environment_maker import create
@@ -88,13 +88,4 @@ def outcome(framework: str, cases: tuple[Case, ...]) -> Outcome:
     variables["PYTHONPATH"] = os.pathsep.join((str(source), str(RUNNER.parent)))
     folder = tempfile.TemporaryDirectory(prefix="profkit-foreign-")
     asked = {"framework": framework, "folder": folder.name, "cases": [case.to_dict() for case in cases]}
-    done = subprocess.run(
-        [environment.python, str(RUNNER), json.dumps(asked)],
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return Outcome(json.loads(done.stdout.strip().splitlines()[-1]), folder)
+    return Outcome(answer_of([environment.python, str(RUNNER), json.dumps(asked)], variables), folder)

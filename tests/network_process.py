@@ -5,9 +5,7 @@ What one process found is kept for all tests of the session, whichever file asks
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from typing import Any
 
 import pytest
 from network_process_runner import file_name
+from process_answer import answer_of
 
 import profkit
 from profkit.backends.networks import load_builder
@@ -57,13 +56,4 @@ def outcome(framework: str, mode: str) -> Outcome:
     source = str(Path(profkit.__file__).parent.parent)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH", ""))))
     folder = tempfile.TemporaryDirectory(prefix="profkit-network-")
-    done = subprocess.run(
-        [sys.executable, str(RUNNER), framework, mode, folder.name],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return Outcome(json.loads(done.stdout.strip().splitlines()[-1]), folder)
+    return Outcome(answer_of([sys.executable, str(RUNNER), framework, mode, folder.name], environment), folder)
