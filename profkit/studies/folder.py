@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, BinaryIO
 import profkit
 from profkit.capture.network_capture import NetworkCapture, load_network_capture, save_network_capture
 from profkit.errors import ProfkitError, UsageError
-from profkit.studies.plan import Cell
+from profkit.studies.plan import BASELINE, Cell
 
 SCHEMA = "profkit.study/1"
 OK, INTERRUPTED, UNAVAILABLE = "ok", "interrupted", "unavailable"
@@ -45,6 +46,8 @@ class ResultsFolder:
         """How this cell ended, None when it has not been run; a file that was damaged counts as not run."""
         try:
             content = json.loads(self._status(cell).read_text(encoding="utf-8"))
+            if any(content[name] != value for name, value in cell.about().items()):
+                return None  # of a variant whose other name becomes the same file name
             return Outcome(cell.id, content["status"], content["reason"], content["seconds"], content["baseline"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -67,6 +70,10 @@ class ResultsFolder:
     def capture_path(self, cell: Cell) -> Path:
         """Where a cell's capture lies."""
         return self.path / _CELLS / f"{cell.id}.profkit"
+
+    def is_whole(self, cell: Cell) -> bool:
+        """Whether what a cell measured is there to its end; a baseline is in the status itself."""
+        return cell.kind == BASELINE or zipfile.is_zipfile(self.capture_path(cell))
 
     def capture(self, cell: Cell) -> NetworkCapture:
         """What a cell measured; CaptureError when the file is missing or damaged."""
@@ -107,10 +114,11 @@ def open_folder(path: str | Path, name: str, conditions: Mapping[str, Any]) -> I
         raise UsageError(f"cannot write into {folder}: {error.strerror or error}") from None
     with lock:
         _take(lock.fileno(), folder)
+        before = _check(folder, about)  # again: another run may have begun and ended since
         for leftover in (folder / _CELLS).glob(".*"):
             leftover.unlink(missing_ok=True)  # of a run that was killed while it wrote
         results = ResultsFolder(folder)
-        results.write(_ABOUT, _json(about))
+        results.write(_ABOUT, _json(_with_variants_of(before, about)))
         yield results
 
 
@@ -142,10 +150,17 @@ def _about(name: str, conditions: Mapping[str, Any]) -> dict[str, Any]:
     return {"schema": SCHEMA, "study": name, "profkit": profkit.__version__, "conditions": dict(conditions)}
 
 
-def _check(folder: Path, about: Mapping[str, Any]) -> None:
+def _with_variants_of(before: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, and what is known of variants that the study has no more: their cells still lie there."""
+    variants = {**before.get("variants", {}), **about["conditions"].get("variants", {})}
+    return {**about, "conditions": {**about["conditions"], "variants": variants}}
+
+
+def _check(folder: Path, about: Mapping[str, Any]) -> dict[str, Any]:
+    """The conditions of the results there, empty when there are none; UsageError when they are not these."""
     if not folder.is_dir():
         raise UsageError(f"cannot write results into {folder}: it is a file")
-    others = [entry.name for entry in folder.iterdir() if entry.name not in (_CELLS, _LOCK)]
+    others = [entry.name for entry in folder.iterdir() if entry.name not in (_CELLS, _LOCK) and not _is_leftover(entry)]
     try:
         before = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
         schema, version, study = before["schema"], before["profkit"], before["study"]
@@ -154,7 +169,7 @@ def _check(folder: Path, about: Mapping[str, Any]) -> None:
         if others:
             raise UsageError(f"{folder} holds other files ({', '.join(sorted(others)[:3])}, ...), but no results of a "
                              "study: name another folder with --output") from None  # fmt: skip
-        return
+        return {}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{folder / _ABOUT} cannot be read ({error}): {_advice(folder)}") from None
     if schema != about["schema"]:
@@ -169,6 +184,12 @@ def _check(folder: Path, about: Mapping[str, Any]) -> None:
     if found := differences(conditions, about["conditions"]):
         listed = "".join(f"\n  {text}" for text in found)
         raise UsageError(f"{folder} holds results of other conditions, which do not mix:{listed}\n{_advice(folder)}")
+    return conditions
+
+
+def _is_leftover(path: Path) -> bool:
+    """Of a run that was killed while it wrote the very first file."""
+    return path.name.startswith(f".{_ABOUT}-")
 
 
 def _advice(folder: Path) -> str:

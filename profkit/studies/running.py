@@ -64,11 +64,13 @@ class RunReport:
 
 
 def cells_to_run(cells: Sequence[Cell], folder: ResultsFolder, retries: bool) -> list[Cell]:
-    """Those without a result; with `retries` also those that failed."""
+    """Those without a result, or whose file is gone or cut short; with `retries` also those that failed."""
 
     def is_due(cell: Cell) -> bool:
         outcome = folder.outcome(cell)
-        return outcome is None or outcome.status in ALWAYS_AGAIN or (retries and outcome.status != OK)
+        if outcome is None or outcome.status in ALWAYS_AGAIN:
+            return True
+        return not folder.is_whole(cell) if outcome.status == OK else retries
 
     return [cell for cell in cells if is_due(cell)]
 

@@ -207,6 +207,18 @@ def test_a_damaged_status_counts_as_not_run(tmp_path: Path) -> None:
     assert again.asked == ["1 native"]
 
 
+@pytest.mark.parametrize("content", [None, b"PK\x03\x04 half"])
+def test_a_cell_whose_capture_is_gone_or_cut_short_is_run_again(tmp_path: Path, content: bytes | None) -> None:
+    run_in(tmp_path / "results")
+    capture = tmp_path / "results" / "cells" / "base.native.2.profkit"
+    capture.unlink() if content is None else capture.write_bytes(content)
+    again = Counting()
+
+    run_in(tmp_path / "results", ways=Ways(run=again))
+
+    assert again.asked == ["1 native"]
+
+
 def test_progress_counts_cells_and_ends_with_nothing_left(tmp_path: Path) -> None:
     seen: list[Progress] = []
 
@@ -256,6 +268,34 @@ def test_more_variants_and_repetitions_are_no_other_conditions(tmp_path: Path) -
     run_in(tmp_path / "results", small_conditions(small_study(more)), Ways(run=again))
 
     assert len(again.asked) == 2 * 2 + 2 * 3
+
+
+def test_a_variant_that_was_left_out_for_a_while_must_still_be_the_same(tmp_path: Path) -> None:
+    run_in(tmp_path / "results")
+    without = TEXT.replace('"stride 2" = { stride = 2 }', '"stride 4" = { stride = 4 }')
+    run_in(tmp_path / "results", small_conditions(small_study(without)))
+
+    with pytest.raises(UsageError, match="variants, stride 2, stride: 2 there, 3 now"):
+        run_in(tmp_path / "results", small_conditions(small_study(TEXT.replace("stride = 2", "stride = 3"))))
+
+
+def test_another_variant_with_the_same_file_name_is_measured_itself(tmp_path: Path) -> None:
+    run_in(tmp_path / "results")
+    renamed = TEXT.replace('"stride 2" = { stride = 2 }', '"stride-2" = { stride = 3 }')
+    again = Counting()
+
+    run_in(tmp_path / "results", small_conditions(small_study(renamed)), Ways(run=again))
+
+    assert again.asked == ["3 numpy", "3 native", "3 native", "3 numpy"]
+
+
+def test_a_run_that_was_killed_at_its_first_file_can_be_repeated(tmp_path: Path) -> None:
+    (tmp_path / "results" / "cells").mkdir(parents=True)
+    (tmp_path / "results" / ".study.json-x1").write_text("{")
+
+    report = run_in(tmp_path / "results")
+
+    assert len(report.ran) == 8
 
 
 def test_results_of_another_study_version_or_schema_are_refused(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from study_builders import (
 from profkit.attribution.network_usage import network_usage
 from profkit.errors import CaptureError
 from profkit.ops.networks import Cifar10
-from profkit.studies.folder import open_folder
+from profkit.studies.folder import ResultsFolder, open_folder
 from profkit.studies.numbers import cell_numbers
 from profkit.studies.plan import plan_cells
 from profkit.studies.results import Results, read_results
@@ -111,7 +111,7 @@ def test_a_damaged_capture_is_a_failure_of_its_cell_only(tmp_path: Path) -> None
     results_in(tmp_path / "results")
     (tmp_path / "results" / "cells" / "base.numpy.1.profkit").write_bytes(b"PK\x03\x04 half")
 
-    results = results_in(tmp_path / "results")
+    results = read_results(plan_cells(small_study()), ResultsFolder(tmp_path / "results"))
 
     assert [(failure.variant, failure.status) for failure in results.failures] == [("base", "crashed")]
     assert len(results.numbers) == 7
