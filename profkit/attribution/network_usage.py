@@ -67,7 +67,7 @@ def network_usage(capture: NetworkCapture, by: str = "kind") -> Usage:
     operators = operators_of(capture)
     groups = _Groups(operators, by)
     work = operator_work(capture, operators)
-    pool = _pool(capture, operators, groups, by)
+    pool, pool_notes = _pool(capture, operators, groups, by)
     columns: dict[str, list[Any]] = {
         "name": groups.names,
         "calls": groups.outermost().tolist(),
@@ -105,7 +105,7 @@ def network_usage(capture: NetworkCapture, by: str = "kind") -> Usage:
             "is_training": capture.is_training,
             "data": capture.data,
         },
-        notes=tuple(_notes(operators, work, memory, only_in_memory)),
+        notes=(*pool_notes, *_notes(operators, work, memory, only_in_memory)),
     )
 
 
@@ -184,20 +184,28 @@ class _Groups:
         return [bool(count) for count in counts]
 
 
-def _pool(capture: NetworkCapture, operators: Operators, groups: _Groups, by: str) -> list[int | None]:
-    """CPU time of helper threads by row: of the time pass, or of the one for primitives when only that saw it."""
+def _pool(
+    capture: NetworkCapture, operators: Operators, groups: _Groups, by: str
+) -> tuple[list[int | None], list[str]]:
+    """CPU time of helper threads by row: of the time pass, or of the one for primitives when only that saw it.
+
+    Also what the reader must know: the steps of another pass may have been slower, and so may its helpers.
+    """
     own = own_pool_ns(operators)
     if own is not None:
-        return groups.known_sums(own)
+        return groups.known_sums(own), []
+    unknown: list[int | None] = [None] * len(groups.names)
     if capture.recording("primitives") is None or by == "thread":
-        return [None] * len(groups.names)
+        return unknown, []
     other = operators_of(capture, "primitives")
     own = own_pool_ns(other)
     if own is None:
-        return [None] * len(groups.names)
+        return unknown, []
     found = _Groups(other, by)
     sums = dict(zip(found.names, found.known_sums(own)))
-    return [_scaled(sums.get(name), operators.steps, other.steps) for name in groups.names]
+    here, there = (float(np.median(each.step_ns)) / 1e6 for each in (operators, other))
+    note = f"pool CPU is of another pass, whose steps took {there:.3g} ms (median), those of the times {here:.3g} ms"
+    return [_scaled(sums.get(name), operators.steps, other.steps) for name in groups.names], [note]
 
 
 def _add_memory(
