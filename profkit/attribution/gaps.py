@@ -15,7 +15,7 @@ from profkit.attribution.kinds import AUXILIARY, BIAS, COPY, LOSS, REDUCE, RELU,
 from profkit.attribution.layer_dispatch import LayerPhase, layer_dispatch
 from profkit.attribution.operators import NO_LAYER, Operators, operators_of
 from profkit.attribution.threading_loss import threading_losses
-from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.network_capture import BUSY_LOAD, NetworkCapture
 from profkit.capture.recording import BACKWARD, FORWARD, NONE, OPTIMISER
 from profkit.capture.recording import COPY as COPY_PHASE
 from profkit.ops.networks import network_from_dict
@@ -101,6 +101,8 @@ class GapTable:
     peak_bytes_per_s: float | None = None
     reference_keys: tuple[str, ...] = field(default=())
     """Native kernels in the table that are plain references: nobody tuned them."""
+    busy_load: float | None = None
+    """The load average under which native kernels were timed, where that makes their times doubtful."""
 
 
 def layer_gaps(capture: NetworkCapture) -> GapTable:
@@ -136,6 +138,7 @@ def layer_gaps(capture: NetworkCapture) -> GapTable:
         peak_flops_per_s=peaks.get("peak_flops_per_s"),
         peak_bytes_per_s=peaks.get("peak_bytes_per_s"),
         reference_keys=tuple(sorted(key for key in keys_used if key.endswith("/reference"))),
+        busy_load=_busy_load(capture),
     )
 
 
@@ -226,6 +229,12 @@ def _outside(
     }
     names = [*bounds, *sorted(found.keys() - bounds.keys())]
     return [Outside(name, found[name], bounds.get(name)) for name in names if name in found]
+
+
+def _busy_load(capture: NetworkCapture) -> float | None:
+    loads = [part.get("load", 0.0) for row in capture.baseline for part in row.get("parts", ())]
+    highest, cpus = max(loads, default=0.0), capture.environment.get("cpus_usable") or []
+    return highest if cpus and highest > BUSY_LOAD * len(cpus) else None
 
 
 def _bound(baseline: Mapping[LayerPhase, Mapping[str, Any]], *keys: LayerPhase) -> float | None:

@@ -13,6 +13,7 @@ import numpy as np
 from profkit import _core
 from profkit.backends.adapter import Implementation
 from profkit.backends.cache import cache_folder
+from profkit.capture.network_capture import BUSY_LOAD
 from profkit.measurement.asking import ask_one
 from profkit.measurement.cores import cores_for, usable_cpus
 from profkit.measurement.environment import machine_id
@@ -24,8 +25,6 @@ from profkit.ops.spec import Spec
 
 KernelTime = dict[str, Any]
 """key, native_ns (interval low_ns, high_ns), one_thread_ns, workspace_bytes, error, others_ns, failed; and the load."""
-BUSY = 0.75
-"""A load average above this share of the processors: others slow down what is measured."""
 QUIETER = 0.6
 """So much lower must the load be for busy times to be measured again."""
 DIED = "all"
@@ -86,7 +85,7 @@ def kernel_time(answer: Mapping[str, Any], threads: int) -> KernelTime:
 
 def is_doubtful(load_then: float, load_now: float) -> bool:
     """Whether times of a busy machine can be had better now."""
-    return load_then > BUSY * len(usable_cpus()) and load_now < QUIETER * load_then
+    return load_then > BUSY_LOAD * len(usable_cpus()) and load_now < QUIETER * load_then
 
 
 def build_id() -> str:

@@ -175,7 +175,13 @@ def _facts(table: GapTable) -> tuple[str, ...]:
     if table.peak_flops_per_s is None:
         return (f"{steps}; there is no baseline in this capture",)
     peaks = f"{rate_text(table.peak_flops_per_s, 'FLOP/s')}, {rate_text(table.peak_bytes_per_s, 'B/s')}"
-    return (f"{steps}; measured peaks {peaks}",)
+    facts = [f"{steps}; measured peaks {peaks}"]
+    if table.busy_load is not None:
+        facts.append(
+            f"warning: native kernels were timed on a busy machine (load {table.busy_load:.1f}), they may be faster; "
+            "the next run on a quieter one times them again"
+        )
+    return tuple(facts)
 
 
 def _reasons(table: GapTable, explained: float) -> list[str]:

@@ -234,6 +234,18 @@ def test_the_layer_with_most_to_gain_comes_first() -> None:
     assert (bound.gap.layer, bound.saving_ns) == ("conv2", 480.0)
 
 
+@pytest.mark.parametrize(("load", "expected"), [(1.5, None), (1.6, 1.6)])
+def test_native_times_of_a_busy_machine_are_known_as_such(load: float, expected: float | None) -> None:
+    table = gaps_of(
+        op("Conv2D", 0, 105, layer="conv1", phase="forward"),
+        steps=[(0, 1000)],
+        baseline=[base("conv1", parts=[{"key": "conv2d/native/cpu/direct", "load": load}])],
+        environment={"cpus_usable": [0, 1]},
+    )
+
+    assert table.busy_load == expected
+
+
 def test_kernels_that_gain_nothing_are_not_advised() -> None:
     table = gaps_of(
         op("Conv2D", 0, 105, layer="conv1", phase="forward"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,16 @@ def test_a_row_has_times_parts_and_a_class() -> None:
     assert words(text, "pool1 ")[4:7] == [DASH, "10.0", "µs"]
     assert words(text, "(no operator")[3:] == ["1.00", "ms", DASH, DASH]
     assert words(text, "step ") == ["step", "14.0", "ms", "4.00", "ms", "410", "µs", "2.50"]
+
+
+def test_native_times_of_a_busy_machine_are_told_above_the_table() -> None:
+    quiet, busy = (
+        " ".join(render_gaps(replace(the_table(), busy_load=load)).partition("layer ")[0].split())
+        for load in (None, 5.2)
+    )
+
+    assert "native kernels were timed on a busy machine (load 5.2), they may be faster" in busy
+    assert "busy" not in quiet
 
 
 def test_the_reader_learns_what_to_optimise_by_how_much_and_why() -> None:
