@@ -125,7 +125,9 @@ class TorchBuilder:
         with quiet_warnings():
             model = modules.build_modules(network)
             modules.set_weights(network, model, weights)
-        notes = ["inference runs under torch.inference_mode; ReLU works in place", *modules.notes_of(model)]
+        notes = ["ReLU works in place", *modules.notes_of(model)]
+        if not conditions.is_training:
+            notes.insert(0, "inference runs under torch.inference_mode")
         if conditions.mode == CHANNELS_LAST:
             model = model.to(memory_format=torch.channels_last)
             notes.append("images and filters are held as NHWC (channels_last); flatten copies them back to c, h, w")
