@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 
 from profkit.rendering.quantities import percent_text, ratio_text, time_text
-from profkit.rendering.study_sentences import busy_sentences
+from profkit.rendering.study_sentences import busy_sentences, points_text
 from profkit.studies import findings
 from profkit.studies.opportunities import Opportunity, opportunities
 from profkit.studies.summary import Summary
@@ -111,37 +110,60 @@ def _optimise(summary: Summary) -> list[str]:
 
 
 def _remainder(summary: Summary) -> list[str]:
-    """Where the framework's own time outweighs what kernels could save."""
-    savings = {name: each.saving_ns or 0.0 for name, each in first_opportunities(summary).items()}
+    """Where the framework's own time outweighs what profkit's kernels would save, as far as that is known."""
+    savings: dict[str, float] = {}
+    for each in opportunities(summary):
+        savings[each.framework] = savings.get(each.framework, 0.0) + max(each.saving_ns or 0.0, 0.0)
     found = [
-        f"{each.framework} {percent_text(each.remainder_percent)}"
+        each
         for each in findings.dominances(summary)
         if each.remainder_percent >= REMAINDER_PERCENT and each.remainder_ns > savings.get(each.framework, 0.0)
     ]
-    what = "no operator runs in this part of the step, more than faster kernels would save"
-    return [f"Python, dispatch and the framework's own code: {what}: {', '.join(found)}."] if found else []
+    if not found:
+        return []
+    what = "no operator runs in this part of the step"
+    if all(each.framework in savings for each in found):
+        what += ", more than profkit's kernels would save in all layers"
+    shares = ", ".join(f"{each.framework} {percent_text(each.remainder_percent)}" for each in found)
+    return [f"Python, dispatch and the framework's own code: {what}: {shares}."]
 
 
 def _variants(summary: Summary) -> list[str]:
-    every = findings.savings(summary)
-    if not every:
+    ratios = _shared_ratios(summary)
+    if not ratios:
         return []
-    names = list(dict.fromkeys(each.variant for each in every))
-    middle = {name: statistics.median(each.step_ratio for each in every if each.variant == name) for name in names}
-    costs = {cost.variant: cost.points for cost in findings.costs(summary)}
+    middle = {name: statistics.median(values) for name, values in ratios.items()}
+    costs = {cost.variant: cost for cost in findings.costs(summary)}
     best = min(middle, key=lambda name: middle[name])
+    if middle[best] >= 1:
+        return [f"No variant is faster than {summary.study.base!r} (median of the frameworks)."]
     where = " on synthetic data" if summary.is_synthetic else ""
-    price = f", precision {costs[best]:+.1f} points{where}" if best in costs else ""
-    part = f"{ratio_text(middle[best])} of the base's step time (median of the frameworks)"
+    price = f", precision {points_text(costs[best])}{where}" if best in costs else ""
+    low, high = ratio_text(min(ratios[best])), ratio_text(max(ratios[best]))
+    widest = f", which have {low} to {high}" if low != high else ""
+    part = f"{ratio_text(middle[best])} of the base's step time (median of the frameworks{widest})"
     sentences = [f"Fastest variant: {best}, {part}{price}."]
-    cheap = [name for name in names if costs.get(name, -math.inf) >= -CHEAP_POINTS]
+    cheap = [name for name in middle if name in costs and costs[name].points >= -CHEAP_POINTS and middle[name] < 1]
     if cheap and best in costs and best not in cheap:
         chosen = min(cheap, key=lambda name: middle[name])
         sentences.append(
             f"Fastest for at most {CHEAP_POINTS:g} points of precision: {chosen}, {ratio_text(middle[chosen])} of the "
-            f"base's step time, precision {costs[chosen]:+.1f} points{where}."
+            f"base's step time, precision {points_text(costs[chosen])}{where}."
         )
     return sentences
+
+
+def _shared_ratios(summary: Summary) -> dict[str, list[float]]:
+    """Step ratios by variant in the frameworks that have measured all of these: medians of others do not compare."""
+    every = findings.savings(summary)
+    names = dict.fromkeys(each.variant for each in every)
+    measured = [{each.framework for each in every if each.variant == name} for name in names]
+    shared = set.intersection(*measured) if measured else set()
+    if not shared:
+        return {}
+    return {
+        name: [each.step_ratio for each in every if each.variant == name and each.framework in shared] for name in names
+    }
 
 
 def _published(summary: Summary) -> list[str]:

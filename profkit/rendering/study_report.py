@@ -74,7 +74,10 @@ def _learning_note(summary: Summary) -> str:
     text = f"precision@1: after {amount} training steps in {learned[0].framework}, on {learned[0].tested} test images"
     if len(steps) > 1:
         text += "; where the limit of time ended training earlier, precision does not compare"
-    return f"{text}: {learned[0].data}."
+    return (
+        f"{text}: {learned[0].data}. Each variant was trained once; ± is the 95 % interval by the number of test "
+        "images alone, another seed may change more."
+    )
 
 
 def _operators(summary: Summary) -> list[Block]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from profkit.rendering.quantities import percent_text, ratio_text, time_text
-from profkit.rendering.study_grids import megabytes
+from profkit.rendering.study_grids import megabytes, spread_text
 from profkit.studies import findings
-from profkit.studies.findings import Combination, Comparison, Saving
+from profkit.studies.findings import AGREES_WITHIN, Combination, Comparison, Cost, Saving
 from profkit.studies.summary import Summary
 
 SAME_BYTES = 0.005
@@ -43,11 +43,17 @@ def variant_sentences(summary: Summary) -> list[str]:
             text += f" and {_range(sizes)} of its bytes"
         if facts.name in costs:
             cost = costs[facts.name]
-            text += f"; precision {cost.points:+.1f} points"
+            text += f"; precision {points_text(cost)}"
             text += " on synthetic data" if summary.is_synthetic else ""
             text += f" (published {cost.published_points:+.1f})" if cost.published_points is not None else ""
         sentences.append(f"{text}.{_rate_sentence(summary, mine)}")
     return sentences
+
+
+def points_text(cost: Cost) -> str:
+    """Points of precision, with what the number of test images leaves open."""
+    margin = f" ± {cost.margin_points:.1f}" if cost.margin_points is not None else ""
+    return f"{cost.points:+.1f}{margin} points"
 
 
 def combination_sentences(summary: Summary) -> list[str]:
@@ -57,10 +63,12 @@ def combination_sentences(summary: Summary) -> list[str]:
     for name in dict.fromkeys(each.variant for each in every):
         mine = [each for each in every if each.variant == name]
         one, other = mine[0].parts
-        shown = ", ".join(f"{each.framework} {ratio_text(each.measured)} ({ratio_text(each.product)})" for each in mine)
+        shown = "; ".join(
+            f"{each.framework} {spread_text(each.measured)}, product {spread_text(each.product)}" for each in mine
+        )
         sentences.append(
-            f"{one} and {other} together take this part of the base's step time (in brackets: the product of both "
-            f"alone): {shown}. {_combination_verdict(summary, mine)}"
+            f"{one} and {other} together take this part of the base's step time, beside the product of both alone (in "
+            f"brackets: the ranges of the repetitions): {shown}. {_combination_verdict(summary, mine)}"
         )
     return sentences
 
@@ -74,7 +82,10 @@ def comparison_sentences(summary: Summary) -> list[str]:
         what = "flops" if quantity == "time" else "results"
         parts = [
             f"{words}: {_values(chosen)}"
-            for words, verdict in (("agree", findings.AGREES), ("not resolved", findings.NOT_RESOLVED))
+            for words, verdict in (
+                (f"agree within {100 * (AGREES_WITHIN - 1):.0f} %", findings.AGREES),
+                ("not resolved by the repetitions", findings.NOT_RESOLVED),
+            )
             if (chosen := [each for each in mine if each.verdict == verdict])
         ]
         parts += _reasons([each for each in mine if each.verdict == findings.DIFFERS])
@@ -178,16 +189,29 @@ def _changed_packages(summary: Summary) -> list[str]:
 
 
 def _combination_verdict(summary: Summary, every: Sequence[Combination]) -> str:
-    short = [each for each in every if not each.multiplies]
-    if not short:
-        return "The two savings multiply."
+    full, open_, short = (
+        [each for each in every if each.verdict == verdict]
+        for verdict in (findings.AGREES, findings.NOT_RESOLVED, findings.DIFFERS)
+    )
+    margin = f"{100 * (AGREES_WITHIN - 1):.0f} %"
+    texts = []
+    if full:
+        texts.append(f"The two savings multiply, or do more, to within {margin}: {_frameworks(full)}.")
+    if open_:
+        texts.append(f"The repetitions differ too much to tell whether they multiply: {_frameworks(open_)}.")
+    if short:
+        texts.append(_short_sentence(summary, short, margin))
+    return " ".join(texts)
+
+
+def _short_sentence(summary: Summary, short: Sequence[Combination], margin: str) -> str:
     shares = ", ".join(
         f"{each.framework} {percent_text(each.focus_percent)} ({percent_text(each.base_focus_percent)})"
         for each in short
     )
     return (
-        f"In {_listed([each.framework for each in short])} the second change saves less once the first is made; share "
-        f"of {summary.focus} in what is left (in the base): {shares}."
+        f"In {_frameworks(short)} both together take over {margin} more than the product: the second change saves less "
+        f"once the first is made; share of {summary.focus} in what is left (in the base): {shares}."
     )
 
 
@@ -197,7 +221,7 @@ def _rate_sentence(summary: Summary, savings: Sequence[Saving]) -> str:
     if not slow:
         return ""
     shown = ", ".join(f"{each.framework} {100 * (each.rate_kept or 0.0):.0f} %" for each in slow)
-    return f" The smaller {summary.focus} reaches only a part of its flops per second in the base: {shown}."
+    return f" Its {summary.focus} reaches only a part of the flops per second that it has in the base: {shown}."
 
 
 def _reasons(differing: Sequence[Comparison]) -> list[str]:
@@ -210,14 +234,22 @@ def _reasons(differing: Sequence[Comparison]) -> list[str]:
 
 def _reason(each: Comparison) -> str:
     if each.quantity == "bytes":
-        return "above (workspace is a larger part here)" if each.ours > each.published else "below (less workspace)"
+        side = "above" if each.ours > each.published else "below"
+        if abs(each.ours / each.predicted - 1) <= SAME_BYTES:
+            return f"{side}, just as its results"
+        part = "larger" if each.ours > each.predicted else "smaller"
+        return f"{side} (beside its results it asks for workspace, here a {part} part than in the base)"
     if each.ours < each.published:
         if each.is_ours_closer:
             return "below, nearer to the arithmetic (the kernel keeps more of its rate than the published one)"
         return "below even the arithmetic (the kernel has a higher rate than in the base)"
     if each.is_ours_closer:
-        return "above, nearer to the arithmetic (the published kernel gained rate, this one does not)"
+        return "above, nearer to the arithmetic (the published kernel gained more rate than this one)"
     return "above both (the kernel loses more of its rate than the published one)"
+
+
+def _frameworks(combinations: Sequence[Combination]) -> str:
+    return _listed([each.framework for each in combinations])
 
 
 def _capital(text: str) -> str:

@@ -6,10 +6,12 @@ ours part, and what the arithmetic says about both.
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profkit.studies.summary import Row, Summary, VariantFacts
+from profkit.studies.summary import Learned, Row, Spread, Summary, VariantFacts
 
 AGREES_WITHIN = 1.25
 """Two ratios agree when neither is more than a quarter above the other."""
@@ -52,6 +54,8 @@ class Cost:
 
     variant: str
     points: float
+    margin_points: float | None
+    """Half of the 95 % interval by the number of test images alone; another seed may change more."""
     published_points: float | None
 
 
@@ -73,11 +77,11 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Whether they agree; not resolved when some repetitions say so and others not."""
-        verdicts = {agree(value, self.published) for value in (self.low, self.ours, self.high)}
-        if len(verdicts) > 1:
-            return NOT_RESOLVED
-        return AGREES if verdicts == {True} else DIFFERS
+        """Whether they agree: all repetitions within the margin, or all on one side of it; else not resolved."""
+        if agree(self.low, self.published) and agree(self.high, self.published):
+            return AGREES
+        is_beside = self.high < self.published / AGREES_WITHIN or self.low > self.published * AGREES_WITHIN
+        return DIFFERS if is_beside else NOT_RESOLVED
 
     @property
     def is_ours_closer(self) -> bool:
@@ -92,16 +96,19 @@ class Combination:
     variant: str
     parts: tuple[str, str]
     framework: str
-    product: float
-    measured: float
+    product: Spread
+    """Its range is the widest that the ranges of both allow."""
+    measured: Spread
     focus_percent: float | None
     """Share of the focus operator in what is left, and in the base."""
     base_focus_percent: float | None
 
     @property
-    def multiplies(self) -> bool:
-        """Whether both savings are there in full."""
-        return self.measured <= self.product * AGREES_WITHIN
+    def verdict(self) -> str:
+        """AGREES: both savings are there in full, or more; DIFFERS: less than that in every repetition."""
+        if self.measured.high <= self.product.low * AGREES_WITHIN:
+            return AGREES
+        return DIFFERS if self.measured.low > self.product.high * AGREES_WITHIN else NOT_RESOLVED
 
 
 @dataclass(frozen=True)
@@ -182,7 +189,8 @@ def costs(summary: Summary) -> list[Cost]:
             continue
         published = _published(summary, facts, "precision_percent")
         points = published[0] - published[1] if published else None
-        found.append(Cost(facts.name, learned.precision_percent - base.precision_percent, points))
+        difference = learned.precision_percent - base.precision_percent
+        found.append(Cost(facts.name, difference, _margin_points(learned, base), points))
     return found
 
 
@@ -209,10 +217,11 @@ def combinations(summary: Summary) -> list[Combination]:
         parts = _parts(facts, _others(summary))
         for framework in summary.frameworks() if parts else []:
             rows = [summary.row(name, framework) for name in (facts.name, *parts, summary.study.base)]
-            ratios = [row.step_ratio.median for row in rows if row is not None and row.step_ratio is not None]
+            ratios = [row.step_ratio for row in rows if row is not None and row.step_ratio is not None]
             shares = [row.focus_percent for row in rows if row is not None]
             if len(ratios) == len(shares) == len(rows):
-                product = ratios[1] * ratios[2]
+                one, other = ratios[1:3]
+                product = Spread(one.median * other.median, one.low * other.low, one.high * other.high)
                 found.append(
                     Combination(facts.name, (parts[0], parts[1]), framework, product, ratios[0], shares[0], shares[-1])
                 )
@@ -227,8 +236,8 @@ def unexplained(summary: Summary) -> list[Unexplained]:
         for place, quantity in enumerate(("time", "bytes")):
             _, _, published, predicted = _ratios(summary, facts, None)[place]
             if published and predicted and not agree(published, predicted):
-                values = sorted(value for row in rows if (value := _ratios(summary, facts, row)[place][1]))
-                ours = values[len(values) // 2] if values else None
+                values = [value for row in rows if (value := _ratios(summary, facts, row)[place][1])]
+                ours = statistics.median(values) if values else None
                 found.append(Unexplained(facts.name, quantity, published, predicted, ours))
     return found
 
@@ -262,6 +271,17 @@ def _ratios(
             _part(facts.focus_output_bytes, summary.base.focus_output_bytes),
         ),
     ]
+
+
+def _margin_points(one: Learned, other: Learned) -> float | None:
+    """Of the difference of two precisions, each a count of right answers."""
+    if not one.tested or not other.tested:
+        return None
+    variance = sum(
+        (each.precision_percent or 0.0) * (100.0 - (each.precision_percent or 0.0)) / each.tested
+        for each in (one, other)
+    )
+    return 1.96 * math.sqrt(variance)
 
 
 def _published(summary: Summary, facts: VariantFacts, name: str) -> tuple[float, float] | None:

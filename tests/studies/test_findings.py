@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from study_builders import PUBLISHED, TEXT, cell_of, gap_of, small_study
 
 from profkit.studies import findings
 from profkit.studies.opportunities import opportunities
-from profkit.studies.summary import Learned, Summary, summarise
+from profkit.studies.summary import Learned, Spread, Summary, summarise
 
 COMBINED = TEXT + '"half" = { filters = 4 }\n"both" = { stride = 2, filters = 4 }\n' + PUBLISHED
 
@@ -19,7 +20,7 @@ def summary_of(*cells: object, text: str = COMBINED, learned: dict[str, Learned]
 
 
 def learned(precision: float, steps: int = 10) -> Learned:
-    return Learned("ok", steps=steps, precision_percent=precision)
+    return Learned("ok", steps=steps, precision_percent=precision, tested=100)
 
 
 def test_the_kind_with_most_time_dominates_and_the_remainder_is_told() -> None:
@@ -51,12 +52,19 @@ def test_precision_is_compared_only_after_equally_many_steps() -> None:
     (cost,) = findings.costs(same)
 
     assert (cost.variant, cost.points, cost.published_points) == ("stride 2", -5, -6)
+    assert cost.margin_points == pytest.approx(1.96 * math.sqrt(80 * 20 / 100 + 75 * 25 / 100))
     assert not findings.costs(other)
 
 
 @pytest.mark.parametrize(
     ("times", "verdict"),
-    [((25, 26), findings.AGREES), ((60, 70), findings.DIFFERS), ((25, 60), findings.NOT_RESOLVED)],
+    [
+        ((25, 26), findings.AGREES),
+        ((60, 70), findings.DIFFERS),
+        ((5, 10), findings.DIFFERS),
+        ((25, 60), findings.NOT_RESOLVED),
+        ((5, 95), findings.NOT_RESOLVED),  # none of them agrees, but what they enclose does
+    ],
 )
 def test_a_ratio_beside_the_published_one_agrees_differs_or_is_not_resolved(
     times: tuple[float, float], verdict: str
@@ -89,9 +97,24 @@ def test_combined_changes_are_found_by_their_parameters_and_compared_with_the_pr
     (found,) = findings.combinations(summary)
 
     assert (found.variant, found.parts) == ("both", ("stride 2", "half"))
-    assert found.product == pytest.approx(0.25)
-    assert found.measured == 0.5
-    assert not found.multiplies
+    assert found.product.median == pytest.approx(0.25)
+    assert found.measured.median == 0.5
+    assert found.verdict == findings.DIFFERS
+
+
+@pytest.mark.parametrize(
+    ("measured", "verdict"),
+    [
+        (Spread(0.25, 0.2, 0.28), findings.AGREES),
+        (Spread(0.1, 0.1, 0.1), findings.AGREES),
+        (Spread(0.5, 0.3, 0.6), findings.NOT_RESOLVED),
+        (Spread(0.5, 0.4, 0.6), findings.DIFFERS),
+    ],
+)
+def test_whether_savings_multiply_is_told_only_if_all_repetitions_say_so(measured: Spread, verdict: str) -> None:
+    found = findings.Combination("both", ("a", "b"), "f", Spread(0.25, 0.24, 0.26), measured, None, None)
+
+    assert found.verdict == verdict
 
 
 def test_published_ratios_that_formulas_do_not_predict_are_named_with_ours() -> None:

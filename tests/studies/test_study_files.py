@@ -28,7 +28,9 @@ from profkit.rendering.study_files import write_study
 from profkit.rendering.study_grids import megabytes, missing_grid
 from profkit.rendering.study_png import can_draw_png, render_png
 from profkit.rendering.study_report import build_report
+from profkit.rendering.study_sentences import comparison_sentences
 from profkit.rendering.study_svg import render_svg
+from profkit.studies.findings import Comparison
 from profkit.studies.folder import open_folder
 from profkit.studies.plan import plan_cells
 from profkit.studies.results import read_results
@@ -226,6 +228,65 @@ def test_time_without_operators_is_named_when_it_outweighs_what_kernels_save() -
     answers = short_answers(summarise(small_study(), [base], [], {}))
 
     assert any("no operator runs in this part of the step" in answer and "numpy 60%" in answer for answer in answers)
+
+
+def test_without_a_baseline_nothing_is_said_about_what_kernels_would_save() -> None:
+    base = replace(cell_of("base", conv2d=40), wall_ns=100, remainders={"dispatch": 60})
+
+    answers = short_answers(summarise(small_study(), [base], [], {}))
+
+    assert (
+        "Python, dispatch and the framework's own code: no operator runs in this part of the step: numpy 60%."
+        in answers
+    )
+
+
+def test_time_without_operators_is_weighed_against_all_kernels_together() -> None:
+    gaps = (gap_of("conv1", "conv2d", 40, 20, 10), gap_of("norm1", "lrn", 40, 20, 1))
+    base = replace(cell_of("base", conv2d=40, lrn=40), gaps=gaps, wall_ns=110, remainders={"dispatch": 30})
+
+    answers = short_answers(summarise(small_study(), [base], [], {}))
+
+    assert not any("no operator runs" in answer for answer in answers)
+
+
+def test_the_fastest_variant_is_that_of_frameworks_which_measured_all() -> None:
+    text = TEXT + '"stride 3" = { stride = 3 }\n'
+    cells = [cell_of("base", conv2d=90), cell_of("base", framework="native", conv2d=90)]
+    cells += [cell_of("stride 2", conv2d=40), cell_of("stride 2", framework="native", conv2d=80)]
+    cells.append(cell_of("stride 3", conv2d=50))  # native has not come to it
+
+    answers = short_answers(summarise(small_study(text), cells, [], {}))
+
+    assert answers[-1] == "Fastest variant: stride 2, 0.50 of the base's step time (median of the frameworks)."
+
+
+def test_a_variant_that_is_slower_than_the_base_is_not_called_fastest() -> None:
+    cells = [cell_of("base", conv2d=40), cell_of("stride 2", conv2d=50)]
+
+    answers = short_answers(summarise(small_study(), cells, [], {}))
+
+    assert answers[-1] == "No variant is faster than 'base' (median of the frameworks)."
+
+
+@pytest.mark.parametrize(
+    ("ours", "reason"),
+    [
+        (0.5, "Above, just as its results: f 0.50"),
+        (0.6, "Above (beside its results it asks for workspace, here a larger part than in the base): f 0.60"),
+        (0.4, "Above (beside its results it asks for workspace, here a smaller part than in the base): f 0.40"),
+        (0.1, "Below (beside its results it asks for workspace, here a smaller part than in the base): f 0.10"),
+    ],
+)
+def test_why_bytes_differ_follows_from_the_results_and_not_from_the_published_figure(
+    monkeypatch: pytest.MonkeyPatch, ours: float, reason: str
+) -> None:
+    comparison = Comparison("v", "f", "bytes", ours, ours, ours, published=0.2, predicted=0.5)
+    monkeypatch.setattr("profkit.studies.findings.comparisons", lambda _: [comparison])
+
+    (sentence,) = comparison_sentences(summarise(small_study(), [], [], {}))
+
+    assert sentence == f"v, conv2d bytes: published 0.20 of the base, its results 0.50. {reason}."
 
 
 def test_an_empty_study_reports_that_nothing_was_measured() -> None:
