@@ -30,7 +30,7 @@ from profkit.backends.cache import cache_folder
 from profkit.errors import UnavailableError
 
 MODULE = "profkit_torch_recorder"
-SOURCES = Path(__file__).parent / "native"
+SOURCES = Path(__file__).parent / "torch_recorder"
 TIMEOUT_S = 300
 _SEAL = b"\nprofkit recorder "
 _COMPILERS = ("c++", "g++", "clang++")
