@@ -65,6 +65,7 @@ def read_logs(logs: list[dict[str, Any]], names: list[str], recorder_id: int, no
         own["operands"] = np.where(own["operands"] >= 0, own["operands"] + first_word, -1)
         # Of another thread, in the middle of something.
         own["end_ns"] = np.where(own["end_ns"] == 0, now_ns, own["end_ns"])
+        own["start_ns"] = np.where(own["start_ns"] == 0, own["end_ns"], own["start_ns"])  # or of beginning it
         taken = np.frombuffer(log["allocations"], ALLOCATION)
         reported: dict[str, Column] = {name: taken[name].astype(np.int64) for name in ALLOCATION.names or ()}
         reported["span"] = np.where(reported["span"] >= 0, reported["span"] + first_row, -1)

@@ -25,6 +25,7 @@ from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.recording import BACKWARD, FORWARD, INFERRED, NONE, OPTIMISER, Level, Recording, load
 from profkit.capture.sources import Watched, load_source
 from profkit.capture.sources.torch import CHOICE, record_events
+from profkit.capture.sources.torch_native import SPAN, read_logs
 from profkit.capture.sources.torch_onednn import parse_lines
 from profkit.capture.sources.torch_spans import recording_of
 from profkit.errors import UsageError
@@ -336,6 +337,17 @@ def test_threads_do_not_get_mixed() -> None:
     assert {row["requested_bytes"] for row in by_thread[1]} == {NONE}
     assert sum(row["requested_bytes"] for row in by_thread[0]) >= count * 80
     assert any("recording thread only" in note for note in recording.facts["notes"])
+
+
+def test_what_another_thread_has_not_ended_or_only_begun_ends_with_the_recording() -> None:
+    spans = np.zeros(3, SPAN)
+    spans["start_ns"], spans["end_ns"], spans["parent"] = (10, 20, 0), (15, 0, 0), (NONE, NONE, 1)
+    log = {"spans": spans.tobytes(), "allocations": b"", "words": b"", "os_id": 7, "torch_id": 2, "lost": 3}
+
+    events = read_logs([log], ["aten::add"], recorder_id=6, now_ns=50)
+
+    assert list(zip(events.spans["start_ns"], events.spans["end_ns"])) == [(10, 15), (20, 50), (50, 50)]
+    assert events.lost == 3
 
 
 def test_primitives_lie_in_the_operators_that_call_them_with_what_onednn_chose() -> None:

@@ -19,8 +19,12 @@ class OperandWriter {
 
   void write(Span& span, c10::ArrayRef<const c10::IValue> inputs) {
     for (const c10::IValue& input : inputs) add(input);
-    const int64_t place = count_ > 0 ? log_.words.append(count_) : -1;
-    if (place < 0) return;
+    if (count_ == 0) return;
+    const int64_t place = log_.words.append(count_);
+    if (place < 0) {
+      log_.lose();
+      return;
+    }
     std::memcpy(&log_.words[place], words_.data(), count_ * sizeof(int64_t));
     span.operands = place;
     span.operand_words = static_cast<int32_t>(count_);

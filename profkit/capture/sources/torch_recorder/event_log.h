@@ -136,10 +136,18 @@ class ThreadLog {
       while (depth_ > depth) {
         Span& span = spans[open_[--depth_].span];
         span.end_ns = now_ns;
-        if (helpers != nullptr) span.pool_cpu_ns = helped_ns - span.pool_cpu_ns;
+        if (helpers == nullptr) continue;
+        const int64_t taken_ns = helped_ns - span.pool_cpu_ns;
+        span.pool_cpu_ns = taken_ns >= 0 ? taken_ns : -1;  // a helper has ended meanwhile
       }
       return;
     }
+  }
+
+  // Counts a record for which there was no room.
+  Span* lose() {
+    lost.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
   }
 
   int64_t innermost() const { return depth_ > 0 ? open_[depth_ - 1].span : -1; }
@@ -168,11 +176,6 @@ class ThreadLog {
     const void* owner;
     int64_t span;
   };
-
-  Span* lose() {
-    lost.fetch_add(1, std::memory_order_relaxed);
-    return nullptr;
-  }
 
   int depth_ = 0;
   std::array<Open, kMaxDepth> open_{};

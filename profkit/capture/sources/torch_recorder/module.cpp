@@ -187,12 +187,26 @@ PyObject* spanned(PyObject*, PyObject* arguments) {
   return reinterpret_cast<PyObject*>(result);
 }
 
+// The memory of a recording may not be there; no C++ exception may pass through Python's frames.
+template <PyObject* (*function)(PyObject*, PyObject*)>
+PyObject* guarded(PyObject* self, PyObject* arguments) noexcept {
+  try {
+    return function(self, arguments);
+  } catch (const std::bad_alloc&) {
+    return PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
+
 PyMethodDef methods[] = {
-    {"start", start, METH_VARARGS,
+    {"start", guarded<start>, METH_VARARGS,
      "start(memory, operands, clocks): record from now on; clocks are those of this thread's helpers."},
-    {"stop", stop, METH_NOARGS, "End recording: one dictionary of columns per thread, as bytes."},
-    {"names", list_names, METH_NOARGS, "All names; a span has its index."},
-    {"spanned", spanned, METH_VARARGS, "spanned(scope, name, function): the function, inside a span."},
+    {"stop", guarded<stop>, METH_NOARGS, "End recording: one dictionary of columns per thread, as bytes."},
+    {"names", guarded<list_names>, METH_NOARGS, "All names; a span has its index."},
+    {"spanned", guarded<spanned>, METH_VARARGS,
+     "spanned(scope, name, function): the function, inside a span."},
     {nullptr, nullptr, 0, nullptr},
 };
 
