@@ -86,7 +86,7 @@ def render_summary(summary: Summary) -> str:
             "dominances": [asdict(each) for each in findings.dominances(summary)],
             "savings": [asdict(each) for each in findings.savings(summary)],
             "costs": [asdict(each) for each in findings.costs(summary)],
-            "combinations": [asdict(each) for each in findings.combinations(summary)],
+            "combinations": [{**asdict(each), "verdict": each.verdict} for each in findings.combinations(summary)],
             "comparisons": [{**asdict(each), "verdict": each.verdict} for each in findings.comparisons(summary)],
             "unexplained": [asdict(each) for each in findings.unexplained(summary)],
             "opportunities": [asdict(each) for each in opportunities(summary)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from profkit.studies.folder import OK, ResultsFolder
 from profkit.studies.numbers import CellNumbers, cell_numbers
 from profkit.studies.plan import BASELINE, LEARN, MEASURE, Cell
 from profkit.studies.summary import Failure, Learned, Summary, summarise
+
+DIVERGED = "diverged"
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,10 @@ def learned_of(capture: NetworkCapture, framework: str) -> Learned:
     """What a learning cell's capture says."""
     learning = capture.learning
     losses = learning.get("losses", [])
+    first_bad = next((step for step, loss in enumerate(losses, start=1) if not math.isfinite(loss)), None)
+    if first_bad is not None:  # what it answers then is no precision of this network
+        reason = f"the loss was {losses[first_bad - 1]} after {first_bad} steps: a lower learning_rate may help"
+        return Learned(DIVERGED, reason, framework)
     precision = learning.get("precision")
     return Learned(
         OK,

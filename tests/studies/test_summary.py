@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
+from network_captures import network_capture
 from study_builders import (
     LEARNING,
     PUBLISHED,
@@ -19,10 +21,11 @@ from study_builders import (
 from profkit.attribution.network_usage import network_usage
 from profkit.errors import CaptureError
 from profkit.ops.networks import Cifar10
+from profkit.rendering.study_files import render_summary
 from profkit.studies.folder import ResultsFolder, open_folder
 from profkit.studies.numbers import cell_numbers
 from profkit.studies.plan import plan_cells
-from profkit.studies.results import Results, read_results
+from profkit.studies.results import Results, learned_of, read_results
 from profkit.studies.running import RunNetwork, Ways, run_cells
 from profkit.studies.summary import NOT_RUN, focus_flops, focus_output_bytes, spread, summarise
 
@@ -115,6 +118,18 @@ def test_a_damaged_capture_is_a_failure_of_its_cell_only(tmp_path: Path) -> None
 
     assert [(failure.variant, failure.status) for failure in results.failures] == [("base", "crashed")]
     assert len(results.numbers) == 7
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_learning_that_diverged_has_no_precision_and_costs_no_report(loss: float) -> None:
+    learning = {"losses": [2.3, loss, loss], "seconds": 0.5, "precision": 0.1, "tested": 128}
+    study = small_study(TEXT + LEARNING)
+
+    learned = learned_of(network_capture(learning=learning, step_ns=[]), "numpy")
+
+    assert (learned.status, learned.precision_percent) == ("diverged", None)
+    assert learned.reason == f"the loss was {loss} after 2 steps: a lower learning_rate may help"
+    assert "diverged" in render_summary(summarise(study, [cell_of("base", conv2d=9)], [], {"base": learned}))
 
 
 def test_learning_gives_precision_and_published_figures_stand_beside(tmp_path: Path) -> None:
