@@ -183,6 +183,7 @@ def _add_implementations(recording: Recording, rows: Sequence[dict[str, Any]], l
     if not listed:
         return True
     expected = [f"dnnl::{each.kind}" for each in listed]
+    pairs: list[tuple[dict[str, Any], Primitive]] = []
     for begin, end in zip(recording.steps["start_ns"].tolist(), recording.steps["end_ns"].tolist()):
         executed = [
             row
@@ -191,8 +192,9 @@ def _add_implementations(recording: Recording, rows: Sequence[dict[str, Any]], l
         ]
         if [row["type"] for row in executed] != expected:
             return False
-        for row, primitive in zip(executed, listed):
-            row.update(implementation=primitive.implementation, shapes=primitive.shapes)
+        pairs += zip(executed, listed)
+    for row, primitive in pairs:  # once all steps fit
+        row.update(implementation=primitive.implementation, shapes=primitive.shapes)
     return True
 
 
