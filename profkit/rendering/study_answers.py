@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from profkit.rendering.quantities import percent_text, ratio_text, time_text
-from profkit.rendering.study_sentences import busy_sentences, points_text
+from profkit.rendering.study_sentences import ONCE, busy_sentences, points_text
 from profkit.studies import findings
 from profkit.studies.opportunities import Opportunity, opportunities
 from profkit.studies.summary import Summary
@@ -27,6 +27,7 @@ def short_answers(summary: Summary) -> list[str]:
         *_remainder(summary),
         *_variants(summary),
         *_published(summary),
+        *([ONCE] if max(row.repetitions for row in summary.rows) == 1 else []),
     ]
 
 

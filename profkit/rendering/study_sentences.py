@@ -13,6 +13,8 @@ from profkit.studies.summary import Summary
 SAME_BYTES = 0.005
 """Published sizes have three or four digits."""
 
+ONCE = "There is one repetition only: how far the numbers repeat is not known."
+
 
 def dominance_sentences(summary: Summary) -> list[str]:
     """Which kind of operator takes the time, per framework."""
@@ -171,7 +173,7 @@ def _spread_sentence(summary: Summary) -> str:
         if row.step_ns is not None and row.repetitions > 1 and row.step_ns.low > 0
     ]
     if not spreads:
-        return "There is one repetition only: how far the numbers repeat is not known."
+        return ONCE
     widest, row = max(spreads, key=lambda pair: pair[0])
     return (
         f"Between repetitions the step time differed by up to {100 * (widest - 1):.0f} % ({row.variant}, "
