@@ -123,8 +123,10 @@ def test_ctrl_c_prints_what_was_measured_and_leaves_no_process() -> None:
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stderr is not None
+    said = ""
     while "measure" not in (line := process.stderr.readline()):
-        assert line, "it ended before it measured"
+        said += line
+        assert line, f"it ended before it measured: {said}{process.communicate()[0]}"
     running = workers_of(process.pid)
 
     os.killpg(process.pid, signal.SIGINT)

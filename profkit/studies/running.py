@@ -89,16 +89,21 @@ def run_cells(
     due = cells_to_run(cells, folder, retries)
     report = RunReport(finished_before=len(cells) - len(due), left=len(due))
     course = _Course(cells, folder, conditions, ways)
-    begin = ways.clock()
+    try:
+        _run_due(due, course, report, budget_s, watch)
+    except KeyboardInterrupt:  # between cells, or while one was kept: it has no status then and will be run again
+        report.is_interrupted = True
+    return report
+
+
+def _run_due(due: Sequence[Cell], course: _Course, report: RunReport, budget_s: float | None, watch: Watcher) -> None:
+    begin = course.now_s()
     for number, cell in enumerate(due, start=1):
-        if budget_s is not None and report.ran and ways.clock() - begin + course.estimate_s(cell) > budget_s:
+        if budget_s is not None and report.ran and course.now_s() - begin + course.estimate_s(cell) > budget_s:
             report.is_out_of_budget = True
             break
         now = Progress(number, len(due), cell, "", sum(map(course.estimate_s, due[number - 1 :])))
-        try:
-            outcome, step_ns = course.run(cell, _teller(watch, now))
-        except KeyboardInterrupt:  # while the cell was kept: it has no status and will be run again
-            outcome, step_ns = Outcome(cell.id, INTERRUPTED), None
+        outcome, step_ns = course.run(cell, _teller(watch, now))
         report.ran.append(outcome)
         if outcome.status == INTERRUPTED:
             report.is_interrupted = True
@@ -106,7 +111,6 @@ def run_cells(
         report.left -= 1
         left_s = sum(map(course.estimate_s, due[number:]))
         watch(replace(now, left_s=left_s, outcome=outcome, step_ns=step_ns))
-    return report
 
 
 def _teller(watch: Watcher, now: Progress) -> Teller:
@@ -126,6 +130,9 @@ class _Course:
             outcome = folder.outcome(cell)
             if outcome is not None:
                 self._remember(cell, outcome)
+
+    def now_s(self) -> float:
+        return self._ways.clock()
 
     def estimate_s(self, cell: Cell) -> float:
         taken = {key: sum(values) / len(values) for key, values in self._taken_s.items()}

@@ -40,8 +40,10 @@ def test_there_is_no_reading_of_what_does_not_exist() -> None:
 def test_a_neighbour_is_seen_and_oneself_is_not() -> None:
     cpu = usable_cpus()[0]
     spin = f"import os\nos.sched_setaffinity(0, [{cpu}])\nprint(flush=True)\nwhile True: pass"
+    everywhere = os.sched_getaffinity(0)
     with subprocess.Popen([sys.executable, "-c", spin], stdout=subprocess.PIPE) as neighbour:
         try:
+            os.sched_setaffinity(0, [cpu])  # what this process does elsewhere is no time of that processor
             assert neighbour.stdout is not None
             neighbour.stdout.readline()
             first = [processor_use(pid, [cpu]) for pid in (os.getpid(), neighbour.pid)]
@@ -51,6 +53,7 @@ def test_a_neighbour_is_seen_and_oneself_is_not() -> None:
             last = [processor_use(pid, [cpu]) for pid in (os.getpid(), neighbour.pid)]
         finally:
             neighbour.kill()
+            os.sched_setaffinity(0, everywhere)
 
     mine, theirs = zip(first, last)
     assert theirs[0] is not None and theirs[1] is not None
