@@ -59,10 +59,10 @@ def work_by_phase(network: Network, training: Training | None) -> dict[tuple[str
 
 def bound(work: Work, peaks: Mapping[str, float]) -> dict[str, Any]:
     """The roofline: no less than the arithmetic at its peak, and no less than the bytes at the measured bandwidth."""
-    compute_ns = 1e9 * work.flops / peaks["flops_per_s"]
+    compute_ns = 1e9 * work.least_flops / peaks["flops_per_s"]
     memory_ns = 1e9 * work.bytes / peaks["bytes_per_s"]
     return {
-        "flops": work.flops,
+        "flops": work.least_flops,
         "bytes": work.bytes,
         "bound_ns": max(compute_ns, memory_ns),
         "bound_by": COMPUTE if compute_ns >= memory_ns else MEMORY,

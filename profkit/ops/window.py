@@ -69,6 +69,15 @@ class Window:
                 f"{self.stride[i]} + 1 = {self.out_size[i]}"
             )
 
+    def taps_inside(self) -> int:
+        """Pairs of an output position and a filter tap that meets the image, not its padding."""
+        counts = []
+        for side in (0, 1):
+            places = np.arange(self.out_size[side])[:, None] * self.stride[side] - self.pads[2 * side]
+            meets = places + np.arange(self.kernel[side]) * self.dilation[side]
+            counts.append(int(((meets >= 0) & (meets < self.size[side])).sum()))
+        return counts[0] * counts[1]
+
     def padded(self, images: NDArray[Any], value: float = 0.0) -> NDArray[Any]:
         """NCHW images with the padding around them."""
         top, bottom, left, right = self.pads

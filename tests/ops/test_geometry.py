@@ -117,3 +117,19 @@ def test_a_window_that_is_mostly_padding_but_sees_the_image_is_allowed() -> None
     assert result.shape == (1, 1, 7, 7)
     assert np.isfinite(result).all()
     assert result[0, 0, 0, 0] == 0.0
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        Window((7, 9), (3, 5), (2, 1), (1, 1, 2, 2)),
+        Window((5, 5), (5, 5), (3, 3), "same"),
+        Window((6, 8), (3, 3), (1, 2), (4, 4, 0, 3), (2, 1)),
+        Window((4, 4), (2, 2), (2, 2), "valid"),
+    ],
+    ids=str,
+)
+def test_taps_inside_are_those_that_meet_ones_under_zero_padding(window: Window) -> None:
+    ones = np.ones((1, 1, *window.size))
+
+    assert window.taps_inside() == int(window.patches(ones).sum())

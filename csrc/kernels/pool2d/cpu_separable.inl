@@ -14,7 +14,7 @@ namespace PROFKIT_ISA {
 template <class T>
 struct Largest {
   static PROFKIT_INLINE T start() { return -static_cast<T>(__builtin_inf()); }
-  static PROFKIT_INLINE T join(T best, T value) { return value > best || value != value ? value : best; }
+  static PROFKIT_INLINE T join(T best, T value) { return (value > best) | (value != value) ? value : best; }
   static PROFKIT_INLINE Vec<T> join(Vec<T> best, Vec<T> value) {
     return (value > best) | (value != value) ? value : best;
   }
@@ -43,6 +43,14 @@ PROFKIT_INLINE void join_lines(const T* lines, int64_t pitch, int64_t count, int
     Vec<T> joined = load(lines + i);
     for (int64_t line = 1; line < count; ++line) joined = How::join(joined, load(lines + line * pitch + i));
     store(result + i, joined);
+  }
+  if (i == length) return;
+  if (length >= kWidth<T>) {  // the last vector overlaps the one before: the same lines give the same result
+    i = length - kWidth<T>;
+    Vec<T> joined = load(lines + i);
+    for (int64_t line = 1; line < count; ++line) joined = How::join(joined, load(lines + line * pitch + i));
+    store(result + i, joined);
+    return;
   }
   for (; i < length; ++i) {
     T joined = lines[i];

@@ -35,6 +35,14 @@ class Work:
     carried_bytes: int = 0
     """Of an operator that changes the result of the one before it (bias, ReLU): the size of that result. Fused into
     it, neither reads nor writes it."""
+    padding_flops: int = 0
+    """Of the flops: products with the zeros around an image. Counted as everybody counts them, but a kernel may leave
+    them out, so no bound may contain them."""
+
+    @property
+    def least_flops(self) -> int:
+        """What no kernel of the textbook algorithm can avoid."""
+        return self.flops - self.padding_flops
 
 
 def fused(parts: Iterable[Work]) -> Work:
@@ -44,6 +52,7 @@ def fused(parts: Iterable[Work]) -> Work:
         first.flops + sum(each.flops for each in others),
         first.bytes + sum(each.bytes - 2 * each.carried_bytes for each in others),
         first.carried_bytes,
+        first.padding_flops + sum(each.padding_flops for each in others),
     )
 
 
@@ -81,7 +90,7 @@ def _forward(layer: Layer, is_training: bool) -> dict[str, Work]:
         return {_KINDS[type(spec)]: Work(spec.flops(), spec.min_bytes())}
     outputs = math.prod(layer.output_shape)
     carried = outputs * FLOAT_BYTES
-    parts = {bare.op: Work(bare.flops(), bare.min_bytes())}
+    parts = {bare.op: Work(bare.flops(), bare.min_bytes(), padding_flops=_padding_flops(bare))}
     parts["bias"] = Work(outputs, 2 * carried + _bias_bytes(layer), carried)
     if layer.activation == "relu":
         parts["relu"] = Work(outputs, 2 * carried, carried)
@@ -105,11 +114,23 @@ def _backward(layer: Layer) -> dict[str, Work]:
     forward = _forward(layer, is_training=True)[spec.op]
     # The same three arrays meet, another one of them is the result.
     gradients = 1 if layer.inputs == (IMAGES,) else 2
-    parts = {spec.op: Work(gradients * forward.flops, gradients * forward.bytes)}
+    parts = {
+        spec.op: Work(
+            gradients * forward.flops, gradients * forward.bytes, padding_flops=gradients * forward.padding_flops
+        )
+    }
     parts["bias"] = Work(size, size * FLOAT_BYTES + _bias_bytes(layer))
     if layer.activation == "relu":
         parts["relu"] = Work(size, 3 * size * FLOAT_BYTES, size * FLOAT_BYTES)
     return parts
+
+
+def _padding_flops(spec: Conv2d | MatMul) -> int:
+    if not isinstance(spec, Conv2d):
+        return 0
+    window = spec.window
+    outside = math.prod(window.out_size) * math.prod(window.kernel) - window.taps_inside()
+    return 2 * spec.batch * spec.out_channels * (spec.in_channels // spec.groups) * outside
 
 
 def _bias_bytes(layer: Layer) -> int:

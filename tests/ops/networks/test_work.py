@@ -24,7 +24,11 @@ def test_the_parts_of_a_convolution_layer_by_hand() -> None:
     work = network_work(Cifar10(batch=2, crop=24))
     outputs, inputs, weights = 2 * 64 * 24 * 24, 2 * 3 * 24 * 24, 64 * 3 * 25
 
-    assert work["conv1", "forward", "conv2d"] == Work(2 * 75 * outputs, 4 * (inputs + weights + outputs))
+    # Of 24 rows of 5 taps, the outer two lose 2 and 1 at each end; the same along the width.
+    inside = 2 * 64 * 2 * 3 * (24 * 5 - 6) ** 2
+    expected = Work(2 * 75 * outputs, 4 * (inputs + weights + outputs), padding_flops=2 * 75 * outputs - inside)
+    assert work["conv1", "forward", "conv2d"] == expected
+    assert expected.least_flops == inside
     assert work["conv1", "forward", "bias"] == Work(outputs, 4 * (2 * outputs + 64), 4 * outputs)
     assert work["conv1", "forward", "relu"] == Work(outputs, 8 * outputs, 4 * outputs)
 
