@@ -19,7 +19,7 @@ from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.recording import load
 from profkit.capture.sources import Pass, load_source
-from profkit.errors import UnsupportedError
+from profkit.errors import UnsupportedError, UsageError
 from profkit.measurement.asking import ask_one
 from profkit.measurement.cores import cores_for
 from profkit.measurement.environment import fingerprint
@@ -110,6 +110,8 @@ def run_network(request: NetworkRequest, tell: Teller = say_nothing) -> NetworkC
 
 def _refusal(request: NetworkRequest) -> tuple[str, str] | None:
     builder = load_builder(request.framework)
+    if request.conditions.mode not in builder.modes:
+        raise UsageError(f"{request.framework} has no mode {request.mode!r}; there are {', '.join(builder.modes)}")
     availability = builder.is_available() if request.python is None else None
     if availability is not None and not availability.available:
         return "unavailable", "; ".join(filter(None, (availability.reason, availability.install)))
@@ -131,16 +133,27 @@ class _Run:
         self._put_arrays()
         groups = self._passes_by_environment()
         for number, (environment, passes) in enumerate(groups if self._request.steps else []):
-            self._tell(f"{self._request.framework}: starting")
-            worker = self._worker(environment)
             try:
-                self._start(worker, self._conditions.is_training)
-                self._check(worker)
-                self._watch(worker, passes, times=number == 0)
-            finally:
-                worker.kill()
+                self._run_group(environment, passes, times=number == 0)
+            except WorkerFailure as failure:
+                if number == 0:
+                    raise
+                # What the first process measured stands without the others.
+                names = " and ".join(each.name for each in passes)
+                self._capture.notes.append(f"pass {names}: {failure.status}, {failure.reason}; its columns are missing")
         if self._request.learn_s > 0:
             self._learn()
+
+    def _run_group(self, environment: Mapping[str, str], passes: Sequence[Pass], times: bool) -> None:
+        """One process: built, checked, and watched in these passes."""
+        self._tell(f"{self._request.framework}: starting")
+        worker = self._worker(environment)
+        try:
+            self._start(worker, self._conditions.is_training)
+            self._check(worker)
+            self._watch(worker, passes, times)
+        finally:
+            worker.kill()
 
     def _passes_by_environment(self) -> list[tuple[Mapping[str, str], list[Pass]]]:
         """Passes that need the same variables share a process; there is always one process."""
