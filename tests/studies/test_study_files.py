@@ -30,7 +30,7 @@ from profkit.rendering.study_png import can_draw_png, render_png
 from profkit.rendering.study_report import build_report
 from profkit.rendering.study_sentences import comparison_sentences
 from profkit.rendering.study_svg import render_svg
-from profkit.studies.findings import Comparison
+from profkit.studies.findings import Comparison, Cost
 from profkit.studies.folder import open_folder
 from profkit.studies.plan import plan_cells
 from profkit.studies.results import read_results
@@ -259,6 +259,20 @@ def test_the_fastest_variant_is_that_of_frameworks_which_measured_all() -> None:
     answers = short_answers(summarise(small_study(text), cells, [], {}))
 
     assert "Fastest variant: stride 2, 0.50 of the base's step time (median of the frameworks)." in answers
+
+
+@pytest.mark.parametrize(("points", "is_said"), [(-0.2, True), (-20.0, False)])
+def test_synthetic_images_that_all_variants_learn_are_said_to_tell_nothing(
+    monkeypatch: pytest.MonkeyPatch, points: float, is_said: bool
+) -> None:
+    cells = [cell_of("base", conv2d=90), cell_of("stride 2", conv2d=40)]
+    costs = [Cost("stride 2", points, 1.0, None), Cost("stride 3", 0.0, 1.0, None)]
+    monkeypatch.setattr("profkit.studies.findings.costs", lambda _: costs)
+    monkeypatch.setattr(Summary, "is_synthetic", True)
+
+    answers = short_answers(summarise(small_study(), cells, [], {}))
+
+    assert any("equally well" in answer and "--data" in answer for answer in answers) == is_said
 
 
 def test_a_variant_that_is_slower_than_the_base_is_not_called_fastest() -> None:
