@@ -14,6 +14,9 @@ using tracer::kTickBits;
 using tracer::kTickMask;
 
 constexpr uint64_t kNever = UINT64_MAX;
+// By how much the counters of two cores may differ: a fraction of a millisecond, far below the hours after
+// which keys of ranges repeat.
+constexpr uint64_t kSkewTicks = uint64_t{1} << 20;
 
 struct OpenRange {
   int32_t row;  // -1: inherited by a fork child, whose parent has the row
@@ -249,13 +252,15 @@ void Replay::push(int32_t row, uint64_t label, uint64_t begin_ticks) {
   if (context_.foreign_ends.empty()) return;
   const auto found = context_.foreign_ends.find(foreign_key(thread_->index, begin_ticks));
   if (found == context_.foreign_ends.end()) return;
-  // The bits of the key repeat after hours: the first end after this begin is meant.
+  // The bits of the key repeat after hours: the first end after this begin is meant, or shortly before it,
+  // since the counters of two cores may differ.
+  const uint64_t earliest = begin_ticks - std::min(begin_ticks, kSkewTicks);
   const auto first =
-      std::lower_bound(found->second.begin(), found->second.end(), begin_ticks,
+      std::lower_bound(found->second.begin(), found->second.end(), earliest,
                        [](const ForeignEnd& end, uint64_t ticks) { return end.ticks < ticks; });
   if (first == found->second.end()) return;
   const auto at = static_cast<size_t>(row);
-  stack_.back().foreign_end_ticks = first->ticks;
+  stack_.back().foreign_end_ticks = std::max(first->ticks, begin_ticks);
   ranges_.kind[at] = static_cast<uint8_t>(RangeKind::span);
   ranges_.end_ns[at] = std::max(ranges_.start_ns[at], time_of(first->ticks));
   ranges_.end_thread[at] = first->thread;

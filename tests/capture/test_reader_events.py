@@ -151,6 +151,17 @@ def test_a_range_closed_by_another_thread_becomes_a_span_that_ends_there(tmp_pat
     assert not capture.ranges.is_open.any()
 
 
+def test_a_core_whose_clock_is_behind_may_end_a_range_before_it_began(tmp_path: Path) -> None:
+    builder = CaptureBuilder().thread("two").end_elsewhere(4, opener=1, begin_t=5)
+    builder.thread("one").begin(5, "a").begin(8, "b").end(9).end(10, index=0)
+
+    capture = read_back(builder, tmp_path)
+
+    assert rows(capture) == [("a", 5, 5, -1), ("b", 8, 9, -1)]
+    assert capture.ranges.kind.tolist() == [RangeKind.SPAN, RangeKind.RANGE]
+    assert capture.ranges.end_thread[0] == 0
+
+
 def test_ranges_left_open_end_with_the_process(tmp_path: Path) -> None:
     builder = CaptureBuilder().begin(1, "a").begin(2, "b").end(3).thread("two").mark(50, "late")
 
