@@ -21,9 +21,8 @@ def main() -> int:
     network = Cifar10(batch=128, crop=24)
     print("# Time mapped to layers\n\n`python bench/layers_mapped.py`\n")
     print(f"A training step of cifar10, batch {network.batch}, 10 recorded steps, 2 threads.")
-    print(
-        f"Goal: {GOAL:.0%} of forward and of backward time, in torch, tensorflow and keras; shares are of operators' time.\n"
-    )
+    print(f"Goal: {GOAL:.0%} of forward and of backward time, in torch, tensorflow and keras;")
+    print("shares are of operators' time.\n")
     print("| framework | forward | backward | of it inferred | without a layer, longest first |\n|---|---|---|---|---|")
     missed = []
     for name in RUNS:
