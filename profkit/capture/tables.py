@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from profkit.capture.device_trace import DeviceTrace
+
 Column = NDArray[Any]
 NONE = -1
 
@@ -185,6 +187,7 @@ class Capture:
     samples: Samples
     losses: Losses
     warnings: tuple[str, ...]  # damage, killed processes, unknown blocks: sentences for people
+    device: DeviceTrace | None = None  # what the GPU did, on the same clock; None when nothing of it was recorded
 
     def range_title(self, row: int) -> str:
         """`domain:name`, or the name alone when the range has no domain."""
