@@ -28,7 +28,7 @@ def build_program(program: Path, sources: Sequence[Path], sanitizers: str = "", 
     if sanitizers:
         asked = (*asked, f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all")
     with ThreadPoolExecutor(2) as pool:
-        objects = list(pool.map(lambda source: _object_of(source, asked), sources))
+        objects = list(pool.map(lambda source: compiled_object(source, asked), sources))
     linked = _run(["g++", *asked, *objects, "-o", str(program), "-ldl"])
     if "cannot find -l" in linked.stderr or "cannot find lib" in linked.stderr:
         pytest.skip(f"the compiler has no sanitizer {sanitizers}")
@@ -37,7 +37,8 @@ def build_program(program: Path, sources: Sequence[Path], sanitizers: str = "", 
 
 
 @cache
-def _object_of(source: Path, flags: tuple[str, ...]) -> str:
+def compiled_object(source: Path, flags: tuple[str, ...]) -> str:
+    """The object of a source under these flags, compiled once per session."""
     name = hashlib.sha256(repr((str(source), flags)).encode()).hexdigest()[:16]
     target = Path(os.environ[OBJECTS_FOLDER]) / f"{source.stem}-{name}.o"
     if not target.exists():

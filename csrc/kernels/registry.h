@@ -27,7 +27,8 @@ struct Kernel {
   void (*launch)(const Params&, const Buffers&, int threads);  // allocates nothing; done when it returns
 };
 
-// One list per operator, in registry.cpp; a reference kernel is always the last row and always qualifies.
+// One list per operator, in registry.cpp; a reference kernel is always the last row and
+// qualifies for every float32 and float64 call.
 const std::vector<Kernel<profkit_conv2d_params>>& conv2d_kernels();
 const std::vector<Kernel<profkit_matmul_params>>& matmul_kernels();
 const std::vector<Kernel<profkit_pool2d_params>>& pool2d_kernels();
@@ -48,6 +49,13 @@ std::vector<Kernel<Params>> unique_rows(std::vector<Kernel<Params>> rows) {
 template <class Params>
 std::string supports_all(const Params&) {
   return {};
+}
+
+// What CPU kernels are written for; 16-bit types are for devices that multiply them.
+template <class Params>
+std::string supports_wide_floats(const Params& params) {
+  if (params.dtype == PROFKIT_FLOAT32 || params.dtype == PROFKIT_FLOAT64) return {};
+  return "profkit's CPU kernels are written for float32 and float64 only";
 }
 
 template <class Params>

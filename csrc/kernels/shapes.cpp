@@ -72,7 +72,7 @@ void require_size(const Shape& shape) {
 }
 
 Arrays checked(Arrays arrays) {
-  require_choice("dtype", arrays.dtype, 2);
+  require_choice("dtype", arrays.dtype, 4);
   for (const NamedShape& input : arrays.inputs) require_size(input.shape);
   require_size(arrays.output);
   return arrays;
@@ -120,6 +120,7 @@ Arrays arrays_of(const profkit_matmul_params& p) {
   require_choice("transpose_a", p.transpose_a, 2);
   require_choice("transpose_b", p.transpose_b, 2);
   require_choice("bias", p.bias, 2);
+  require_choice("activation", p.activation, 2);
 
   // A batch of one is a plain matrix: [m, k], not [1, m, k].
   const auto stacked = [&](int64_t rows, int64_t columns) {
@@ -143,6 +144,7 @@ Arrays arrays_of(const profkit_pool2d_params& p) {
   require_counts({{"pad_left", p.pad_left}, {"pad_right", p.pad_right}}, 0);
   require_choice("layout", p.layout, 2);
   require_choice("mode", p.mode, 2);
+  require_choice("direction", p.direction, 2);
   require_window({"out_h", p.height, p.pad_top, p.pad_bottom, p.kernel_h, p.stride_h, 1, p.out_h});
   require_window({"out_w", p.width, p.pad_left, p.pad_right, p.kernel_w, p.stride_w, 1, p.out_w});
   // Every window must hold at least one element of the image: its maximum or average is undefined otherwise.
@@ -150,9 +152,12 @@ Arrays arrays_of(const profkit_pool2d_params& p) {
       p.pad_left >= p.kernel_w || (p.out_w - 1) * p.stride_w - p.pad_left >= p.width) {
     throw KernelError("params: the paddings are so large that a window would see padding only");
   }
-  return checked({{{"x", image_shape(p.layout, p.batch, p.channels, p.height, p.width)}},
-                  image_shape(p.layout, p.batch, p.channels, p.out_h, p.out_w),
-                  p.dtype});
+  const Shape x = image_shape(p.layout, p.batch, p.channels, p.height, p.width);
+  const Shape y = image_shape(p.layout, p.batch, p.channels, p.out_h, p.out_w);
+  if (p.direction == PROFKIT_FORWARD) return checked({{{"x", x}}, y, p.dtype});
+  // Only a maximum has to look where its value came from.
+  if (p.mode == PROFKIT_MAX) return checked({{{"x", x}, {"dy", y}}, x, p.dtype});
+  return checked({{{"dy", y}}, x, p.dtype});
 }
 
 Arrays arrays_of(const profkit_lrn_params& p) {

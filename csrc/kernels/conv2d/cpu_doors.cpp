@@ -35,7 +35,7 @@ std::string conv2d_direct_supports(const profkit_conv2d_params& params) {
   if (params.direction == PROFKIT_WEIGHT_GRADIENT) {
     return "direct sums over channels and taps; the weight gradient sums over positions: use implicit_gemm";
   }
-  return {};
+  return supports_wide_floats(params);
 }
 
 size_t conv2d_direct_workspace_bytes(const profkit_conv2d_params& params, int threads) {

@@ -23,7 +23,9 @@ constexpr CpuVariants<profkit_lrn_params> kVariants = PROFKIT_CPU_VARIANTS(lrn_w
 }
 
 std::string lrn_windowed_supports(const profkit_lrn_params& params) {
-  if (params.beta == 0.5 || params.beta == 0.75 || params.beta == 1.0) return {};
+  if (params.beta == 0.5 || params.beta == 0.75 || params.beta == 1.0) {
+    return supports_wide_floats(params);
+  }
   return "windowed takes powers by square roots: beta must be 0.5, 0.75 or 1, not " +
          std::to_string(params.beta);
 }

@@ -54,7 +54,7 @@ struct MatmulOperands {
 template <class T>
 void multiply_part(const profkit_matmul_params& p, const BlockedPlan<T>& plan, const MatmulOperands<T>& x,
                    int thread, Part rows, Part columns) {
-  const Out<T> out{x.c, p.n, nullptr, nullptr, nullptr, x.bias, false, false};
+  const Out<T> out{x.c, p.n, nullptr, nullptr, nullptr, x.bias, false, p.activation == PROFKIT_RELU};
   gemm<T>(rows, columns, p.k, plan.blocks, StridedA<T>{x.a}, StridedB<T>{x.b}, out,
           plan.buffer_a + thread * plan.a_elements, plan.buffer_b + thread * plan.b_elements);
 }

@@ -27,6 +27,11 @@ struct MatrixPart {
   int64_t n, n_block;
 };
 
+template <class T>
+PROFKIT_INLINE T activated(const profkit_matmul_params& p, T value) {
+  return p.activation == PROFKIT_RELU && value < T(0) ? T(0) : value;
+}
+
 // c[0..n) += sum over Depth rows of B; c is R rows, pitch apart.
 template <class T, int R, int Depth>
 PROFKIT_INLINE void add_rows(T* c, int64_t c_pitch, const T (&a)[R][Depth], const T* b, int64_t b_pitch,
@@ -74,6 +79,9 @@ void accumulate_rows(const profkit_matmul_params& p, const MatrixPart<T>& x) {
       for (int i = 0; i < R; ++i) a[i][0] = *x.a.at(i, k);
       add_rows<T, R, 1>(c, p.n, a, x.b + k * p.n + first, p.n, n);
     }
+    for (int i = 0; p.activation == PROFKIT_RELU && i < R; ++i) {
+      for (int64_t j = 0; j < n; ++j) c[i * p.n + j] = activated<T>(p, c[i * p.n + j]);
+    }
   }
 }
 
@@ -100,7 +108,7 @@ PROFKIT_INLINE void dot_products(const profkit_matmul_params& p, const MatrixPar
       for (int lane = 0; lane < width; ++lane) total += sum[i][c][lane];
       for (int64_t rest = k; rest < p.k; ++rest)
         total += x.a.data[i * p.k + rest] * x.b[(j + c) * p.k + rest];
-      x.c[i * p.n + j + c] = total + (x.bias ? x.bias[j + c] : T(0));
+      x.c[i * p.n + j + c] = activated<T>(p, total + (x.bias ? x.bias[j + c] : T(0)));
     }
   }
 }
@@ -156,6 +164,7 @@ void single_column_launch(const profkit_matmul_params& p, const CpuCall& call) {
   turned.transpose_a = 0;
   turned.transpose_b = p.transpose_a == 0;
   turned.bias = 0;
+  if (p.bias) turned.activation = PROFKIT_NONE;  // the bias comes first, and after the product
   CpuCall swapped = call;
   swapped.inputs[0] = call.inputs[1];
   swapped.inputs[1] = call.inputs[0];
@@ -163,7 +172,7 @@ void single_column_launch(const profkit_matmul_params& p, const CpuCall& call) {
   if (!p.bias) return;
   const T bias = *static_cast<const T*>(call.inputs[2]);
   T* c = static_cast<T*>(call.output);
-  for (int64_t i = 0; i < p.batch * p.m; ++i) c[i] += bias;
+  for (int64_t i = 0; i < p.batch * p.m; ++i) c[i] = activated<T>(p, c[i] + bias);
 }
 
 }  // namespace PROFKIT_ISA

@@ -25,7 +25,8 @@ void launch(const profkit_matmul_params& p, const Buffers& buffers, int threads)
           const T right = p.transpose_b != 0 ? b[n * p.k + k] : b[k * p.n + n];
           sum += static_cast<double>(left) * static_cast<double>(right);
         }
-        all_c[row * p.n + n] = static_cast<T>(sum);
+        const T value = static_cast<T>(sum);
+        all_c[row * p.n + n] = p.activation == PROFKIT_RELU && value < T(0) ? T(0) : value;
       }
     }
   });

@@ -1,8 +1,7 @@
 // Maximum or average under a sliding window, in either layout: plain loops, sums in double. Padding takes no
 // part. One thread owns whole (image, channel) planes.
-#include <algorithm>
-
 #include "kernels/image_index.h"
+#include "kernels/pool2d/cpu_window.h"
 #include "kernels/pool2d/kernels.h"
 #include "runtime/threads.h"
 
@@ -13,22 +12,18 @@ using Params = profkit_pool2d_params;
 
 template <class T>
 T pool_at(const Params& p, const T* input, const ImageIndex& in, int64_t n, int64_t c, int64_t y, int64_t x) {
-  // The part of the window inside the image; shapes.cpp refuses windows without any.
-  const int64_t top = std::max<int64_t>(y * p.stride_h - p.pad_top, 0);
-  const int64_t left = std::max<int64_t>(x * p.stride_w - p.pad_left, 0);
-  const int64_t bottom = std::min(y * p.stride_h - p.pad_top + p.kernel_h, p.height);
-  const int64_t right = std::min(x * p.stride_w - p.pad_left + p.kernel_w, p.width);
-  T largest = input[in.at(n, c, top, left)];
+  const PoolWindow window(p, y, x);
+  T largest = input[in.at(n, c, window.top, window.left)];
   double sum = 0;
-  for (int64_t h = top; h < bottom; ++h) {
-    for (int64_t w = left; w < right; ++w) {
+  for (int64_t h = window.top; h < window.bottom; ++h) {
+    for (int64_t w = window.left; w < window.right; ++w) {
       const T value = input[in.at(n, c, h, w)];
       if (value > largest || value != value) largest = value;  // a NaN stays, as in the frameworks
       sum += static_cast<double>(value);
     }
   }
   if (p.mode == PROFKIT_MAX) return largest;
-  return static_cast<T>(sum / static_cast<double>((bottom - top) * (right - left)));
+  return static_cast<T>(sum / static_cast<double>(window.elements()));
 }
 
 template <class T>
@@ -50,6 +45,7 @@ void launch(const Params& p, const Buffers& buffers, int threads) {
 }  // namespace
 
 void pool2d_reference(const profkit_pool2d_params& params, const Buffers& buffers, int threads) {
+  if (params.direction != PROFKIT_FORWARD) return pool2d_reference_gradient(params, buffers, threads);
   params.dtype == PROFKIT_FLOAT64 ? launch<double>(params, buffers, threads)
                                   : launch<float>(params, buffers, threads);
 }

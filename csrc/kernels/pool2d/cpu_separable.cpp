@@ -22,6 +22,13 @@ namespace {
 constexpr CpuVariants<profkit_pool2d_params> kVariants = PROFKIT_CPU_VARIANTS(pool2d_separable);
 }
 
+std::string pool2d_separable_supports(const profkit_pool2d_params& params) {
+  if (params.direction != PROFKIT_FORWARD) {
+    return "separable reduces rows, then columns; a gradient goes the other way: use reference";
+  }
+  return supports_wide_floats(params);
+}
+
 size_t pool2d_separable_workspace_bytes(const profkit_pool2d_params& params, int threads) {
   return workspace_on_active(kVariants, params, threads);
 }

@@ -1,0 +1,11 @@
+// The CUDA kernels of bias_relu, best known first, the simplest last.
+#include "kernels/bias_relu/cuda_kernels.h"
+
+namespace profkit {
+
+const std::vector<CudaKernel<profkit_bias_relu_params>>& bias_relu_cuda_kernels() {
+  static const auto rows = unique_cuda_rows<profkit_bias_relu_params>({});
+  return rows;
+}
+
+}  // namespace profkit

@@ -1,0 +1,56 @@
+// How host code starts kernels: `launch<kernel<...>>(geometry, call, arguments...)`. The same line starts a
+// kernel on a GPU and, in tests, on the host SIMT layer, so that launch geometry and arguments are tested as
+// they are.
+#pragma once
+
+#include "kernels/cuda_registry.h"
+
+#if defined(PROFKIT_EMULATED)
+#include "simt_launch.h"
+#else
+#include <cuda_runtime.h>
+#endif
+
+namespace profkit {
+
+struct Geometry {
+  dim3 grid, block;
+  size_t dynamic_shared_bytes = 0;
+};
+
+#if defined(PROFKIT_EMULATED)
+
+template <auto kernel, class... Arguments>
+void launch(const Geometry& geometry, const CudaCall&, Arguments... arguments) {
+  simt::start<kernel>(geometry.grid, geometry.block, geometry.dynamic_shared_bytes, arguments...);
+}
+
+inline void fill_zero(void* target, size_t bytes, const CudaCall&) { simt::fill_zero(target, bytes); }
+
+#else
+
+// Above this a kernel must ask for its dynamic shared memory.
+constexpr size_t kSharedBytesByDefault = 48 * 1024;
+
+// A null `kernel_name` is fine: errors then name no kernel.
+void check_cuda(cudaError_t code, const char* doing);
+
+template <auto kernel, class... Arguments>
+void launch(const Geometry& geometry, const CudaCall& call, Arguments... arguments) {
+  if (geometry.dynamic_shared_bytes > kSharedBytesByDefault) {
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(geometry.dynamic_shared_bytes)),
+               "asking for shared memory");
+  }
+  kernel<<<geometry.grid, geometry.block, geometry.dynamic_shared_bytes,
+           static_cast<cudaStream_t>(call.stream)> > >(arguments...);
+  check_cuda(cudaGetLastError(), "launching a kernel");
+}
+
+inline void fill_zero(void* target, size_t bytes, const CudaCall& call) {
+  check_cuda(cudaMemsetAsync(target, 0, bytes, static_cast<cudaStream_t>(call.stream)), "filling with zeros");
+}
+
+#endif
+
+}  // namespace profkit

@@ -1,0 +1,210 @@
+"""CUDA kernels on the host SIMT layer: specs in, results of every kernel out. See native/simt.h for what is emulated."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import subprocess
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sanitized_programs import OBJECTS_FOLDER, compiled_object
+
+from profkit.backends.native_params import native_params
+from profkit.ops.spec import Spec, max_error, tolerance
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "csrc"
+NATIVE = Path(__file__).parent / "native"
+ORDERS = ("ascending", "descending", "random")
+CAPABILITY = 90
+POLICY = -1
+# What else an operator's kernels are made of.
+_PARTS = {"conv2d": ("matmul",)}
+# -O2: unoptimised, the deep templates of a tiled product run ten times slower.
+_FLAGS = ("-std=c++17", "-O2", "-g1", "-DPROFKIT_EMULATED", "-I", str(SOURCES), "-I", str(NATIVE))
+_SANITIZED = {
+    "": (),
+    "address,undefined": ("-DPROFKIT_UNDER_ASAN",),
+    "thread": ("-DPROFKIT_UNDER_TSAN",),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel on one problem."""
+
+    key: str
+    spec: Spec
+    configuration: int = POLICY
+    capability: int = CAPABILITY
+    seed: int = 0
+
+    def __str__(self) -> str:
+        words = " ".join(f"{name}={word}" for name, word in self.spec.words().items())
+        return f"{self.key} configuration {self.configuration} {words}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a case."""
+
+    case: Case
+    error: str
+    output: np.ndarray[Any, Any] | None
+
+    @property
+    def is_unsupported(self) -> bool:
+        """Whether the kernel declined."""
+        return self.error.startswith("unsupported: ")
+
+    def trouble(self, rounding: float = 1.0) -> str:
+        """Empty when the result is right; `rounding` widens the tolerance of kernels that compute more coarsely."""
+        if self.error or self.output is None:
+            return f"{self.case}: {self.error}"
+        spec = self.case.spec
+        error = max_error(self.output, spec.reference(spec.make_inputs(self.case.seed)))
+        limit = tolerance(self.output.dtype, spec.reduction_length()) * rounding
+        return "" if error <= limit else f"{self.case}: error {error:.3g}, at most {limit:.3g}"
+
+
+@cache
+def cuda_sources(op: str) -> tuple[Path, ...]:
+    """The .cu files that CMakeLists.txt lists for an operator and the operators it is made of."""
+    listed = re.findall(r"csrc/kernels/(\w+)/(cuda_\w+\.cu)\b", (ROOT / "CMakeLists.txt").read_text())
+    folders = (op, *_PARTS.get(op, ()))
+    return tuple(SOURCES / "kernels" / folder / name for folder, name in listed if folder in folders)
+
+
+def build(op: str, sanitizers: str = "", replaced: dict[Path, Path] | None = None) -> Path:
+    """The program that runs the operator's emulated kernels; `replaced` puts a mutant in a source's place."""
+    folder = Path(os.environ[OBJECTS_FOLDER])
+    instrumented = (f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all") if sanitizers else ()
+    flags = (*_FLAGS, *_SANITIZED[sanitizers])
+    rows = [SOURCES / "kernels" / part / "cuda_rows.cpp" for part in (op, *_PARTS.get(op, ()))]
+    kernels = [(replaced or {}).get(path, path) for path in cuda_sources(op)]
+    jobs = [
+        *((path, (*flags, "-x", "c++", *instrumented)) for path in (*kernels, *rows)),
+        (NATIVE / "run_kernels.cpp", (*flags, f"-DPROFKIT_FAMILY={op}", *instrumented)),
+        (NATIVE / "simt.cpp", flags),
+        (NATIVE / "simt_fiber.cpp", flags),
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        objects = list(pool.map(lambda job: compiled_object(*job), jobs))
+    program = folder / f"{op}-{abs(hash((tuple(objects), sanitizers))):x}"
+    if not program.exists():
+        unfinished = program.with_suffix(f".{os.getpid()}")
+        command = ["g++", *instrumented, "-rdynamic", *objects, "-o", str(unfinished), "-ldl"]
+        linked = subprocess.run(command, capture_output=True, text=True, check=False)
+        if "cannot find" in linked.stderr:
+            pytest.skip(f"the compiler has no sanitizer {sanitizers}")
+        assert linked.returncode == 0, linked.stderr
+        unfinished.replace(program)
+    return program
+
+
+def kernels_of(program: Path) -> dict[str, list[str]]:
+    """Keys of the registry's rows with the names of their configurations."""
+    lines = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout.splitlines()
+    return {line.split()[0]: line.split()[1:] for line in lines}
+
+
+def run(
+    program: Path,
+    cases: Sequence[Case],
+    folder: Path,
+    order: str = "ascending",
+    environment: dict[str, str] | None = None,
+) -> list[Outcome]:
+    """Run all cases in one process; a process that dies is a failure with what it printed."""
+    request, answer = folder / f"request-{order}", folder / f"answer-{order}"
+    request.write_bytes(_request(cases))
+    command = [str(program), order, "7", str(request), str(answer)]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        env={**os.environ, **(environment or {})},
+    )
+    if done.returncode:
+        raise EmulationError(done.returncode, done.stderr)
+    return _outcomes(cases, answer.read_bytes())
+
+
+class EmulationError(Exception):
+    """The program ended with an error: a sanitizer's report, mostly."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"exit code {code}\n{text[:4000]}")
+        self.code, self.text = code, text
+
+
+def troubles(outcomes: Iterable[Outcome], rounding: float = 1.0) -> list[str]:
+    """What is wrong, for people."""
+    return [text for outcome in outcomes if not outcome.is_unsupported and (text := outcome.trouble(rounding))]
+
+
+@cache
+def _struct_fields(op: str) -> tuple[tuple[str, str], ...]:
+    """Name and struct letter of every field of profkit_<op>_params, in order."""
+    text = (SOURCES / "kernels" / "params.h").read_text()
+    found = re.search(rf"struct profkit_{op}_params {{(.*?)}}", text, re.S)
+    assert found is not None
+    body = re.sub(r"//.*", "", found.group(1))
+    letters = {"int64_t": "q", "double": "d"}
+    return tuple(
+        (name.strip(), letters[kind])
+        for kind, names in re.findall(r"(int64_t|double)\s+([^;]+);", body)
+        for name in names.split(",")
+    )
+
+
+def packed_params(spec: Spec) -> bytes:
+    """The spec as the bytes of its C struct."""
+    params, parts = native_params(spec), _struct_fields(spec.op)
+    assert params.keys() == {name for name, _ in parts}
+    return struct.pack("<" + "".join(letter for _, letter in parts), *(params[name] for name, _ in parts))
+
+
+def _bytes(data: bytes) -> bytes:
+    return struct.pack("<Q", len(data)) + data
+
+
+def _request(cases: Sequence[Case]) -> bytes:
+    parts = [struct.pack("<I", len(cases))]
+    for case in cases:
+        inputs = case.spec.make_inputs(case.seed).values()
+        size = int(np.prod(case.spec.output_shape(), dtype=np.int64)) * case.spec.numpy_dtype.itemsize
+        parts += [_bytes(case.key.encode()), struct.pack("<Ii", case.capability, case.configuration)]
+        parts += [_bytes(packed_params(case.spec)), struct.pack("<I", len(inputs))]
+        parts += [_bytes(np.ascontiguousarray(array).tobytes()) for array in inputs]
+        parts.append(struct.pack("<Q", size))
+    return b"".join(parts)
+
+
+def _outcomes(cases: Sequence[Case], data: bytes) -> list[Outcome]:
+    place, outcomes = 0, []
+
+    def take() -> bytes:
+        nonlocal place
+        (size,) = struct.unpack_from("<Q", data, place)
+        part = data[place + 8 : place + 8 + size]
+        place += 8 + size
+        return part
+
+    for case in cases:
+        error = take().decode()
+        place += 8  # workspace bytes
+        raw = take()
+        output = np.frombuffer(raw, case.spec.numpy_dtype).reshape(case.spec.output_shape()) if not error else None
+        outcomes.append(Outcome(case, error, output))
+    return outcomes
