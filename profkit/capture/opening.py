@@ -1,4 +1,4 @@
-"""Any capture file: a path goes in, the capture of a traced program or of a network comes out."""
+"""Any capture file: a path goes in, the capture of a traced program or of a network or a GPU trace comes out."""
 
 from __future__ import annotations
 
@@ -8,23 +8,57 @@ from typing import TYPE_CHECKING
 from profkit.capture.network_capture import MAGIC, NetworkCapture, load_network_capture
 
 if TYPE_CHECKING:
+    from profkit.capture.device_trace import DeviceTrace
     from profkit.capture.tables import Capture
+
+_HEAD_BYTES = 64
+_SQLITE = b"SQLite format 3\x00"
+_GZIP = b"\x1f\x8b"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def open_any(path: str | os.PathLike[str]) -> Capture | NetworkCapture | DeviceTrace:
+    """What the file holds, told by its first bytes; CaptureError when it is none of all."""
+    return open_device_trace(path) if is_device_trace(path) else open_capture(path)
 
 
 def open_capture(path: str | os.PathLike[str]) -> Capture | NetworkCapture:
-    """What the file holds, told by its first bytes; CaptureError when it is neither."""
+    """A capture that profkit itself wrote; CaptureError when the file is none."""
     from profkit.capture.reading import read
 
     return load_network_capture(os.fspath(path)) if is_network_capture(path) else read(path)
 
 
+def open_device_trace(path: str | os.PathLike[str]) -> DeviceTrace:
+    """The trace of torch.profiler or Nsight Systems that the file holds; CaptureError when it is neither."""
+    if _head(path).startswith(_SQLITE):
+        from profkit.capture.nsight import read_nsight
+
+        return read_nsight(path)
+    from profkit.capture.kineto import read_kineto
+
+    return read_kineto(path)
+
+
+def is_device_trace(path: str | os.PathLike[str]) -> bool:
+    """Whether the file is of a form that foreign GPU traces have: SQLite, or JSON, plain or packed by gzip."""
+    head = _head(path)
+    if head.startswith((_SQLITE, _GZIP)):
+        return True
+    return head.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] in (b"{", b"[")
+
+
 def is_network_capture(path: str | os.PathLike[str]) -> bool:
     """Whether the file begins as the capture of a network does; what cannot be read does not."""
+    return _head(path).startswith(MAGIC)
+
+
+def _head(path: str | os.PathLike[str]) -> bytes:
     try:
         # A pipe cannot be read twice: only the tracer's reader deals with those.
         if not os.path.isfile(path):
-            return False
+            return b""
         with open(path, "rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
+            return file.read(_HEAD_BYTES)
     except OSError:
-        return False
+        return b""

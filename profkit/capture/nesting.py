@@ -1,0 +1,70 @@
+"""Ranges inside ranges: intervals of threads in, each one's parent and the innermost one open at a moment out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from profkit.capture.device_trace import NONE, Column
+
+
+def time_order(start_ns: Column, end_ns: Column) -> Column:
+    """Rows by start; of those that start together the longest first, so that a parent stands before its children."""
+    return np.lexsort((-np.asarray(end_ns, np.int64), start_ns))
+
+
+def parents_of(thread: Column, start_ns: Column, end_ns: Column) -> Column:
+    """The row of the innermost range of the same thread that is open when each one begins; rows in time_order."""
+    parents = np.full(len(start_ns), NONE, np.int32)
+    stacks: dict[int, list[int]] = {}
+    ends = end_ns.tolist()
+    for row, (where, start) in enumerate(zip(thread.tolist(), start_ns.tolist())):
+        stack = stacks.setdefault(where, [])
+        while stack and ends[stack[-1]] <= start:
+            stack.pop()
+        if stack:
+            parents[row] = stack[-1]
+        stack.append(row)
+    return parents
+
+
+class OpenRanges:
+    """Answers which range was the innermost one of a thread at a moment."""
+
+    def __init__(self, thread: Column, start_ns: Column, end_ns: Column, parent: Column) -> None:
+        self._end_ns = end_ns
+        self._start_ns = start_ns
+        self._parent = parent
+        self._rows: dict[int, Column] = {}
+        order = np.argsort(thread, kind="stable")
+        threads, begins = np.unique(thread[order], return_index=True)
+        for where, rows in zip(threads.tolist(), np.split(order, begins[1:])):
+            self._rows[where] = rows
+
+    def at(self, thread: Column, time_ns: Column, slack_ns: int = 0) -> Column:
+        """The row of the innermost range at each time; NONE where none is open.
+
+        A source that cuts off fractions of microseconds makes ranges seem to end before what they hold: where no
+        range is open, one that ended less than `slack_ns` ago counts.
+        """
+        found = np.full(len(time_ns), NONE, np.int32)
+        for where in np.unique(thread).tolist():
+            rows = self._rows.get(where)
+            if rows is None:
+                continue
+            asked = np.flatnonzero(thread == where)
+            times = time_ns[asked]
+            before = np.searchsorted(self._start_ns[rows], times, "right") - 1
+            last = np.where(before >= 0, rows[np.maximum(before, 0)], NONE)
+            inside = self._innermost(last, times)
+            if slack_ns:
+                inside = np.where(inside == NONE, self._innermost(last, times - slack_ns), inside)
+            found[asked] = inside
+        return found
+
+    def _innermost(self, rows: Column, times: Column) -> Column:
+        inside: Column = rows.copy()
+        while True:
+            closed = (inside != NONE) & (self._end_ns[inside] <= times)
+            if not closed.any():
+                return inside
+            inside[closed] = self._parent[inside[closed]]

@@ -1,0 +1,251 @@
+"""Nsight Systems exports (SQLite): a path in, a DeviceTrace out.
+
+The schema changes with every release and tables exist only when something was recorded, so each table and column is
+looked up first. The file is opened read-only and is never changed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from profkit.capture.device_trace import NONE, ActivityKind, Column, CopyDirection, DeviceTrace, MemoryKind
+from profkit.capture.nsight_database import NsightDatabase
+from profkit.capture.nsight_ranges import read_ranges
+from profkit.capture.trace_tables import Places, Strings, linked_trace
+from profkit.errors import CaptureError
+
+_PROCESS_MASK = ~0xFFFFFF  # a globalTid without its thread is the globalPid
+_VERSION = re.compile(r"_v\d+$")
+_DIRECTIONS = {
+    **dict.fromkeys((1, 3, 11), CopyDirection.HOST_TO_DEVICE),
+    **dict.fromkeys((2, 4, 12), CopyDirection.DEVICE_TO_HOST),
+    **dict.fromkeys((5, 6, 7, 8, 13), CopyDirection.DEVICE_TO_DEVICE),
+    9: CopyDirection.HOST_TO_HOST,
+    10: CopyDirection.PEER_TO_PEER,
+}
+_MEMORY_KINDS = {
+    0: MemoryKind.PAGEABLE,
+    1: MemoryKind.PINNED,
+    2: MemoryKind.DEVICE,
+    3: MemoryKind.ARRAY,
+    4: MemoryKind.MANAGED,
+    5: MemoryKind.DEVICE,
+    6: MemoryKind.MANAGED,
+}
+_COPY_WORDS = {
+    CopyDirection.HOST_TO_DEVICE: "HtoD",
+    CopyDirection.DEVICE_TO_HOST: "DtoH",
+    CopyDirection.DEVICE_TO_DEVICE: "DtoD",
+    CopyDirection.PEER_TO_PEER: "PtoP",
+    CopyDirection.HOST_TO_HOST: "HtoH",
+}
+_KERNEL = {
+    "device": "deviceId", "context": "contextId", "stream": "streamId", "start_ns": "start", "end_ns": "end",
+    "correlation": "correlationId", "graph_node": "graphNodeId", "process": "globalPid", "queued_ns": "queued",
+    "grid_x": "gridX", "grid_y": "gridY", "grid_z": "gridZ", "block_x": "blockX", "block_y": "blockY",
+    "block_z": "blockZ", "registers": "registersPerThread", "static_shared_bytes": "staticSharedMemory",
+    "dynamic_shared_bytes": "dynamicSharedMemory", "demangled": "demangledName", "short": "shortName",
+}  # fmt: skip
+_WHERE = {name: _KERNEL[name] for name in list(_KERNEL)[:8]}
+_ALLOCATIONS = {
+    "time_ns": "start", "thread": "globalTid", "process": "globalPid", "device": "deviceId", "address": "address",
+    "bytes": "bytes", "kind": "memKind", "operation": "memoryOperationType", "pool": "localMemoryPoolAddress",
+}  # fmt: skip
+_ALLOCATED, _FREED = 0, 1
+
+
+def read_nsight(path: str | os.PathLike[str]) -> DeviceTrace:
+    """The trace; CaptureError when the file is none, or holds nothing of the host or of a GPU."""
+    name = os.fspath(path)
+    try:
+        with NsightDatabase(name) as database:
+            return _Reader(name, database).read()
+    except sqlite3.Error as error:
+        raise CaptureError(f"{name} cannot be read as an export of Nsight Systems: {error}") from None
+
+
+class _Reader:
+    def __init__(self, path: str, database: NsightDatabase) -> None:
+        self._path = path
+        self._database = database
+        self._strings = Strings()
+        self._places = Places()
+
+    def read(self) -> DeviceTrace:
+        database = self._database
+        if not database.is_nsight():
+            raise CaptureError(
+                f"{self._path} is an SQLite file, but no export of Nsight Systems: it has none of its tables. "
+                "`nsys export --type sqlite report.nsys-rep` makes one"
+            )
+        calls = self._calls()
+        activities = self._activities()
+        memory = self._allocations()
+        times = [calls["end_ns"], activities["end_ns"]]
+        last = max((int(column.max()) for column in times if len(column)), default=0)
+        ranges = read_ranges(database, self._strings, self._threads_of, last)
+        if not (len(ranges["name"]) or len(calls["name"]) or len(activities["name"])):
+            raise CaptureError(
+                f"{self._path} is an export of Nsight Systems without NVTX ranges, CUDA calls or kernels"
+            )
+        self._name_places()
+        return linked_trace(
+            ranges,
+            calls,
+            activities,
+            memory,
+            self._places.processes_of_threads(),
+            source="nsight",
+            path=self._path,
+            strings=self._strings.all(),
+            threads=tuple({**each, "id": each["id"] & 0xFFFFFF} for each in self._places.threads),
+            processes=tuple({**each, "pid": each["pid"] >> 24 & 0xFFFFFF} for each in self._places.processes),
+            devices=self._devices(),
+            dropped=0,
+            warnings=tuple(database.warnings + database.diagnostics()),
+            facts=database.facts(),
+        )
+
+    def _threads_of(self, ids: Column) -> Column:
+        """Rows of the threads with these globalTids; the ids of process and thread lie in its lower 48 bits."""
+        known, inverse = np.unique(ids, return_inverse=True)
+        rows = [self._places.thread(each & _PROCESS_MASK, each) for each in known.tolist()]
+        return np.array(rows, np.int32)[inverse]
+
+    def _processes_of(self, ids: Column) -> Column:
+        known, inverse = np.unique(ids, return_inverse=True)
+        rows = [NONE if each == NONE else self._places.process(each) for each in known.tolist()]
+        return np.array(rows, np.int32)[inverse]
+
+    def _numbers_of(self, texts: Column, rename: Any = None) -> Column:
+        """Numbers of strings in place of the export's own."""
+        known, inverse = np.unique(texts, return_inverse=True)
+        found = [self._database.strings.get(each, f"(string {each})") for each in known.tolist()]
+        return np.array([self._strings.number(rename(text) if rename else text) for text in found], np.int32)[inverse]
+
+    def _calls(self) -> dict[str, Column]:
+        wanted = {
+            "start_ns": "start", "end_ns": "end", "thread": "globalTid", "correlation": "correlationId",
+            "name": "nameId", "return_code": "returnValue",
+        }  # fmt: skip
+        tables = [self._database.table(f"CUPTI_ACTIVITY_KIND_{kind}", wanted) for kind in ("RUNTIME", "DRIVER")]
+        calls = {name: np.concatenate([table[name] for table in tables]) for name in wanted}
+        calls["name"] = self._numbers_of(calls["name"], lambda text: _VERSION.sub("", text))
+        names = self._strings.all()
+        calls["is_driver"] = np.array([_is_driver(names[each]) for each in calls["name"].tolist()], np.int8)
+        calls["thread"] = self._threads_of(calls["thread"])
+        calls["process"] = self._places.processes_of_threads()[calls["thread"]]
+        return calls
+
+    def _activities(self) -> dict[str, Column]:
+        parts = [self._kernels(), self._copies(), self._sets(), self._graphs()]
+        names = list(dict.fromkeys(name for part in parts for name in part))
+        sizes = [len(part["start_ns"]) for part in parts]
+        activities = {
+            name: np.concatenate([part.get(name, np.full(size, NONE, np.int64)) for part, size in zip(parts, sizes)])
+            for name in names
+        }
+        activities["process"] = self._processes_of(activities["process"])
+        return activities
+
+    def _kernels(self) -> dict[str, Column]:
+        table = self._database.table("CUPTI_ACTIVITY_KIND_KERNEL", _KERNEL)
+        demangled, short = table.pop("demangled"), table.pop("short")
+        table["name"] = self._numbers_of(np.where(demangled == NONE, short, demangled)).astype(np.int64)
+        table["queued_ns"] = np.where(table["queued_ns"] > 0, table["queued_ns"], NONE)
+        return _of_kind(table, ActivityKind.KERNEL)
+
+    def _copies(self) -> dict[str, Column]:
+        wanted = _WHERE | {
+            "bytes": "bytes",
+            "direction": "copyKind",
+            "source_kind": "srcKind",
+            "target_kind": "dstKind",
+        }
+        table = self._database.table("CUPTI_ACTIVITY_KIND_MEMCPY", wanted)
+        peers = self._database.table("CUPTI_ACTIVITY_KIND_MEMCPY2", wanted)
+        table = {name: np.concatenate([table[name], peers[name]]) for name in table}
+        table["direction"] = _mapped(table["direction"], _DIRECTIONS, CopyDirection.OTHER)
+        for name in ("source_kind", "target_kind"):
+            table[name] = np.where(table[name] == NONE, NONE, _mapped(table[name], _MEMORY_KINDS, MemoryKind.OTHER))
+        ends = zip(*(table[name].tolist() for name in ("direction", "source_kind", "target_kind")))
+        table["name"] = np.array([self._strings.number(_copy_name(*each)) for each in ends], np.int64)
+        return _of_kind(table, ActivityKind.COPY)
+
+    def _sets(self) -> dict[str, Column]:
+        table = self._database.table(
+            "CUPTI_ACTIVITY_KIND_MEMSET", _WHERE | {"bytes": "bytes", "target_kind": "memKind"}
+        )
+        table["target_kind"] = _mapped(table["target_kind"], _MEMORY_KINDS, NONE)
+        table["name"] = np.full(len(table["start_ns"]), self._strings.number("Memset (Device)"), np.int64)
+        return _of_kind(table, ActivityKind.SET)
+
+    def _graphs(self) -> dict[str, Column]:
+        """Whole CUDA graphs: without `--cuda-graph-trace=node` this is all that is known of the kernels inside."""
+        table = self._database.table("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", _WHERE | {"graph": "graphId"})
+        graphs = table.pop("graph").tolist()
+        table["name"] = np.array([self._strings.number(f"CUDA graph {each}") for each in graphs], np.int64)
+        if graphs:
+            self._database.warnings.append(
+                f"{len(graphs):,} launches of CUDA graphs were recorded as wholes: their kernels are not known; "
+                "`nsys profile --cuda-graph-trace=node` records them"
+            )
+        return _of_kind(table, ActivityKind.KERNEL)
+
+    def _allocations(self) -> dict[str, Column]:
+        table = self._database.table("CUDA_GPU_MEMORY_USAGE_EVENTS", _ALLOCATIONS, ends=False)
+        operation = table.pop("operation")
+        known = (operation == _ALLOCATED) | (operation == _FREED)
+        if not known.all():
+            lost = len(known) - np.count_nonzero(known)
+            self._database.warnings.append(f"{lost:,} events of GPU memory neither allocate nor free: left out")
+        table = {name: column[known] for name, column in table.items()}
+        table["bytes"] = np.where(operation[known] == _FREED, -table["bytes"], table["bytes"])
+        table["kind"] = _mapped(table["kind"], _MEMORY_KINDS, MemoryKind.OTHER)
+        table["thread"] = self._threads_of(table["thread"])
+        table["process"] = self._processes_of(table["process"])
+        table["pool"] = np.maximum(table["pool"], 0)
+        return table
+
+    def _name_places(self) -> None:
+        """Names of processes and threads, and ids as the system knows them."""
+        database = self._database
+        for process, name in database.rows("PROCESSES", "globalPid", "name"):
+            self._places.process_names[process] = str(name)
+        for thread, name in database.rows("ThreadNames", "globalTid", "nameId"):
+            if isinstance(thread, int):
+                self._places.thread_names[thread & _PROCESS_MASK, thread] = database.strings.get(name, "")
+
+    def _devices(self) -> tuple[Mapping[str, Any], ...]:
+        wanted = {
+            "id": "id", "name": "name", "compute_major": "computeMajor", "compute_minor": "computeMinor",
+            "multiprocessors": "smCount", "memory_bytes": "totalMemory",
+        }  # fmt: skip
+        rows = self._database.rows("TARGET_INFO_GPU", *wanted.values())
+        return tuple({name: value for name, value in zip(wanted, row) if value is not None} for row in rows)
+
+
+def _of_kind(table: dict[str, Column], kind: ActivityKind) -> dict[str, Column]:
+    return table | {"kind": np.full(len(table["start_ns"]), kind, np.int64)}
+
+
+def _mapped(column: Column, table: Mapping[int, int], otherwise: int) -> Column:
+    known, inverse = np.unique(column, return_inverse=True)
+    return np.array([table.get(each, otherwise) for each in known.tolist()], np.int64)[inverse]
+
+
+def _copy_name(direction: int, source: int, target: int) -> str:
+    """As torch.profiler writes it, so that traces of both can be compared."""
+    word = _COPY_WORDS.get(CopyDirection(direction), "")
+    ends = [MemoryKind(each).name.capitalize() if each != NONE else "Unknown" for each in (source, target)]
+    return f"Memcpy {word} ({ends[0]} -> {ends[1]})".replace("  ", " ")
+
+
+def _is_driver(name: str) -> bool:
+    return name.startswith("cu") and name[2:3].isupper()

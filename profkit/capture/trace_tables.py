@@ -1,0 +1,190 @@
+"""Tables of a device trace while they grow: records of a foreign trace in, a DeviceTrace with every link set out."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from profkit.capture.device_trace import ACTIVITIES, CALLS, MEMORY, NONE, RANGES, Column, DeviceTrace, table_of
+from profkit.capture.nesting import OpenRanges, parents_of, time_order
+
+LARGEST = (1 << 62) - 1
+"""Times and sizes above are damage: sums of a few of them would overflow."""
+LARGEST_SMALL = (1 << 31) - 1
+
+
+class Strings:
+    """Texts that get numbers, each once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        """The number of this text."""
+        return self._numbers.setdefault(text, len(self._numbers))
+
+    def all(self) -> tuple[str, ...]:
+        """Every text, in the order of the numbers."""
+        return tuple(self._numbers)
+
+
+class Places:
+    """Processes and threads by their ids, in the order in which they were met."""
+
+    def __init__(self) -> None:
+        self._processes: dict[Any, int] = {}
+        self._threads: dict[tuple[Any, Any], int] = {}
+        self.process_names: dict[Any, str] = {}
+        self.thread_names: dict[tuple[Any, Any], str] = {}
+
+    def process(self, pid: Any) -> int:
+        """The row of this process."""
+        return self._processes.setdefault(pid, len(self._processes))
+
+    def thread(self, pid: Any, tid: Any) -> int:
+        """The row of this thread."""
+        number = self._threads.get((pid, tid))
+        if number is None:
+            self.process(pid)
+            number = self._threads[pid, tid] = len(self._threads)
+        return number
+
+    @property
+    def processes(self) -> tuple[Mapping[str, Any], ...]:
+        """All, as a DeviceTrace has them."""
+        return tuple({"pid": pid, "name": self.process_names.get(pid, "")} for pid in self._processes)
+
+    @property
+    def threads(self) -> tuple[Mapping[str, Any], ...]:
+        """All, as a DeviceTrace has them."""
+        return tuple(
+            {"process": self._processes[pid], "id": tid, "name": self.thread_names.get((pid, tid), "")}
+            for pid, tid in self._threads
+        )
+
+    def processes_of_threads(self) -> Column:
+        """The process row of every thread."""
+        return np.array([self._processes[pid] for pid, _ in self._threads], np.int32)
+
+
+class GrowingTable:
+    """Rows that are appended one by one, kept as columns of machine integers."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+        self._columns = [array("q") for _ in names]
+        self._appends = [column.append for column in self._columns]
+
+    def append(self, *values: int) -> None:
+        """One row, values in the order of the names."""
+        for append, value in zip(self._appends, values):
+            append(value)
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def columns(self) -> dict[str, Column]:
+        """The columns so far."""
+        return {name: np.frombuffer(column, np.int64).copy() for name, column in zip(self.names, self._columns)}
+
+
+def linked_trace(
+    ranges: Mapping[str, Column],
+    calls: Mapping[str, Column],
+    activities: Mapping[str, Column],
+    memory: Mapping[str, Column],
+    thread_processes: Column,
+    slack_ns: int = 0,
+    **about: Any,
+) -> DeviceTrace:
+    """Sort the tables and set parent, range and call; `about` are the other fields of a DeviceTrace.
+
+    `memory` has a `thread` besides its own columns. A `range` that `activities` bring with them (a row of `ranges` as
+    given) counts only where no call was recorded.
+    """
+    order = time_order(ranges["start_ns"], ranges["end_ns"])
+    ranges = _reordered(ranges, order)
+    ranges["parent"] = parents_of(ranges["thread"], ranges["start_ns"], ranges["end_ns"])
+    open_ranges = OpenRanges(ranges["thread"], ranges["start_ns"], ranges["end_ns"], ranges["parent"])
+
+    calls = _reordered(calls, time_order(calls["start_ns"], calls["end_ns"]))
+    calls["range"] = open_ranges.at(calls["thread"], calls["start_ns"], slack_ns)
+    calls["process"] = _taken(thread_processes, calls["thread"])
+
+    activities = _reordered(activities, time_order(activities["start_ns"], activities["end_ns"]))
+    activities["call"] = launches_of(activities, calls)
+    called = _taken(calls["range"], activities["call"])
+    given = activities.get("range")
+    if given is not None:
+        moved = np.empty(len(order), np.int32)
+        moved[order] = np.arange(len(order), dtype=np.int32)
+        called = np.where(activities["call"] == NONE, _taken(moved, given), called)
+    activities["range"] = called
+    activities["process"] = np.where(
+        activities["process"] == NONE, _taken(calls["process"], activities["call"]), activities["process"]
+    )
+
+    memory = _reordered(memory, np.argsort(memory["time_ns"], kind="stable"))
+    thread = memory.pop("thread")
+    memory["range"] = open_ranges.at(thread, memory["time_ns"], slack_ns)
+    memory["process"] = np.where(memory["process"] == NONE, _taken(thread_processes, thread), memory["process"])
+    tables = (("ranges", ranges), ("calls", calls), ("activities", activities), ("memory", memory))
+    made: dict[str, Any] = {name: table_of(name, table, _rows(table)) for name, table in tables}
+    begins = [*_extreme(made, "start_ns", np.min), *_extreme(made, "time_ns", np.min)]
+    ends = [*_extreme(made, "end_ns", np.max), *_extreme(made, "time_ns", np.max)]
+    return DeviceTrace(**made, start_ns=min(begins, default=0), end_ns=max(ends, default=0), **about)
+
+
+def launches_of(activities: Mapping[str, Column], calls: Mapping[str, Column]) -> Column:
+    """The call of each activity: the first of the same correlation and process; NONE where none was recorded.
+
+    Where an activity's process is not known (NONE), its correlation must be that of one process only.
+    """
+    found = np.full(len(activities["correlation"]), NONE, np.int32)
+    known = np.flatnonzero(calls["correlation"] != NONE)
+    if not len(known):
+        return found
+    correlation, process = calls["correlation"][known], calls["process"][known]
+    order = np.lexsort((known, process, correlation))
+    known, correlation, process = known[order], correlation[order], process[order]
+    first = np.searchsorted(correlation, activities["correlation"], "left")
+    last = np.searchsorted(correlation, activities["correlation"], "right") - 1
+    for row in np.flatnonzero((activities["correlation"] != NONE) & (first <= last)).tolist():
+        place, end, wanted = int(first[row]), int(last[row]), int(activities["process"][row])
+        if wanted == NONE:
+            if process[place] == process[end]:
+                found[row] = known[place]
+            continue
+        while place <= end and process[place] != wanted:
+            place += 1
+        if place <= end:
+            found[row] = known[place]
+    return found
+
+
+def empty_columns(name: str) -> dict[str, Column]:
+    """A table without rows, with every column."""
+    columns: Mapping[str, Any] = {"ranges": RANGES, "calls": CALLS, "activities": ACTIVITIES, "memory": MEMORY}[name]
+    return {column: np.zeros(0, kind) for column, kind in columns.items()}
+
+
+def _reordered(table: Mapping[str, Column], order: Column) -> dict[str, Column]:
+    return {name: column[order] for name, column in table.items()}
+
+
+def _taken(column: Column, rows: Column) -> Column:
+    """The column's entries of these rows; NONE for NONE."""
+    if not len(column):
+        return np.full(len(rows), NONE, np.int32)
+    return np.where(rows == NONE, NONE, column[np.maximum(rows, 0)])
+
+
+def _rows(table: Mapping[str, Column]) -> int:
+    return len(next(iter(table.values())))
+
+
+def _extreme(tables: Mapping[str, Mapping[str, Column]], column: str, which: Any) -> list[int]:
+    return [int(which(table[column])) for table in tables.values() if column in table and len(table[column])]

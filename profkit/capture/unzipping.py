@@ -1,0 +1,57 @@
+"""Bytes of a file that may be packed by gzip: a path in, a stream out that gives all it can."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from typing import BinaryIO
+
+from profkit.errors import CaptureError
+
+MAGIC = b"\x1f\x8b"
+_PIECE_BYTES = 1 << 18
+
+
+class Unzipped:
+    """A readable stream of the unpacked bytes; `trouble` is why the last read came too early, or empty."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._unpacker = zlib.decompressobj(wbits=31)
+        self._packed = b""
+        self._has_begun = False
+        self.trouble = ""
+
+    def read(self, count: int) -> bytes:
+        """At most so many bytes, and none only at the end or after trouble."""
+        while not self.trouble:
+            if not self._packed:
+                self._packed = self._file.read(_PIECE_BYTES)
+                if not self._packed:
+                    if self._has_begun and not self._unpacker.eof:
+                        self.trouble = "its gzip stream ends too early"
+                    return b""
+            if self._unpacker.eof:
+                # A file may be several streams, one after another.
+                self._unpacker = zlib.decompressobj(wbits=31)
+            self._has_begun = True
+            try:
+                data = self._unpacker.decompress(self._packed, count)
+            except zlib.error as error:
+                self.trouble = f"its gzip stream is damaged ({error})"
+                return b""
+            self._packed = self._unpacker.unused_data or self._unpacker.unconsumed_tail
+            if data:
+                return data
+        return b""
+
+
+def open_unzipped(path: str | os.PathLike[str]) -> tuple[BinaryIO, Unzipped | BinaryIO]:
+    """The open file, to be closed, and the stream of its bytes; CaptureError when it cannot be opened."""
+    try:
+        file = open(path, "rb")  # noqa: SIM115 - the caller closes it
+        is_packed = file.read(len(MAGIC)) == MAGIC
+        file.seek(0)
+    except OSError as error:
+        raise CaptureError(f"cannot read {os.fspath(path)}: {error.strerror or error}") from None
+    return file, Unzipped(file) if is_packed else file
