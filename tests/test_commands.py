@@ -248,7 +248,7 @@ def test_progress_is_watched_unless_quiet(measured: Measured) -> None:
         ("--padding 1x2x3", "expected same, valid, one number, or four as 1x2x1x2"),
         ("--kernel-size 40", "(16 + 2 + 2 - 1*(40-1) - 1) // 1 + 1 = -19"),
         ("--groups 3", "groups 3 does not divide in_channels 64 (remainder 1)"),
-        ("--dtype float16", "expected one of float32, float64"),
+        ("--dtype int8", "expected one of float32, float64, float16, bfloat16"),
         ("--bias maybe", "expected yes or no"),
         ("--preset cifar10.conv9", "cifar10.conv"),
         ("--preset cifar10.conv1,cifar10.conv1", "stands in it twice"),

@@ -65,6 +65,7 @@ struct Fields<profkit_matmul_params> {
       {"transpose_b", &P::transpose_b},
       {"bias", &P::bias},
       {"dtype", &P::dtype},
+      {"activation", &P::activation},
   };
 };
 
@@ -77,7 +78,7 @@ struct Fields<profkit_pool2d_params> {
       {"stride_h", &P::stride_h},     {"stride_w", &P::stride_w}, {"pad_top", &P::pad_top},
       {"pad_bottom", &P::pad_bottom}, {"pad_left", &P::pad_left}, {"pad_right", &P::pad_right},
       {"out_h", &P::out_h},           {"out_w", &P::out_w},       {"mode", &P::mode},
-      {"layout", &P::layout},         {"dtype", &P::dtype},
+      {"layout", &P::layout},         {"dtype", &P::dtype},       {"direction", &P::direction},
   };
 };
 

@@ -62,7 +62,18 @@ std::string dlpack_dtype_name(const dlpack::ElementType& type) {
   }
 }
 
-const char* dtype_name(int64_t dtype) { return dtype == PROFKIT_FLOAT64 ? "float64" : "float32"; }
+const char* dtype_name(int64_t dtype) {
+  switch (dtype) {
+    case PROFKIT_FLOAT64:
+      return "float64";
+    case PROFKIT_FLOAT16:
+      return "float16";
+    case PROFKIT_BFLOAT16:
+      return "bfloat16";
+    default:
+      return "float32";
+  }
+}
 
 }  // namespace
 
@@ -187,7 +198,9 @@ void Array::require_contiguous() const {
 }
 
 void Array::require(int64_t dtype, const Shape& shape) const {
-  if (dtype_name_ != dtype_name(dtype)) {
+  // No buffer can say bfloat16: NumPy lends such arrays as the 16-bit numbers of their bytes.
+  const bool stands_for_bfloat16 = dtype == PROFKIT_BFLOAT16 && dtype_name_ == "uint16";
+  if (dtype_name_ != dtype_name(dtype) && !stands_for_bfloat16) {
     refuse("expected " + std::string(dtype_name(dtype)) + ", got " + dtype_name_);
   }
   if (shape_ != shape) refuse("expected shape " + text(shape) + ", got " + text(shape_));

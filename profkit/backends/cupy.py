@@ -14,6 +14,7 @@ import numpy as np
 
 from profkit.backends.adapter import Array, Conditions, Implementation, Prepared
 from profkit.backends.framework import (
+    WIDE,
     Framework,
     Job,
     Operator,
@@ -97,7 +98,8 @@ def product(xp: Any, spec: MatMul) -> Callable[..., DeviceArray]:
         a = xp.swapaxes(a, -1, -2) if spec.transpose_a else a
         b = xp.swapaxes(b, -1, -2) if spec.transpose_b else b
         c = xp.matmul(a, b)
-        return c if bias is None else c + bias
+        c = c if bias is None else c + bias
+        return xp.maximum(c, 0) if spec.activation == "relu" else c
 
     return run
 
@@ -153,5 +155,6 @@ ADAPTER = Framework(
         "softmax": Operator(_softmax),
     },
     device="cuda",
+    dtypes=(*WIDE, "float16"),
     hindrance=no_cuda_driver,
 )

@@ -22,6 +22,9 @@ from profkit.errors import UnavailableError, UnsupportedError
 from profkit.ops.spec import Spec
 from profkit.ops.window import Window
 
+WIDE = ("float32", "float64")
+ALL_DTYPES = (*WIDE, "float16", "bfloat16")
+
 
 @dataclass(frozen=True)
 class Job:
@@ -66,6 +69,13 @@ def no_cuda_driver(library: str = "libcuda.so.1") -> str:
     return ""
 
 
+def refuse_gradient(implementation: Implementation, spec: Any) -> str:
+    """For operators that are written forward only."""
+    if spec.direction == "forward":
+        return ""
+    return f"the {implementation.framework} rows have no {spec.direction} of {spec.op}"
+
+
 def missing(reason: str, variants: Sequence[str] = ("",)) -> Operator:
     """An operator that the framework does not have: its row stays, with the reason."""
 
@@ -90,6 +100,8 @@ class Framework:
     environment: Mapping[str, str] = field(default_factory=dict)
     variant_environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """What an implementation of the given variant needs besides `environment`."""
+    dtypes: Sequence[str] = WIDE
+    """Element types that its rows are written for."""
     hindrance: Callable[[], str] = lambda: ""
     """Why it cannot run here although it is installed (a driver that is missing), found out cheaply, or nothing."""
 
@@ -119,6 +131,8 @@ class Framework:
         """The reason against this spec, or nothing."""
         if spec.op not in self.operators:
             return f"{self.name} has no {spec.op}"
+        if spec.dtype_word not in self.dtypes:
+            return f"the {self.name} rows are written for {' and '.join(self.dtypes)}, not for {spec.dtype_word}"
         return self.operators[spec.op].refuse(implementation, spec)
 
     def start(self, implementation: Implementation, conditions: Conditions) -> dict[str, str]:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from profkit.backends.adapter import Array, Conditions, Implementation, Prepared
-from profkit.backends.framework import Framework, Job, Operator, channel_shape, elements_per_window
+from profkit.backends.framework import ALL_DTYPES, Framework, Job, Operator, channel_shape, elements_per_window
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
-from profkit.ops.pool2d import MAX, Pool2d
+from profkit.ops.pool2d import FORWARD, MAX, Pool2d
 from profkit.ops.softmax import Softmax
 
 Tensor = Any
@@ -129,7 +129,8 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
         a = numpy.swapaxes(a, -1, -2) if spec.transpose_a else a
         b = numpy.swapaxes(b, -1, -2) if spec.transpose_b else b
         c = numpy.matmul(a, b)
-        return c if bias is None else c + bias
+        c = c if bias is None else c + bias
+        return numpy.maximum(c, 0) if spec.activation == "relu" else c
 
     return _prepared(run, _in_order(job.inputs, "a", "b", "bias"))
 
@@ -139,6 +140,26 @@ def _window_dimensions(layout: str, size: tuple[int, int]) -> tuple[int, ...]:
 
 
 def _pool2d(job: Job, spec: Pool2d) -> Prepared:
+    if spec.direction != FORWARD:
+        return _pool2d_gradient(job, spec)
+    run, divisors = _pooling(spec)
+    return _prepared(run, [job.inputs["x"], *divisors])
+
+
+def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
+    """JAX's own derivative; XLA drops the forward pass, whose result nobody asks for."""
+    jax = importlib.import_module("jax")
+    run, divisors = _pooling(spec)
+    if spec.mode == MAX:
+        return _prepared(lambda x, dy: jax.vjp(run, x)[1](dy)[0], _in_order(job.inputs, "x", "dy"))
+    x = jax.ShapeDtypeStruct(spec.x_shape(), spec.numpy_dtype)
+    return _prepared(
+        lambda dy, counts: jax.linear_transpose(lambda x: run(x, counts), x)(dy)[0], [job.inputs["dy"], *divisors]
+    )
+
+
+def _pooling(spec: Pool2d) -> tuple[Callable[..., Tensor], list[Array]]:
+    """The pooling of x, and what it takes besides: the divisors of an average."""
     lax = importlib.import_module("jax").lax
     top, bottom, left, right = spec.window.pads
     none, rows, columns = (0, 0), (top, bottom), (left, right)
@@ -146,12 +167,10 @@ def _pool2d(job: Job, spec: Pool2d) -> Prepared:
     window = _window_dimensions(spec.layout, spec.kernel_size), _window_dimensions(spec.layout, spec.stride), pads
     zero, lowest = spec.numpy_dtype.type(0), spec.numpy_dtype.type(-np.inf)
     if spec.mode == MAX:
-        return _prepared(lambda x: lax.reduce_window(x, lowest, lax.max, *window), [job.inputs["x"]])
+        return lambda x: lax.reduce_window(x, lowest, lax.max, *window), []
     counts = elements_per_window(spec.window).astype(spec.numpy_dtype)
     counts = counts if spec.layout == "NCHW" else counts[:, :, None]
-    return _prepared(
-        lambda x, divisors: lax.reduce_window(x, zero, lax.add, *window) / divisors, [job.inputs["x"], counts]
-    )
+    return lambda x, divisors: lax.reduce_window(x, zero, lax.add, *window) / divisors, [counts]
 
 
 def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
@@ -193,4 +212,5 @@ ADAPTER = Framework(
         "softmax": Operator(_softmax),
     },
     environment=ENVIRONMENT,
+    dtypes=ALL_DTYPES,
 )

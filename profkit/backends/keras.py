@@ -29,6 +29,7 @@ from profkit.backends.framework import (
     elements_per_window,
     missing,
     padding_word,
+    refuse_gradient,
     reported_layout,
     symmetric_padding,
     to_layout,
@@ -167,7 +168,8 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
         a = ops.swapaxes(a, -1, -2) if spec.transpose_a else a
         b = ops.swapaxes(b, -1, -2) if spec.transpose_b else b
         c = ops.matmul(a, b)
-        return c if bias is None else ops.add(c, bias)
+        c = c if bias is None else ops.add(c, bias)
+        return ops.relu(c) if spec.activation == "relu" else c
 
     return _prepared(job, run, _in_order(job.inputs, "a", "b", "bias"), "keras.ops.matmul")
 
@@ -241,7 +243,7 @@ ADAPTER = Framework(
     operators={
         "conv2d": Operator(_conv2d, _refuse_conv2d, VARIANTS),
         "matmul": Operator(_matmul, _refuse_matmul, VARIANTS),
-        "pool2d": Operator(_pool2d, variants=VARIANTS),
+        "pool2d": Operator(_pool2d, refuse_gradient, VARIANTS),
         "lrn": missing("keras has no local response normalisation", VARIANTS),
         "bias_relu": Operator(_bias_relu, variants=VARIANTS),
         "softmax": Operator(_softmax, variants=VARIANTS),

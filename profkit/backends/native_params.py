@@ -18,7 +18,7 @@ Params = dict[str, int | float]
 
 # The enumerations of params.h: a field's word -> its number.
 _WORDS: dict[str, dict[str, int]] = {
-    "dtype": {"float32": 0, "float64": 1},
+    "dtype": {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3},
     "layout": {"NCHW": 0, "NHWC": 1},
     "direction": {"forward": 0, "input-gradient": 1, "weight-gradient": 2},
     "activation": {"none": 0, "relu": 1},
@@ -82,12 +82,13 @@ def _conv2d(spec: Any) -> Params:
 
 
 def _matmul(spec: Any) -> Params:
-    return _numbers(spec, "batch", "m", "n", "k", "transpose_a", "transpose_b", "bias", "dtype")
+    return _numbers(spec, "batch", "m", "n", "k", "transpose_a", "transpose_b", "bias", "dtype", "activation")
 
 
 def _pool2d(spec: Any) -> Params:
     window = Window((spec.height, spec.width), spec.kernel_size, spec.stride, spec.padding)
-    return {**_numbers(spec, "batch", "channels", "height", "width", "mode", "layout", "dtype"), **_window(window)}
+    fields = _numbers(spec, "batch", "channels", "height", "width", "mode", "layout", "dtype", "direction")
+    return {**fields, **_window(window)}
 
 
 def _lrn(spec: Any) -> Params:

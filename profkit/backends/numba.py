@@ -16,10 +16,12 @@ from profkit.backends.adapter import (
     aligned_empty,
     find_module,
 )
+from profkit.backends.framework import refuse_gradient
 from profkit.backends.outputs import call_filling
 from profkit.ops.axes import Pair
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, Conv2d
+from profkit.ops.dtypes import is_narrow
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
 from profkit.ops.pool2d import AVERAGE, Pool2d
@@ -42,10 +44,10 @@ def prepare_matmul(spec: MatMul, inputs: Mapping[str, Array], threads: int) -> R
     given_a = inputs["a"].reshape(spec.batch, *inputs["a"].shape[-2:])
     given_b = inputs["b"].reshape(spec.batch, *inputs["b"].shape[-2:])
     turn_a, turn_b, kernel = spec.transpose_a, spec.transpose_b, numba_products.matmul
-    shape = (spec.batch, spec.m, spec.n)
+    shape, relu = (spec.batch, spec.m, spec.n), spec.activation == "relu"
 
     def run(out: Array) -> None:
-        kernel(_contiguous(given_a, turn_a), _contiguous(given_b, turn_b), bias, out.reshape(shape), threads)
+        kernel(_contiguous(given_a, turn_a), _contiguous(given_b, turn_b), bias, relu, out.reshape(shape), threads)
 
     return run, []
 
@@ -176,8 +178,10 @@ class NumbaAdapter:
         return [Implementation(f"{op}/numba/cpu", self.name)] if op in _PREPARE else []
 
     def supports(self, implementation: Implementation, spec: Spec) -> str:
-        """Everything."""
-        return ""
+        """Everything but 16-bit types and the gradient of pooling."""
+        if is_narrow(spec.dtype_word):
+            return f"Numba compiles no {spec.dtype_word} arithmetic for CPUs"
+        return refuse_gradient(implementation, spec) if isinstance(spec, Pool2d) else ""
 
     def start(self, implementation: Implementation, conditions: Conditions) -> dict[str, str]:
         """Import and set the number of threads; Numba's pool has one per core, and refuses to be asked for more."""

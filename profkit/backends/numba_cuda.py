@@ -130,7 +130,7 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
     grid = (-(-spec.n // tile), -(-spec.m // tile), spec.batch)
     prepared = _prepared(
         job,
-        lambda out: kernel[grid, (tile, tile)](a, b, bias, out, spec.bias),
+        lambda out: kernel[grid, (tile, tile)](a, b, bias, out, spec.bias, spec.activation == "relu"),
         (spec.batch, spec.m, spec.n),
         spec.numpy_dtype,
         "own kernel, tiled in shared memory",

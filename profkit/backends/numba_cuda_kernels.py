@@ -48,7 +48,7 @@ def product(element: Any) -> Any:
     """A block computes a TILE x TILE part of c, one element per thread, from tiles of a and b in shared memory."""
 
     @cuda.jit  # type: ignore[untyped-decorator,unused-ignore]
-    def kernel(a, b, bias, c, has_bias):  # type: ignore[no-untyped-def]
+    def kernel(a, b, bias, c, has_bias, relu):  # type: ignore[no-untyped-def]
         tile_a = cuda.shared.array((TILE, TILE), element)
         tile_b = cuda.shared.array((TILE, TILE), element)
         tx, ty, batch = cuda.threadIdx.x, cuda.threadIdx.y, cuda.blockIdx.z
@@ -65,6 +65,7 @@ def product(element: Any) -> Any:
                 total += tile_a[ty, k] * tile_b[k, tx]
             cuda.syncthreads()
         if row < c.shape[1] and column < c.shape[2]:
-            c[batch, row, column] = total + bias[column] if has_bias else total
+            total = total + bias[column] if has_bias else total
+            c[batch, row, column] = total if not relu or total > 0 else total * 0
 
     return kernel

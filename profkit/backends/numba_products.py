@@ -48,7 +48,7 @@ def add_product(a: Array, b: Array, c: Array) -> None:
 
 
 @inner
-def matmul_rows(a: Array, b: Array, bias: Array, c: Array, first: int, last: int) -> None:
+def matmul_rows(a: Array, b: Array, bias: Array, relu: bool, c: Array, first: int, last: int) -> None:
     """Rows first to last of the whole batch, counted through all its matrices."""
     m = c.shape[1]
     while first < last:
@@ -59,15 +59,19 @@ def matmul_rows(a: Array, b: Array, bias: Array, c: Array, first: int, last: int
             for j in range(c.shape[2]):
                 part[i, j] = bias[j]
         add_product(a[item, row : row + rows], b[item], part)
+        if relu:
+            for i in range(rows):
+                for j in range(c.shape[2]):
+                    part[i, j] = max(part[i, j], 0)
         first += rows
 
 
 @parallel
-def matmul(a: Array, b: Array, bias: Array, c: Array, chunks: int) -> None:
-    """c[batch] = a b + bias; every chunk owns a range of rows."""
+def matmul(a: Array, b: Array, bias: Array, relu: bool, c: Array, chunks: int) -> None:
+    """c[batch] = a b + bias, then ReLU if asked; every chunk owns a range of rows."""
     rows = c.shape[0] * c.shape[1]
     for chunk in prange(chunks):
-        matmul_rows(a, b, bias, c, rows * chunk // chunks, rows * (chunk + 1) // chunks)
+        matmul_rows(a, b, bias, relu, c, rows * chunk // chunks, rows * (chunk + 1) // chunks)
 
 
 @inner

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from profkit.backends.adapter import Array, Availability, Conditions, Implementation, Prepared
+from profkit.backends.framework import refuse_gradient
 from profkit.backends.numpy_conv2d import prepare_conv2d
 from profkit.backends.outputs import call_filling
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import Conv2d
+from profkit.ops.dtypes import is_narrow
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
 from profkit.ops.pool2d import MAX, Pool2d
@@ -35,11 +37,14 @@ def prepare_matmul(spec: MatMul, inputs: Mapping[str, Array]) -> Ready:
     b = np.swapaxes(inputs["b"], -1, -2) if spec.transpose_b else inputs["b"]
 
     matmul, bias = np.matmul, inputs["bias"] if spec.bias else None
+    relu, maximum = spec.activation == "relu", np.maximum
 
     def run(out: Array) -> None:
         matmul(a, b, out)
         if bias is not None:
             out += bias
+        if relu:
+            maximum(out, 0.0, out=out)
 
     return run, 0
 
@@ -173,8 +178,10 @@ class NumpyAdapter:
         return [Implementation(f"{op}/numpy/cpu", self.name)] if op in _PREPARE else []
 
     def supports(self, implementation: Implementation, spec: Spec) -> str:
-        """Everything."""
-        return ""
+        """Everything but 16-bit types and the gradient of pooling."""
+        if is_narrow(spec.dtype_word):
+            return f"NumPy has no BLAS for {spec.dtype_word}: it would sum products in 16 bits"
+        return refuse_gradient(implementation, spec) if isinstance(spec, Pool2d) else ""
 
     def start(self, implementation: Implementation, conditions: Conditions) -> dict[str, str]:
         """Version, BLAS and its threads, which were fixed when the process started."""

@@ -17,7 +17,7 @@ from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.layout import image_shape
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
-from profkit.ops.pool2d import AVERAGE, MAX, Pool2d
+from profkit.ops.pool2d import AVERAGE, FORWARD, MAX, Pool2d
 from profkit.ops.softmax import Softmax
 from profkit.ops.window import Window
 
@@ -170,8 +170,11 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
     if spec.batch > 1:
         return _batched_matmul(job, spec)
     weights = {name: job.inputs[name] for name in ("b", "bias") if name in job.inputs}
-    node = _node("Gemm", ["a", *weights], "y", transA=int(spec.transpose_a), transB=int(spec.transpose_b))
-    prepared = _prepared(job, [node], {"a": job.inputs["a"]}, spec.output_shape(), weights)
+    relu = spec.activation == "relu"
+    transposes = {"transA": int(spec.transpose_a), "transB": int(spec.transpose_b)}
+    nodes = [_node("Gemm", ["a", *weights], "sums" if relu else "y", **transposes)]
+    nodes += [_node("Relu", ["sums"], "y")] if relu else []
+    prepared = _prepared(job, nodes, {"a": job.inputs["a"]}, spec.output_shape(), weights)
     prepared.note = "b is a weight: prepacked when the session is created"
     return prepared
 
@@ -181,8 +184,11 @@ def _batched_matmul(job: Job, spec: MatMul) -> Prepared:
     for name, transposed in (("a", spec.transpose_a), ("b", spec.transpose_b)):
         names.append(f"{name}_t" if transposed else name)
         nodes += [_node("Transpose", [name], f"{name}_t", perm=[0, 2, 1])] if transposed else []
-    nodes.append(_node("MatMul", names, "sums" if spec.bias else "y"))
-    nodes += [_node("Add", ["sums", "bias"], "y")] if spec.bias else []
+    steps = [("MatMul", names)]
+    steps += [("Add", ["Add_input", "bias"])] if spec.bias else []
+    steps += [("Relu", ["Relu_input"])] if spec.activation == "relu" else []
+    outputs = [f"{kind}_input" for kind, _ in steps[1:]] + ["y"]
+    nodes += [_node(kind, taken, output) for (kind, taken), output in zip(steps, outputs)]
     weights = {"bias": job.inputs["bias"]} if spec.bias else {}
     prepared = _prepared(job, nodes, {"a": job.inputs["a"], "b": job.inputs["b"]}, spec.output_shape(), weights)
     prepared.note = "a and b are both inputs: nothing prepacked"
@@ -190,6 +196,8 @@ def _batched_matmul(job: Job, spec: MatMul) -> Prepared:
 
 
 def _refuse_pool2d(implementation: Implementation, spec: Pool2d) -> str:
+    if spec.direction != FORWARD:
+        return "the ONNX operator set has no gradient of pooling"
     return _refuse_float64("AveragePool", spec) if spec.mode == AVERAGE else ""
 
 

@@ -64,6 +64,8 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
     b = b.swapaxes(-1, -2) if spec.transpose_b else b
     c = a @ b
     result = c + variables["bias"] if spec.bias else c
+    if spec.activation == "relu":
+        result = importlib.import_module("pytensor.tensor").maximum(result, spec.numpy_dtype.type(0))
     return _prepared(list(variables.values()), result, [job.inputs[name] for name in names])
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from profkit.backends.adapter import Array, Conditions, Implementation, Prepared
 from profkit.backends.framework import (
+    ALL_DTYPES,
     Framework,
     Job,
     Operator,
@@ -215,7 +216,8 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
 
     def run(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
         c = tf.linalg.matmul(a, b, transpose_a=spec.transpose_a, transpose_b=spec.transpose_b)
-        return c if bias is None else tf.nn.bias_add(c, bias)
+        c = c if bias is None else tf.nn.bias_add(c, bias)
+        return tf.nn.relu(c) if spec.activation == "relu" else c
 
     return _prepared(job, run, [tf.constant(array) for array in _in_order(job.inputs, "a", "b", "bias")])
 
@@ -224,7 +226,43 @@ def _in_order(inputs: Mapping[str, Array], *names: str) -> list[Array]:
     return [inputs[name] for name in names if name in inputs]
 
 
+def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
+    """TensorFlow's own gradient kernels. That of a maximum asks for the forward result: made ahead of the call, as in
+    training, where the forward pass has it."""
+    tf = _tensorflow()
+    word, numbers = explicit_padding(spec.window)
+    geometry: dict[str, Any] = {"ksize": [1, *spec.kernel_size, 1], "strides": [1, *spec.stride, 1]}
+    dy = _images(job, spec, "dy")
+    if spec.mode == MAX:
+        x = _images(job, spec, "x")
+        y = tf.nn.max_pool2d(x, spec.kernel_size, spec.stride, _nested(numbers) if numbers else word)
+        return _image_prepared(
+            job,
+            spec,
+            lambda x, y, dy: tf.raw_ops.MaxPoolGrad(
+                orig_input=x, orig_output=y, grad=dy, padding=word, explicit_paddings=numbers, **geometry
+            ),
+            [x, y, dy],
+            "MaxPoolGrad; the forward result that it takes is made ahead of the call",
+        )
+    size = [spec.batch, spec.height, spec.width, spec.channels]
+    return _image_prepared(
+        job,
+        spec,
+        lambda dy: tf.raw_ops.AvgPoolGrad(orig_input_shape=size, grad=dy, padding=word, **geometry),
+        [dy],
+    )
+
+
+def _refuse_pool2d(implementation: Implementation, spec: Pool2d) -> str:
+    if spec.direction == FORWARD or spec.mode == MAX or padding_word(spec.window):
+        return ""
+    return "TensorFlow's AvgPoolGrad knows padding SAME and VALID only"
+
+
 def _pool2d(job: Job, spec: Pool2d) -> Prepared:
+    if spec.direction != FORWARD:
+        return _pool2d_gradient(job, spec)
     tf = _tensorflow()
     word, numbers = explicit_padding(spec.window)
     arguments = [_images(job, spec, "x")]
@@ -285,10 +323,11 @@ ADAPTER = Framework(
     operators={
         "conv2d": Operator(_conv2d, _refuse_conv2d, VARIANTS),
         "matmul": Operator(_matmul, variants=VARIANTS),
-        "pool2d": Operator(_pool2d, variants=VARIANTS),
+        "pool2d": Operator(_pool2d, _refuse_pool2d, VARIANTS),
         "lrn": Operator(_lrn, _refuse_lrn, VARIANTS),
         "bias_relu": Operator(_bias_relu, variants=VARIANTS),
         "softmax": Operator(_softmax, variants=VARIANTS),
     },
     environment=ENVIRONMENT,
+    dtypes=ALL_DTYPES,
 )

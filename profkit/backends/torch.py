@@ -8,27 +8,34 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from profkit.backends.adapter import Array, Conditions, Implementation, Prepared
+from profkit.backends.adapter import Conditions, Implementation, Prepared
 from profkit.backends.framework import (
+    ALL_DTYPES,
     Framework,
     Job,
     Operator,
     channel_shape,
-    elements_per_window,
-    quiet_warnings,
     reported_layout,
     symmetric_padding,
 )
+from profkit.backends.torch_pool2d import pool2d
+from profkit.backends.torch_tensors import (
+    CHANNELS_LAST,
+    Tensor,
+    formatted,
+    held_layout,
+    images_of,
+    prepared_images,
+    tensor_of,
+    to_array,
+)
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
+from profkit.ops.dtypes import is_narrow
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
-from profkit.ops.pool2d import MAX, Pool2d
 from profkit.ops.softmax import Softmax
 from profkit.ops.window import Window
-
-CHANNELS_LAST = "channels_last"
-Tensor = Any
 
 
 def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, str]:
@@ -57,47 +64,6 @@ def build_facts(torch: Any) -> dict[str, str]:
     return {**facts, "threads": str(torch.get_num_threads())}
 
 
-def _tensor(array: Array) -> Tensor:
-    """The same bytes as a tensor."""
-    with quiet_warnings():
-        return importlib.import_module("torch").from_numpy(array)
-
-
-def _held_layout(job: Job, spec: Any) -> str:
-    return "NHWC" if job.variant == CHANNELS_LAST else str(spec.layout)
-
-
-def _images(job: Job, spec: Any, name: str) -> Tensor:
-    """An image input seen as NCHW; NHWC bytes become a channels_last view, no copy."""
-    tensor = _tensor(job.inputs[name])
-    if spec.layout == "NHWC":
-        return tensor.permute(0, 3, 1, 2)
-    return _formatted(job, spec, tensor)
-
-
-def _formatted(job: Job, spec: Any, tensor: Tensor) -> Tensor:
-    """A tensor in the memory format in which this implementation holds its images."""
-    torch = importlib.import_module("torch")
-    if _held_layout(job, spec) == "NHWC":
-        return tensor.contiguous(memory_format=torch.channels_last)
-    return tensor
-
-
-def _image_result(spec: Any) -> Callable[[Tensor], Array]:
-    """Logical NCHW tensors back to the spec's layout."""
-
-    def convert(result: Tensor) -> Array:
-        array: Array = (result.permute(0, 2, 3, 1) if spec.layout == "NHWC" else result).contiguous().numpy()
-        return array
-
-    return convert
-
-
-def _prepared(job: Job, spec: Any, call: Callable[[], Tensor], note: str = "") -> Prepared:
-    layout = reported_layout(spec.layout, _held_layout(job, spec))
-    return Prepared(call, _image_result(spec), layout=layout, note=note)
-
-
 def _refuse_same_layout(implementation: Implementation, spec: Any) -> str:
     if implementation.variant == CHANNELS_LAST and spec.layout == "NHWC":
         return "the spec's layout is NHWC already: the plain torch row holds its images in channels_last"
@@ -110,8 +76,8 @@ def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     if spec.direction == WEIGHT_GRADIENT:
         return _conv2d_weight_gradient(job, spec)
     functional = importlib.import_module("torch.nn.functional")
-    x, w = _images(job, spec, "x"), _formatted(job, spec, _tensor(job.inputs["w"]))
-    b = _tensor(job.inputs["b"]) if spec.bias else None
+    x, w = images_of(job, spec, "x"), formatted(job, spec, tensor_of(job, "w"))
+    b = tensor_of(job, "b") if spec.bias else None
     padding, pad, note = split_padding(spec.window)
     relu = spec.activation == "relu"
 
@@ -120,7 +86,7 @@ def _conv2d(job: Job, spec: Conv2d) -> Prepared:
         y = functional.conv2d(images, w, b, spec.stride, padding, spec.dilation, spec.groups)
         return y.relu_() if relu else y
 
-    return _prepared(job, spec, call, note)
+    return prepared_images(job, spec, call, note)
 
 
 def split_padding(window: Window, value: str = "zeros") -> tuple[tuple[int, int], tuple[int, ...], str]:
@@ -135,11 +101,11 @@ def split_padding(window: Window, value: str = "zeros") -> tuple[tuple[int, int]
 def _conv2d_input_gradient(job: Job, spec: Conv2d) -> Prepared:
     torch = importlib.import_module("torch")
     functional = importlib.import_module("torch.nn.functional")
-    dy, w = _images(job, spec, "dy"), _formatted(job, spec, _tensor(job.inputs["w"]))
+    dy, w = images_of(job, spec, "dy"), formatted(job, spec, tensor_of(job, "w"))
     padding, pad, _ = split_padding(spec.window)
     size = spec.window.padded_size if pad else (spec.height, spec.width)
     # Only its shape and memory format matter to the operator: pages that are never touched cost nothing.
-    x = _formatted(job, spec, torch.empty((spec.batch, spec.in_channels, *size), dtype=dy.dtype))
+    x = formatted(job, spec, torch.empty((spec.batch, spec.in_channels, *size), dtype=dy.dtype, device=dy.device))
     backward = _backward(spec, padding, (True, False, False))
     crop = tuple(-side for side in pad)
 
@@ -148,22 +114,22 @@ def _conv2d_input_gradient(job: Job, spec: Conv2d) -> Prepared:
         return functional.pad(dx, crop) if crop else dx
 
     note = "asymmetric padding: gradient of the padded image, cropped by F.pad inside the call" if pad else ""
-    return _prepared(job, spec, call, note)
+    return prepared_images(job, spec, call, note)
 
 
 def _conv2d_weight_gradient(job: Job, spec: Conv2d) -> Prepared:
     torch = importlib.import_module("torch")
     functional = importlib.import_module("torch.nn.functional")
-    x, dy = _images(job, spec, "x"), _images(job, spec, "dy")
-    w = _formatted(job, spec, torch.empty(spec.w_shape(), dtype=x.dtype))
+    x, dy = images_of(job, spec, "x"), images_of(job, spec, "dy")
+    w = formatted(job, spec, torch.empty(spec.w_shape(), dtype=x.dtype, device=x.device))
     padding, pad, note = split_padding(spec.window)
     backward = _backward(spec, padding, (False, True, False))
 
     def call() -> Tensor:
         return backward(dy, functional.pad(x, pad) if pad else x, w)[1]
 
-    layout = reported_layout(spec.layout, _held_layout(job, spec))
-    return Prepared(call, lambda dw: dw.contiguous().numpy(), layout=layout, note=note)
+    layout = reported_layout(spec.layout, held_layout(job, spec))
+    return Prepared(call, to_array, layout=layout, note=note)
 
 
 def _backward(spec: Conv2d, padding: tuple[int, int], mask: tuple[bool, bool, bool]) -> Callable[..., Any]:
@@ -177,98 +143,55 @@ def _backward(spec: Conv2d, padding: tuple[int, int], mask: tuple[bool, bool, bo
 
 def _matmul(job: Job, spec: MatMul) -> Prepared:
     torch = importlib.import_module("torch")
-    a, b = _tensor(job.inputs["a"]), _tensor(job.inputs["b"])
+    a, b = tensor_of(job, "a"), tensor_of(job, "b")
     a, b = a.mT if spec.transpose_a else a, b.mT if spec.transpose_b else b
     arguments: tuple[Tensor, ...] = (a, b)
     product = torch.bmm if spec.batch > 1 else torch.mm
     if spec.bias:
-        arguments = (_tensor(job.inputs["bias"]), a, b)
+        arguments = (tensor_of(job, "bias"), a, b)
         product = torch.baddbmm if spec.batch > 1 else torch.addmm
+    finish = torch.relu_ if spec.activation == "relu" else _as_it_is
     if job.reuses_output:
-        out = torch.empty(spec.output_shape(), dtype=a.dtype)
-        return Prepared(lambda: product(*arguments, out=out), lambda c: c.numpy(), output="reused")
-    return Prepared(lambda: product(*arguments), lambda c: c.numpy())
+        out = torch.empty(spec.output_shape(), dtype=a.dtype, device=a.device)
+        return Prepared(lambda: finish(product(*arguments, out=out)), to_array, output="reused")
+    return Prepared(lambda: finish(product(*arguments)), to_array)
 
 
-def _pool2d(job: Job, spec: Pool2d) -> Prepared:
-    functional = importlib.import_module("torch.nn.functional")
-    x = _images(job, spec, "x")
-    ceil_mode = needs_ceil_mode(spec.window)
-    if ceil_mode is None:
-        return _padded_pool2d(job, spec, x)
-    padding = spec.window.pads[::2]
-    if spec.mode == MAX:
-        return _prepared(
-            job,
-            spec,
-            lambda: functional.max_pool2d(x, spec.kernel_size, spec.stride, padding, ceil_mode=ceil_mode),
-        )
-    return _prepared(
-        job,
-        spec,
-        lambda: functional.avg_pool2d(
-            x, spec.kernel_size, spec.stride, padding, ceil_mode=ceil_mode, count_include_pad=False
-        ),
-    )
+def _as_it_is(tensor: Tensor) -> Tensor:
+    return tensor
 
 
-def needs_ceil_mode(window: Window) -> bool | None:
-    """Which rounding of torch's own pooling gives exactly these windows; None when neither does."""
-    before = window.pads[::2]
-    if any(2 * pad > kernel for pad, kernel in zip(before, window.kernel)):
-        return None
-    spans = [size + 2 * pad - kernel for size, pad, kernel in zip(window.size, before, window.kernel)]
-    floor = tuple(span // stride + 1 for span, stride in zip(spans, window.stride))
-    # A last window that would start behind the image is dropped; the spec never has one.
-    ceil = tuple(-(-span // stride) + 1 for span, stride in zip(spans, window.stride))
-    return False if floor == window.out_size else True if ceil == window.out_size else None
-
-
-def _padded_pool2d(job: Job, spec: Pool2d, x: Tensor) -> Prepared:
-    """Pooling whose padding torch's operator cannot express: F.pad first, inside the call."""
-    torch = importlib.import_module("torch")
-    functional = importlib.import_module("torch.nn.functional")
-    top, bottom, left, right = spec.window.pads
-    pad = (left, right, top, bottom)
-    if spec.mode == MAX:
-        return _prepared(
-            job,
-            spec,
-            lambda: functional.max_pool2d(functional.pad(x, pad, value=float("-inf")), spec.kernel_size, spec.stride),
-            "asymmetric padding: F.pad with -inf inside the call",
-        )
-    counts = torch.from_numpy(elements_per_window(spec.window)).to(x.dtype)
-
-    def call() -> Tensor:
-        sums = functional.avg_pool2d(functional.pad(x, pad), spec.kernel_size, spec.stride, divisor_override=1)
-        return sums.div_(counts)
-
-    return _prepared(job, spec, call, "asymmetric padding: F.pad, window sums and division inside the call")
+def _refuse_lrn(implementation: Implementation, spec: LocalResponseNorm) -> str:
+    if implementation.device == "cpu" and is_narrow(spec.dtype):
+        return f"torch's local_response_norm averages by avg_pool3d, which has no {spec.dtype} kernel on CPU"
+    return ""
 
 
 def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
     functional = importlib.import_module("torch.nn.functional")
-    x = _images(job, spec, "x")
-    return _prepared(job, spec, lambda: functional.local_response_norm(x, spec.size, spec.alpha, spec.beta, spec.k))
+    x = images_of(job, spec, "x")
+    return prepared_images(
+        job, spec, lambda: functional.local_response_norm(x, spec.size, spec.alpha, spec.beta, spec.k)
+    )
 
 
 def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
     torch = importlib.import_module("torch")
-    x = _tensor(job.inputs["x"])
-    b = _tensor(job.inputs["b"]).view(channel_shape(spec.layout))
+    x = tensor_of(job, "x")
+    b = tensor_of(job, "b").view(channel_shape(spec.layout))
     if job.reuses_output:
         out = torch.empty_like(x)
-        return Prepared(lambda: torch.add(x, b, out=out).relu_(), lambda y: y.numpy(), output="reused")
-    return Prepared(lambda: torch.add(x, b).relu_(), lambda y: y.numpy())
+        return Prepared(lambda: torch.add(x, b, out=out).relu_(), to_array, output="reused")
+    return Prepared(lambda: torch.add(x, b).relu_(), to_array)
 
 
 def _softmax(job: Job, spec: Softmax) -> Prepared:
     torch = importlib.import_module("torch")
-    x = _tensor(job.inputs["x"])
+    x = tensor_of(job, "x")
     if job.reuses_output:
         out = torch.empty_like(x)
-        return Prepared(lambda: torch.softmax(x, 1, out=out), lambda y: y.numpy(), output="reused")
-    return Prepared(lambda: torch.softmax(x, 1), lambda y: y.numpy())
+        return Prepared(lambda: torch.softmax(x, 1, out=out), to_array, output="reused")
+    return Prepared(lambda: torch.softmax(x, 1), to_array)
 
 
 ADAPTER = Framework(
@@ -279,11 +202,12 @@ ADAPTER = Framework(
     operators={
         "conv2d": Operator(_conv2d, _refuse_same_layout, ("", CHANNELS_LAST)),
         "matmul": Operator(_matmul),
-        "pool2d": Operator(_pool2d, _refuse_same_layout, ("", CHANNELS_LAST)),
-        "lrn": Operator(_lrn),
+        "pool2d": Operator(pool2d, _refuse_same_layout, ("", CHANNELS_LAST)),
+        "lrn": Operator(_lrn, _refuse_lrn),
         "bias_relu": Operator(_bias_relu),
         "softmax": Operator(_softmax),
     },
     # Keep a GPU build of torch away from the device and its start-up cost.
     environment={"CUDA_VISIBLE_DEVICES": ""},
+    dtypes=ALL_DTYPES,
 )

@@ -24,6 +24,7 @@ from profkit.measurement.result import Cell, Row
 from profkit.measurement.sampling import Contender, Rules, race
 from profkit.measurement.selection import pick_baseline
 from profkit.measurement.statistics import ratio_estimate, time_estimate, verdict
+from profkit.ops.dtypes import for_file, from_file
 from profkit.ops.spec import Spec, max_error, tolerance
 
 Tell = Callable[[str, float, str], None]
@@ -57,7 +58,7 @@ class CellRun:
         """Start, check, warm up and sample everything that can run here, and check again."""
         with array_folder(self.spec) as folder:
             for name, array in self.inputs.items():
-                np.save(protocol.input_path(folder, name), array)
+                np.save(protocol.input_path(folder, name), for_file(array))
             self._start_and_check(folder)
             self._warm_up()
             self._race()
@@ -130,7 +131,7 @@ class CellRun:
         path = result_path(folder, key)
         row.tolerance = tolerance(self.spec.numpy_dtype, self.spec.reduction_length())
         try:
-            error = max_error(np.load(path), self.reference)
+            error = max_error(from_file(np.load(path), self.spec.numpy_dtype), self.reference)
             os.unlink(path)
         except (OSError, ValueError) as problem:
             self._fail(key, WorkerFailure("crashed", f"its result cannot be read: {problem}"))

@@ -16,6 +16,7 @@ from profkit.measurement.peaks import machine_peaks
 from profkit.measurement.progress import Progress, Watcher
 from profkit.measurement.result import Cell, Result
 from profkit.measurement.selection import all_implementations, choose
+from profkit.ops.dtypes import computing_dtype
 from profkit.ops.spec import Spec
 
 
@@ -45,7 +46,7 @@ def measure_cells(specs: Sequence[Spec], options: MeasureOptions, watcher: Watch
                             watcher(Progress(len(result.cells), total, phase, fraction, text))
 
                         tell("peaks", 0.0, "peak arithmetic and bandwidth")
-                        found = peaks.of(spec.numpy_dtype.name, threads)
+                        found = peaks.of(computing_dtype(spec.dtype_word), threads)
                         result.peaks = result.peaks or found
                         run = CellRun(spec, crew, implementations[spec.op], tell)
                         try:

@@ -24,6 +24,7 @@ from profkit.errors import ProfkitError, UnavailableError, UnsupportedError, Wro
 from profkit.measurement import protocol
 from profkit.measurement.protocol import Message
 from profkit.ops import spec_from_dict
+from profkit.ops.dtypes import for_file, from_file
 from profkit.ops.spec import Spec
 
 OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc", "oom when")
@@ -99,7 +100,8 @@ class Worker:
         gc.unfreeze()
         gc.collect()
         self.spec = spec_from_dict(spec)
-        inputs = {name: load_aligned(protocol.input_path(folder, name)) for name in self.spec.input_shapes()}
+        dtype = self.spec.numpy_dtype
+        inputs = {name: load_aligned(protocol.input_path(folder, name), dtype) for name in self.spec.input_shapes()}
         adapter = load_adapter(self.implementation.adapter)
         prepared = adapter.prepare(self.implementation, self.spec, inputs, self.conditions)
         begin = time.perf_counter_ns()
@@ -200,15 +202,15 @@ def save_result(path: str, result: Any, spec: Spec) -> None:
     ):
         if found != expected:
             raise WrongResultError(f"{name} {found}, expected {expected}")
-    np.save(path, array)
+    np.save(path, for_file(array))
 
 
-def load_aligned(path: str) -> Array:
+def load_aligned(path: str, dtype: np.dtype[Any]) -> Array:
     """A private copy of an array file, starting on a page so that alignment is the same in every worker."""
     source = np.load(path, mmap_mode="r")
     array = aligned_empty(source.shape, source.dtype, alignment=4096)
     array[...] = source
-    return array
+    return from_file(array, dtype)
 
 
 def resident_rise(call: Callable[[], Any]) -> int:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from profkit.errors import SpecError
 from profkit.ops import axes
 from profkit.ops.axes import Pair, axis
+from profkit.ops.dtypes import DTYPE
 from profkit.ops.spec import Array, Spec
 from profkit.ops.window import FORMULA, Window
 
@@ -45,7 +46,7 @@ class Conv2d(Spec):
     bias: bool = axis(axes.FLAG, False, "add one value per filter (forward only)")
     activation: str = axis(axes.choice("none", "relu"), "none", "fused activation (forward only)")
     layout: str = axis(axes.choice("NCHW", "NHWC"), "NCHW", "order of the input's and output's dimensions")
-    dtype: str = axis(axes.choice("float32", "float64"), "float32", "element type")
+    dtype: str = axis(DTYPE, "float32", "element type")
     direction: str = axis(
         axes.choice(FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT), FORWARD, "the result, or a gradient of it"
     )

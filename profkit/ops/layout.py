@@ -11,7 +11,6 @@ from profkit.ops import axes
 from profkit.ops.axes import Pair
 
 LAYOUT = axes.choice("NCHW", "NHWC")
-DTYPE = axes.choice("float32", "float64")
 
 
 def image_shape(layout: str, batch: int, channels: int, size: Pair) -> tuple[int, ...]:

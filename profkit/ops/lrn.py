@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from profkit.errors import SpecError
 from profkit.ops import axes
 from profkit.ops.axes import axis
-from profkit.ops.layout import DTYPE, LAYOUT, from_nchw, image_shape, to_nchw
+from profkit.ops.dtypes import DTYPE
+from profkit.ops.layout import LAYOUT, from_nchw, image_shape, to_nchw
 from profkit.ops.spec import Array, Spec
 
 

@@ -1,4 +1,4 @@
-"""MatMul: c = a b (+ bias), one product or a batch of them."""
+"""MatMul: c = a b (+ bias, ReLU), one product or a batch of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from profkit.ops import axes
 from profkit.ops.axes import axis
-from profkit.ops.layout import DTYPE
+from profkit.ops.dtypes import DTYPE
 from profkit.ops.spec import Array, Spec
 
 
 @dataclass(frozen=True)
 class MatMul(Spec):
-    """c[m,n] = sum over k of a[m,k] * b[k,n] (+ bias[n]).
+    """c[m,n] = sum over k of a[m,k] * b[k,n] (+ bias[n], ReLU).
 
     Arrays: a is [m,k], or [k,m] with transpose_a; b is [k,n], or [n,k] with transpose_b; c is [m,n].
     Only with batch > 1 do a, b and c have a leading batch dimension; the bias [n] is shared by the batch.
@@ -33,6 +33,7 @@ class MatMul(Spec):
     transpose_a: bool = axis(axes.FLAG, False, "a is stored as [k,m]")
     transpose_b: bool = axis(axes.FLAG, False, "b is stored as [n,k], as dense layers often do")
     bias: bool = axis(axes.FLAG, False, "add one value per column")
+    activation: str = axis(axes.choice("none", "relu"), "none", "fused activation")
     dtype: str = axis(DTYPE, "float32", "element type")
 
     def _batched(self, *shape: int) -> tuple[int, ...]:
@@ -49,8 +50,8 @@ class MatMul(Spec):
         return self._batched(self.m, self.n)
 
     def flops(self) -> int:
-        """One multiply-add per term, one addition per element for the bias: batch m n (2k + bias)."""
-        return self.batch * self.m * self.n * (2 * self.k + self.bias)
+        """One multiply-add per term, one operation per element for bias and ReLU: batch m n (2k + bias + relu)."""
+        return self.batch * self.m * self.n * (2 * self.k + self.bias + (self.activation == "relu"))
 
     def reduction_length(self) -> int:
         return self.k
@@ -60,4 +61,5 @@ class MatMul(Spec):
         a = np.swapaxes(a, -1, -2) if self.transpose_a else a
         b = np.swapaxes(b, -1, -2) if self.transpose_b else b
         result: NDArray[np.float64] = np.matmul(a, b)
-        return result + inputs["bias"].astype(np.float64) if self.bias else result
+        result = result + inputs["bias"].astype(np.float64) if self.bias else result
+        return np.maximum(result, 0.0) if self.activation == "relu" else result

@@ -25,6 +25,8 @@ _CONV_SHAPES: tuple[dict[str, Any], ...] = (
     {"in_channels": 6, "out_channels": 9, "height": 8, "width": 8, "kernel_size": 3, "groups": 3, "padding": "same"},
     {"in_channels": 5, "out_channels": 5, "height": 7, "width": 6, "kernel_size": 3, "groups": 5, "padding": 1},
     {"height": 17, "width": 5, "kernel_size": "7x1", "layout": "NHWC", "stride": "2x1"},
+    {"in_channels": 9, "height": 6, "width": 7, "kernel_size": 3, "stride": 2, "padding": 1, "dtype": "float16"},
+    {"out_channels": 17, "height": 7, "width": 5, "kernel_size": 3, "padding": 1, "dtype": "bfloat16"},
 )
 _CONV_FORWARD_ONLY: tuple[dict[str, Any], ...] = (
     {"in_channels": 3, "height": 9, "width": 11, "out_channels": 5, "kernel_size": 5, "padding": 2},
@@ -32,6 +34,8 @@ _CONV_FORWARD_ONLY: tuple[dict[str, Any], ...] = (
     {"height": 9, "width": 10, "kernel_size": 3, "padding": 1, "bias": True},
     {"height": 9, "width": 10, "kernel_size": 3, "stride": 2, "bias": True, "activation": "relu", "layout": "NHWC"},
     {"height": 6, "width": 6, "kernel_size": 5, "padding": "same", "activation": "relu", "dtype": "float64"},
+    {"height": 9, "width": 7, "kernel_size": 3, "bias": True, "activation": "relu", "dtype": "float16"},
+    {"height": 5, "width": 6, "kernel_size": 2, "bias": True, "layout": "NHWC", "dtype": "bfloat16"},
     # One more than a usual vector or tile in every direction.
     {"batch": 1, "in_channels": 17, "out_channels": 33, "height": 17, "width": 19, "kernel_size": 3, "padding": 1},
     {"in_channels": 3, "out_channels": 6, "height": 8, "width": 9, "kernel_size": 3, "groups": 3, "layout": "NHWC"},
@@ -71,6 +75,16 @@ def _matmul() -> list[Spec]:
         MatMul(4, 3, 6, batch=5, transpose_a=True, bias=True),
         MatMul(1, 1, 1, batch=3),
         MatMul(13, 11, 9, batch=2, transpose_b=True, dtype="float64"),
+        MatMul(1, 33, 29, bias=True, activation="relu"),
+        MatMul(3, 35, 29, transpose_b=True, activation="relu"),
+        MatMul(37, 1, 29, bias=True, activation="relu"),
+        MatMul(41, 1, 17, transpose_a=True, activation="relu", dtype="float64"),
+        MatMul(33, 31, 300, bias=True, activation="relu"),
+        MatMul(9, 7, 11, batch=3, bias=True, activation="relu", transpose_a=True),
+        MatMul(17, 19, 23, dtype="float16"),
+        MatMul(9, 130, 65, dtype="float16", transpose_b=True, bias=True, activation="relu"),
+        MatMul(17, 33, 70, dtype="bfloat16", transpose_a=True),
+        MatMul(5, 6, 40, batch=2, dtype="bfloat16", bias=True, activation="relu"),
     ]
 
 
@@ -88,9 +102,17 @@ def _pool2d() -> list[Spec]:
         # More than half of the window is padding, yet no window is empty: several frameworks refuse this.
         {"height": 5, "width": 6, "kernel_size": 3, "stride": 1, "padding": 2},
         {"height": 3, "width": 17, "channels": 19, "kernel_size": "1x4", "stride": 1, "padding": "0x0x1x2"},
+        # Few values in 16 bits: maxima that are equal are usual here.
+        {"height": 9, "width": 8, "kernel_size": 3, "stride": 2, "padding": 1, "dtype": "float16"},
+        {"height": 8, "width": 9, "kernel_size": 2, "stride": 2, "padding": 0, "dtype": "bfloat16", "layout": "NHWC"},
     )
     base = {"batch": 2, "channels": 3}
-    return [Pool2d(**{**base, **shape, "mode": mode}) for shape in shapes for mode in (MAX, AVERAGE)]
+    return [
+        Pool2d(**{**base, **shape, "mode": mode, "direction": direction})
+        for direction in (FORWARD, INPUT_GRADIENT)
+        for shape in shapes
+        for mode in (MAX, AVERAGE)
+    ]
 
 
 def _lrn() -> list[Spec]:
@@ -110,19 +132,28 @@ def _lrn() -> list[Spec]:
         LocalResponseNorm(2, 7, 4, 4, size=3, alpha=2.0, beta=0.33),
         LocalResponseNorm(2, 6, 5, 3, dtype="float64", alpha=1.0),
         LocalResponseNorm(1, 17, 3, 3, dtype="float64", layout="NHWC", size=5, alpha=1.0),
+        LocalResponseNorm(2, 9, 3, 4, dtype="float16", size=5),
+        LocalResponseNorm(2, 9, 3, 4, dtype="bfloat16", size=5),
     ]
 
 
 def _bias_relu() -> list[Spec]:
     images = ((1, 1, 1, 1), (3, 1, 5, 7), (1, 5, 1, 1), (2, 3, 7, 5), (2, 17, 3, 3), (1, 33, 9, 2), (5, 4, 8, 8))
     plain = [BiasRelu(*image, layout=layout) for image in images for layout in ("NCHW", "NHWC")]
-    return [*plain, BiasRelu(2, 5, 3, 4, dtype="float64"), BiasRelu(2, 5, 3, 4, layout="NHWC", dtype="float64")]
+    double = [BiasRelu(2, 5, 3, 4, dtype="float64"), BiasRelu(2, 5, 3, 4, layout="NHWC", dtype="float64")]
+    return [*plain, *double, BiasRelu(2, 5, 3, 7, dtype="float16"), BiasRelu(2, 5, 3, 7, dtype="bfloat16")]
 
 
 def _softmax() -> list[Spec]:
     sizes = ((1, 1), (1, 2), (7, 1), (3, 5), (5, 10), (2, 16), (4, 17), (17, 33), (1, 1000), (9, 129), (2, 999))
-    doubles = ((1, 1), (3, 7), (5, 130))
-    return [*(Softmax(*size) for size in sizes), *(Softmax(*size, dtype="float64") for size in doubles)]
+    others = (
+        ((1, 1), "float64"),
+        ((3, 7), "float64"),
+        ((5, 130), "float64"),
+        ((5, 33), "float16"),
+        ((4, 17), "bfloat16"),
+    )
+    return [*(Softmax(*size) for size in sizes), *(Softmax(*size, dtype=dtype) for size, dtype in others)]
 
 
 _BY_OP = {

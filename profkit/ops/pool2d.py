@@ -1,4 +1,4 @@
-"""Pool2d: the maximum or the average of a sliding window, channel by channel."""
+"""Pool2d: the maximum or the average of a sliding window, channel by channel, and its gradient."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from profkit.errors import SpecError
 from profkit.ops import axes
 from profkit.ops.axes import axis
-from profkit.ops.layout import DTYPE, LAYOUT, from_nchw, image_shape, to_nchw
+from profkit.ops.dtypes import DTYPE
+from profkit.ops.layout import LAYOUT, from_nchw, image_shape, to_nchw
 from profkit.ops.spec import Array, Spec
 from profkit.ops.window import FORMULA, Window
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from profkit.ops.axes import PaddingField, PairField
 
 MAX, AVERAGE = "max", "average"
+FORWARD, INPUT_GRADIENT = "forward", "input-gradient"
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Pool2d(Spec):
     """y[n,c,i,j] = max or average of x[n,c] under the window at (i*stride-pad, j*stride-pad).
 
     Padding never takes part: the average divides by the elements inside the image, and a window that
-    would see padding only is an error.
+    would see padding only is an error. The gradient of a maximum goes to the first element of the window that
+    equals it, row by row, as in torch and cuDNN; that of an average in equal shares to the elements inside the image.
     """
 
     op: ClassVar[str] = "pool2d"
@@ -43,6 +46,7 @@ class Pool2d(Spec):
     mode: str = axis(axes.choice(MAX, AVERAGE), MAX, "what is taken from a window")
     layout: str = axis(LAYOUT, "NCHW", "order of the input's and output's dimensions")
     dtype: str = axis(DTYPE, "float32", "element type")
+    direction: str = axis(axes.choice(FORWARD, INPUT_GRADIENT), FORWARD, "the result, or the gradient of its input")
 
     def check(self) -> None:
         window = self.window
@@ -64,21 +68,39 @@ class Pool2d(Spec):
         """The sliding-window geometry: paddings as numbers, output height and width."""
         return Window((self.height, self.width), self.kernel_size, self.stride, self.padding)
 
-    def input_shapes(self) -> dict[str, tuple[int, ...]]:
-        return {"x": image_shape(self.layout, self.batch, self.channels, (self.height, self.width))}
+    def x_shape(self) -> tuple[int, ...]:
+        """Shape of the images that are pooled, whatever the direction."""
+        return image_shape(self.layout, self.batch, self.channels, (self.height, self.width))
 
-    def output_shape(self) -> tuple[int, ...]:
+    def y_shape(self) -> tuple[int, ...]:
+        """Shape of the pooled images, whatever the direction."""
         return image_shape(self.layout, self.batch, self.channels, self.window.out_size)
 
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        if self.direction == FORWARD:
+            return {"x": self.x_shape()}
+        # Only a maximum has to look where its value came from.
+        return {"x": self.x_shape(), "dy": self.y_shape()} if self.mode == MAX else {"dy": self.y_shape()}
+
+    def output_shape(self) -> tuple[int, ...]:
+        return self.y_shape() if self.direction == FORWARD else self.x_shape()
+
     def flops(self) -> int:
-        """One comparison or addition per window element (padding too), one division per average."""
-        outputs = int(np.prod(self.output_shape(), dtype=np.int64))
-        return outputs * (self.kernel_size[0] * self.kernel_size[1] + (self.mode == AVERAGE))
+        """One comparison or addition per window element (padding too); one division per average, and one addition per
+        window for the gradient of a maximum."""
+        windows = int(np.prod(self.y_shape(), dtype=np.int64))
+        extra = self.mode == AVERAGE or self.direction == INPUT_GRADIENT
+        return windows * (self.kernel_size[0] * self.kernel_size[1] + extra)
 
     def reduction_length(self) -> int:
+        if self.direction == INPUT_GRADIENT:  # as many as there are windows over one element
+            rows, columns = (-(-size // step) for size, step in zip(self.kernel_size, self.stride))
+            return rows * columns
         return self.kernel_size[0] * self.kernel_size[1] if self.mode == AVERAGE else 1
 
     def reference(self, inputs: Mapping[str, Array]) -> NDArray[np.float64]:
+        if self.direction == INPUT_GRADIENT:
+            return self._gradient(inputs)
         x = to_nchw(self.layout, inputs["x"].astype(np.float64))
         if self.mode == MAX:
             result = self.window.patches(x, -np.inf).max(axis=(4, 5))
@@ -86,3 +108,19 @@ class Pool2d(Spec):
             inside = self.window.patches(np.ones((1, 1, self.height, self.width))).sum(axis=(4, 5))
             result = self.window.patches(x).sum(axis=(4, 5)) / inside
         return from_nchw(self.layout, result)
+
+    def _gradient(self, inputs: Mapping[str, Array]) -> NDArray[np.float64]:
+        """Tap by tap: what each window gives to its element at (r, s)."""
+        window = self.window
+        dy = to_nchw(self.layout, inputs["dy"].astype(np.float64))
+        padded = window.padded_zeros(self.batch, self.channels)
+        if self.mode == MAX:
+            patches = window.patches(to_nchw(self.layout, inputs["x"].astype(np.float64)), -np.inf)
+            first = patches.reshape(*patches.shape[:4], -1).argmax(axis=4)
+            for (r, s), met in window.taps(padded):
+                np.add(met, np.where(first == r * self.kernel_size[1] + s, dy, 0.0), out=met)
+        else:
+            shares = dy / window.patches(np.ones((1, 1, self.height, self.width))).sum(axis=(4, 5))
+            for _, met in window.taps(padded):
+                np.add(met, shares, out=met)
+        return from_nchw(self.layout, window.unpadded(padded))

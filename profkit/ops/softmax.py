@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from profkit.ops import axes
 from profkit.ops.axes import axis
-from profkit.ops.layout import DTYPE
+from profkit.ops.dtypes import DTYPE
 from profkit.ops.spec import Array, Spec
 
 

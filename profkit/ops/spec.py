@@ -9,7 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from profkit.ops.dtypes import ITEM_BYTES, numpy_dtype, random_normal, tolerance
 from profkit.ops.fields import Fields
+
+__all__ = ["Array", "Spec", "max_error", "tolerance"]
 
 Array = NDArray[Any]
 
@@ -27,8 +30,13 @@ class Spec(Fields):
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
         """The element type of every input and of the output."""
-        dtype: np.dtype[Any] = np.dtype(getattr(self, "dtype"))  # noqa: B009 - declared by every subclass
-        return dtype
+        return numpy_dtype(self.dtype_word)
+
+    @property
+    def dtype_word(self) -> str:
+        """The element type as the spec's field says it."""
+        word: str = getattr(self, "dtype")  # noqa: B009 - declared by every subclass
+        return word
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of every input, in the order in which kernels take them."""
@@ -53,28 +61,16 @@ class Spec(Fields):
     def min_bytes(self) -> int:
         """Bytes that must move at least once: every input read, the output written."""
         shapes = [*self.input_shapes().values(), self.output_shape()]
-        return sum(int(np.prod(shape, dtype=np.int64)) for shape in shapes) * self.numpy_dtype.itemsize
+        return sum(int(np.prod(shape, dtype=np.int64)) for shape in shapes) * ITEM_BYTES[self.dtype_word]
 
     def make_inputs(self, seed: int = 0) -> dict[str, Array]:
         """The same seeded values, hence the same bytes, for every implementation."""
         generator = np.random.default_rng(seed)
-        return {
-            name: generator.standard_normal(shape, dtype=self.numpy_dtype.type)
-            for name, shape in self.input_shapes().items()
-        }
+        return {name: random_normal(generator, shape, self.dtype_word) for name, shape in self.input_shapes().items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON values, with the operator's name; `spec_from_dict` reads it back."""
         return {"op": self.op, **self.field_values()}
-
-
-def tolerance(dtype: np.dtype[Any], reduction_length: int) -> float:
-    """Largest accepted error, relative to the largest reference value: eps x 8 x sqrt(terms summed).
-
-    Rounding errors of a sum grow like the square root of its length; 8 leaves room for another summation
-    order and a few-ulp exp or pow, and is far below the error of one forgotten term (about 1 / sqrt(terms)).
-    """
-    return float(8.0 * np.finfo(dtype).eps * np.sqrt(max(1, reduction_length)))
 
 
 def max_error(result: Array, reference: NDArray[np.float64]) -> float:

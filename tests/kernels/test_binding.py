@@ -156,7 +156,7 @@ def test_missing_unknown_and_wrong_params_are_refused_by_name() -> None:
     refused("params: batch must be a whole number", params={**PARAMS, "batch": 2**70})
     refused("params: batch must be between 1 and", params={**PARAMS, "batch": 0})
     refused("params: layout must be 0..1, got 7", params={**PARAMS, "layout": 7})
-    refused("params: dtype must be 0..1, got -1", params={**PARAMS, "dtype": -1})
+    refused("params: dtype must be 0..3, got -1", params={**PARAMS, "dtype": -1})
 
 
 def test_params_that_contradict_themselves_never_reach_a_kernel() -> None:

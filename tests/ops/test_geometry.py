@@ -87,7 +87,7 @@ def test_patches_show_what_indexing_by_hand_shows(size: Any, kernel: Any, stride
         (Conv2d, {"height": 1.5}, ["height", "1.5"]),
         (Conv2d, {"direction": "backward"}, ["direction", "forward, input-gradient, weight-gradient", "'backward'"]),
         (Conv2d, {"bias": "perhaps"}, ["bias", "yes or no"]),
-        (Conv2d, {"dtype": "float16"}, ["dtype", "float32, float64"]),
+        (Conv2d, {"dtype": "int8"}, ["dtype", "float32, float64, float16, bfloat16"]),
         (Pool2d, {"stride": 0}, ["stride", "// stride + 1"]),
         (Pool2d, {"height": 2, "padding": 0}, ["height 2 + 0 + 0 = 2", "= 3"]),
         (Pool2d, {"padding": 3}, ["padding only", "height 32", "padding 3 before", "kernel 3"]),

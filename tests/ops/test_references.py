@@ -70,23 +70,48 @@ def matmul_by_loops(spec: MatMul, inputs: Inputs) -> Array:
         c[item, i, j] = sum(float(p) * float(q) for p, q in zip(left, right))
         if spec.bias:
             c[item, i, j] += float(inputs["bias"][j])
+        if spec.activation == "relu":
+            c[item, i, j] = max(c[item, i, j], 0.0)
     return c.reshape(spec.output_shape())
 
 
-def pool2d_by_loops(spec: Pool2d, inputs: Inputs) -> Array:
-    x = nchw(spec, inputs["x"])
-    rows, columns = spec.window.out_size
+def windows(spec: Pool2d) -> Any:
+    """For all (n, c, i, j), the places of the image that its window sees, row by row."""
     top, _, left, _ = spec.window.pads
-    y = np.zeros((spec.batch, spec.channels, rows, columns))
-    for n, c, i, j in itertools.product(range(spec.batch), range(spec.channels), range(rows), range(columns)):
+    for n, c, i, j in itertools.product(*map(range, (spec.batch, spec.channels, *spec.window.out_size))):
         h0, w0 = i * spec.stride[0] - top, j * spec.stride[1] - left
-        seen = [
-            float(x[n, c, h, w])
-            for h in range(max(h0, 0), min(h0 + spec.kernel_size[0], spec.height))
-            for w in range(max(w0, 0), min(w0 + spec.kernel_size[1], spec.width))
-        ]
-        y[n, c, i, j] = max(seen) if spec.mode == "max" else sum(seen) / len(seen)
+        yield (
+            (n, c, i, j),
+            [
+                (n, c, h, w)
+                for h in range(max(h0, 0), min(h0 + spec.kernel_size[0], spec.height))
+                for w in range(max(w0, 0), min(w0 + spec.kernel_size[1], spec.width))
+            ],
+        )
+
+
+def pool2d_by_loops(spec: Pool2d, inputs: Inputs) -> Array:
+    if spec.direction == "input-gradient":
+        return pool2d_gradient_by_loops(spec, inputs)
+    x = nchw(spec, inputs["x"])
+    y = np.zeros((spec.batch, spec.channels, *spec.window.out_size))
+    for at, places in windows(spec):
+        seen = [float(x[place]) for place in places]
+        y[at] = max(seen) if spec.mode == "max" else sum(seen) / len(seen)
     return own_layout(spec, y)
+
+
+def pool2d_gradient_by_loops(spec: Pool2d, inputs: Inputs) -> Array:
+    dy = nchw(spec, inputs["dy"])
+    dx = np.zeros((spec.batch, spec.channels, spec.height, spec.width))
+    for at, places in windows(spec):
+        if spec.mode == "max":
+            x = nchw(spec, inputs["x"])
+            dx[max(places, key=lambda place: float(x[place]))] += float(dy[at])  # the first of equals
+        else:
+            for place in places:
+                dx[place] += float(dy[at]) / len(places)
+    return own_layout(spec, dx)
 
 
 def lrn_by_loops(spec: LocalResponseNorm, inputs: Inputs) -> Array:
@@ -194,6 +219,21 @@ def test_pooling_agrees_with_torch_when_padding_does_not_count(mode: str, layout
     reference = spec.reference(inputs)
 
     np.testing.assert_allclose(reference, own_layout(spec, expected.numpy()), rtol=1e-12)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_the_gradient_of_equal_maxima_goes_where_torch_sends_it(layout: str) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    spec = Pool2d(2, 3, 9, 8, 3, 2, 1, "max", layout, direction="input-gradient")
+    inputs = spec.make_inputs(seed=7)
+    inputs["x"] = np.round(inputs["x"])  # five or so values: most windows have several maxima
+    x = torch.tensor(np.ascontiguousarray(nchw(spec, inputs["x"])).astype(np.float64)).requires_grad_()
+    dy = torch.tensor(np.ascontiguousarray(nchw(spec, inputs["dy"])).astype(np.float64))
+    torch.nn.functional.max_pool2d(x, 3, 2, 1).backward(dy)
+
+    reference = spec.reference(inputs)
+
+    np.testing.assert_allclose(reference, own_layout(spec, x.grad.numpy()), rtol=1e-12)
 
 
 def test_softmax_of_large_values_does_not_overflow() -> None:

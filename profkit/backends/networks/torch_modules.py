@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from profkit.backends.torch import needs_ceil_mode, split_padding
+from profkit.backends.torch import split_padding
+from profkit.backends.torch_pool2d import needs_ceil_mode
 from profkit.errors import UnsupportedError
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.lrn import LocalResponseNorm
