@@ -42,8 +42,10 @@ void launch(const Geometry& geometry, const CudaCall& call, Arguments... argumen
                                     static_cast<int>(geometry.dynamic_shared_bytes)),
                "asking for shared memory");
   }
-  kernel<<<geometry.grid, geometry.block, geometry.dynamic_shared_bytes,
-           static_cast<cudaStream_t>(call.stream)> > >(arguments...);
+  const auto stream = static_cast<cudaStream_t>(call.stream);
+  // clang-format off: it takes the three brackets apart
+  kernel<<<geometry.grid, geometry.block, geometry.dynamic_shared_bytes, stream>>>(arguments...);
+  // clang-format on
   check_cuda(cudaGetLastError(), "launching a kernel");
 }
 
