@@ -1,6 +1,7 @@
 // The C function table (api.h) over the recorder.
 #include "tracer/api.h"
 
+#include "tracer/device_queue.h"
 #include "tracer/recorder.h"
 #include "tracer/session.h"
 #include "tracer/threads.h"
@@ -67,7 +68,7 @@ const char* start_with_options(const char* path, const char* text) {
   return start(path, wanted);
 }
 
-uint64_t dropped() { return losses.records(); }
+uint64_t dropped() { return losses.records() + device_counts.dropped(); }
 
 static_assert(sizeof(recording) == sizeof(uint32_t));
 

@@ -43,7 +43,7 @@ typedef struct profkit_tracer_api {
   const char* (*stop)(void);
   void (*flush)(void);
   const char* (*capture_path)(void);
-  /* Bits: 1 nvtx initialised through us, 2 itt, 4 allocations (the library was preloaded). */
+  /* Bits: 1 nvtx initialised through us, 2 itt, 4 allocations (the library was preloaded), 8 CUPTI. */
   uint32_t (*open_doors)(void);
   /* Records lost by this process since start. */
   uint64_t (*dropped)(void);

@@ -17,6 +17,7 @@
 #include "tracer/chunks.h"
 #include "tracer/clock.h"
 #include "tracer/crc32c.h"
+#include "tracer/device_format.h"
 
 namespace profkit::tracer {
 namespace {
@@ -104,6 +105,18 @@ uint64_t records_in(const uint8_t* payload) {
     std::memcpy(&word, payload + sizeof(header) + size_t{at} * 8, sizeof(word));
     count += is_record(word);
     at += words_of_event(word);
+  }
+  return count;
+}
+
+uint64_t device_records_in(const uint8_t* payload, uint32_t bytes) {
+  uint64_t count = 0;
+  for (uint32_t at = 0; at + sizeof(DeviceEntryHeader) <= bytes;) {
+    DeviceEntryHeader header;
+    std::memcpy(&header, payload + at, sizeof(header));
+    const bool is_ours = header.kind == DeviceEntryKind::counts || header.kind == DeviceEntryKind::clock;
+    count += is_ours ? 0 : 1;
+    at += header.bytes;
   }
   return count;
 }
@@ -294,7 +307,10 @@ size_t CaptureFile::write_whole_blocks(size_t from) {
 void CaptureFile::count_lost(size_t from) {
   while (from < used_) {
     const BlockHeader header = header_at(buffer_ + from);
-    if (header.type == BlockType::events) lost_records_ += records_in(buffer_ + from + sizeof(BlockHeader));
+    const uint8_t* const payload = buffer_ + from + sizeof(BlockHeader);
+    if (header.type == BlockType::events) lost_records_ += records_in(payload);
+    if (header.type == BlockType::device_records)
+      lost_records_ += device_records_in(payload, header.payload_bytes);
     from += sizeof(BlockHeader) + header.payload_bytes;
   }
 }

@@ -40,7 +40,8 @@ struct FileCounters {
   uint64_t processes_started;
   uint64_t processes_ended;  // those that wrote their last block; fewer than started: some were killed
   uint64_t replaced_names;   // names given after the tables were full: recorded as "(too many names)"
-  uint64_t reserved[8];
+  uint64_t dropped_device;   // of dropped_records: what the GPU did, lost by CUPTI or before the file
+  uint64_t reserved[7];
 };
 static_assert(sizeof(FileCounters) == 128);
 
@@ -61,7 +62,8 @@ enum class BlockType : uint32_t {
   samples = 6,      // SampleEntry[]: the process's memory over time
   overhead = 7,     // OverheadEntry: what recording costs, measured in this process at start
   end = 8,          // EndEntry: the process ended in order (more may follow if it was an exec that failed)
-  // Device activity (CUPTI) will take numbers from 16 on. A reader skips types it does not know and says so.
+  // Numbers from 16 on: what a GPU did (device_format.h). A reader skips types it does not know and says so.
+  device_records = 16,  // DeviceEntryHeader and what its kind says, again and again
 };
 
 struct BlockHeader {

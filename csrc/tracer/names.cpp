@@ -213,18 +213,23 @@ bool prepare_names() {
   return is_ready;
 }
 
-uint32_t string_id(std::string_view text) {
+namespace {
+uint32_t intern(std::string_view text, bool may_wait) {
   if (!prepare_names()) return 0;
   if (text.size() > kMaxNameBytes) text = text.substr(0, kMaxNameBytes);
   const uint64_t hash = hash_text(text);
   const auto is_equal = [text](uint32_t id) { return has_text(id, text); };
   if (const uint32_t id = string_index.find(hash, is_equal)) return id;
-  if (may_hold_lock()) return replace_name(fallback_string);
+  if (!may_wait) return replace_name(fallback_string);
   QuietThread quiet;
   const NamesLock lock;
   const uint32_t id = string_index.find(hash, is_equal);
   return id != 0 ? id : insert_string(hash, text);
 }
+}  // namespace
+
+uint32_t string_id(std::string_view text) { return intern(text, !may_hold_lock()); }
+uint32_t string_id_while_quiet(std::string_view text) { return intern(text, true); }
 
 uint32_t domain_id(std::string_view name, Source source) {
   const uint32_t text = string_id(name);

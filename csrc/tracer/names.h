@@ -19,6 +19,9 @@ constexpr size_t kMaxNameBytes = 4096;  // longer ones are cut
 // Reserves the tables; false when there is no memory. Ids asked for before are 0.
 bool prepare_names();
 
+// As string_id(), for the tracer's own work on a quiet thread that holds no lock of names.
+uint32_t string_id_while_quiet(std::string_view text);
+
 uint32_t definition_count();
 // The definition with this number and its text (empty unless it is a string).
 DefinitionEntry definition(uint32_t number, std::string_view* text);

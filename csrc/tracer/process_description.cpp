@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tracer/clock.h"
+#include "tracer/door_cupti.h"
 #include "tracer/session.h"
 
 #ifndef PROFKIT_VERSION
@@ -24,7 +25,7 @@ constexpr char kLayout[] =
     "capture, u64 process}; type 2 definitions, 3 thread, 4 events {u32 thread, u32 words, u64 first word, "
     "u64 "
     "written ticks, u64 words: bits 0-43 ticks, 44-59 argument, 60-63 kind}, 5 clock {u64 ticks, i64 ns, i64 "
-    "uncertainty}, 6 samples, 7 overhead, 8 end; see docs/capture-format.md of profkit";
+    "uncertainty}, 6 samples, 7 overhead, 8 end, 16 what a GPU did; see docs/capture-format.md of profkit";
 
 class JsonText {
  public:
@@ -113,6 +114,21 @@ void add_command(JsonText& json) {
   json.raw("],");
 }
 
+// Nothing in a process that uses no GPU.
+void add_cupti(JsonText& json) {
+  static CuptiStatus status;
+  get_cupti_status(status);
+  if (status.state == CuptiState::closed) return;
+  mend_utf8(status.library, std::strlen(status.library));
+  mend_utf8(status.message, std::strlen(status.message));
+  json.raw("\"cupti\":{");
+  json.field("state", status.state == CuptiState::failed ? "failed" : "open");
+  json.field("library", status.library);
+  json.number("version", status.version);
+  json.field("message", status.message);
+  json.raw("\"records\":\"kernels, copies, sets, memory, calls\"},");
+}
+
 }  // namespace
 
 size_t describe_process(char* text, size_t capacity) {
@@ -135,7 +151,9 @@ size_t describe_process(char* text, size_t capacity) {
   if (doors & 1) json.raw(",\"nvtx\"");
   if (doors & 2) json.raw(",\"itt\"");
   if (doors & 4) json.raw(",\"allocations\"");
+  if (doors & 8) json.raw(",\"cupti\"");
   json.raw("],");
+  add_cupti(json);
   json.field("profkit", PROFKIT_VERSION);
   json.raw("\"layout\":");
   json.quoted(kLayout, sizeof(kLayout) - 1);

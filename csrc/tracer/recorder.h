@@ -36,6 +36,9 @@ struct OpenRange {
 
 struct Chunk;
 
+// Whether CUPTI is to know in which range a call is made. Only door_cupti.cpp sets it.
+extern std::atomic<bool> correlates_device;
+
 // Group of ranges that are closed by token only.
 constexpr uint32_t kNoGroup = ~0u;
 
@@ -68,6 +71,7 @@ class alignas(64) ThreadRecorder {
     range.group = group;
     if (records_usage_) at = write_usage(at, 0);
     publish(put_payload(at, payload));
+    if (correlates_device.load(std::memory_order_relaxed)) push_correlation(ticks);
     return ticks;
   }
 
@@ -221,6 +225,7 @@ class alignas(64) ThreadRecorder {
     if (index != depth_) close_gap(index);
     if (index < inherited_depth_) --inherited_depth_;
     publish(at);
+    if (correlated_ != 0) pop_correlation(index);
     return true;
   }
   static void add(std::atomic<uint64_t>& count,
@@ -228,6 +233,11 @@ class alignas(64) ThreadRecorder {
     count.store(count.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
   uint64_t token_thread() const { return thread_index() & 0xFFFFF; }
+
+  // What CUPTI is told (door_cupti.h): so many of the innermost ranges, hence which one a call is made in.
+  void push_correlation(uint64_t begin_ticks);
+  void pop_correlation(uint32_t index);
+  void forget_correlations();
 
   uint64_t* claim_slowly();
   uint64_t* claim_and_mend_stack();
@@ -251,6 +261,7 @@ class alignas(64) ThreadRecorder {
   uint64_t last_ticks_ = 0;
   uint32_t depth_ = 0;
   uint32_t inherited_depth_ = 0;  // the outermost ranges, which a fork child has from its parent
+  uint32_t correlated_ = 0;       // the innermost ranges, whose tokens CUPTI has
   std::atomic<uint32_t> thread_index_{0};
   std::atomic<bool> is_in_event_{false};
   bool records_usage_ = false;
@@ -340,6 +351,7 @@ struct Options {
   bool usage = false;       // page faults and context switches per range: a system call at each end
   bool allocations = true;  // only with LD_PRELOAD
   bool children = true;     // processes started by this one are captured too
+  bool cuda = true;         // what the GPU does, if the process uses one
 };
 const Options& options();
 
@@ -353,8 +365,8 @@ void flush();
 // Path of the running capture, or "".
 const char* capture_path();
 
-// "threshold=1024,flush_ms=25,buffer_mib=32,usage=1,allocations=1,children=1" from PROFKIT_TRACE_OPTIONS.
-// Returns false and names the bad part in `why` (a buffer of 128 bytes).
+// "threshold=1024,flush_ms=25,buffer_mib=32,usage=1,allocations=1,children=1,cuda=1" from
+// PROFKIT_TRACE_OPTIONS. Returns false and names the bad part in `why` (a buffer of 128 bytes).
 bool parse_options(const char* text, Options* result, char* why);
 
 }  // namespace profkit::tracer

@@ -10,7 +10,9 @@
 #include <cstring>
 
 #include "tracer/chunks.h"
+#include "tracer/device_queue.h"
 #include "tracer/door_allocations.h"
+#include "tracer/door_cupti.h"
 #include "tracer/door_itt.h"
 #include "tracer/door_nvtx.h"
 #include "tracer/names.h"
@@ -54,6 +56,7 @@ void reset_losses() {
   losses.disk_full = 0;
   losses.nested = 0;
   losses.stalled_ns = 0;
+  clear_device_queue();
 }
 
 uint32_t next_epoch() { return ++session.epoch == 0 ? ++session.epoch : session.epoch; }
@@ -72,6 +75,7 @@ const char* start_locked(const char* path, const Options& wanted) {
   session.has_fork_handlers = true;
   const uint32_t epoch = next_epoch();
   reset_losses();
+  reset_cupti_status();
   ThreadTable::start_session(wanted.usage);
   if (const char* why = open_writer(path, epoch)) return why;
   session.pid.store(getpid());
@@ -116,6 +120,7 @@ bool parse_option(char* part, Options* result) {
     bool* const flag = is("usage")         ? &result->usage
                        : is("allocations") ? &result->allocations
                        : is("children")    ? &result->children
+                       : is("cuda")        ? &result->cuda
                                            : nullptr;
     is_good = flag != nullptr && parse_number(value, 0, 1, &number);
     if (is_good) *flag = number == 1;
@@ -146,12 +151,18 @@ bool parse_options(const char* text, Options* result, char* why) {
 
 const char* start(const char* path, const Options& wanted) {
   QuietThread quiet;
-  SessionLock lock;
-  return start_locked(path, wanted);
+  const char* why = nullptr;
+  {
+    SessionLock lock;
+    why = start_locked(path, wanted);
+  }
+  if (why == nullptr) open_cupti_door_if_driver_is_here();
+  return why;
 }
 
 const char* stop() {
   QuietThread quiet;
+  if (session_is_ours()) close_cupti_door();
   SessionLock lock;
   if (!session.is_running.load()) return "no capture is running";
   recording.store(0);
@@ -165,7 +176,9 @@ const char* stop() {
 
 void flush() {
   QuietThread quiet;
-  if (session_is_ours()) write_now();
+  if (!session_is_ours()) return;
+  flush_cupti();
+  write_now();
 }
 
 const char* capture_path() {
@@ -181,7 +194,9 @@ void finish_process() {
   if (thread_state.quiet != 0)
     return;  // out of the tracer's own work: a signal handler that ends the process
   QuietThread quiet;
-  if (session_is_ours()) write_end();
+  if (!session_is_ours()) return;
+  flush_cupti();
+  write_end();
 }
 
 void resume_process() {
@@ -191,7 +206,8 @@ void resume_process() {
 
 uint32_t open_door_bits() {
   return (nvtx_door_is_open() ? 1u : 0u) | (itt_door_is_open() ? 2u : 0u) |
-         (allocations_are_interposed() && session.options.allocations ? 4u : 0u);
+         (allocations_are_interposed() && session.options.allocations ? 4u : 0u) |
+         (cupti_door_is_open() ? 8u : 0u);
 }
 
 ThreadRecorder* attach_thread() {
@@ -226,6 +242,7 @@ void after_fork_in_parent() {
 void after_fork_in_child() {
   after_fork_in_parent();
   reset_writer_lock();
+  forget_cupti_in_child();
   if (!session.is_running.load()) return;
   if (!session.options.children) {
     recording.store(0);

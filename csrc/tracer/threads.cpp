@@ -102,6 +102,7 @@ ThreadRecorder* ThreadTable::attach(uint32_t epoch) {
     }
     recorder->slot_ = slot;
     recorder->chunk_ = nullptr;
+    recorder->correlated_ = 0;
     recorder->keeps_stack_ = false;
     recorder->is_in_event_.store(false, std::memory_order_relaxed);  // of a thread that a fork left behind
     pthread_setspecific(thread_key, recorder);
@@ -110,6 +111,7 @@ ThreadRecorder* ThreadTable::attach(uint32_t epoch) {
     recorder->lose_nested();
     return nullptr;
   }
+  recorder->forget_correlations();
   // A chunk left from an earlier session: its last words were never asked for.
   recorder->epoch_.store(0, std::memory_order_relaxed);
   recorder->current_.store(nullptr, std::memory_order_release);
@@ -176,6 +178,7 @@ void ThreadTable::keep_only(ThreadRecorder* recorder, bool keeps_stack, uint64_t
   for (uint32_t slot = 0; recorder != nullptr && slot < recorder->slot_; ++slot) free_slots.push(slot);
   if (recorder == nullptr) return;
   recorder->chunk_ = nullptr;
+  recorder->correlated_ = 0;
   recorder->keeps_stack_ = keeps_stack;
   recorder->is_in_event_.store(false, std::memory_order_relaxed);  // a handler may have forked
   for (uint32_t i = 0; i < recorder->depth_; ++i) {

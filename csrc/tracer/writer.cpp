@@ -17,6 +17,9 @@
 #include "tracer/capture_file.h"
 #include "tracer/chunks.h"
 #include "tracer/clock.h"
+#include "tracer/cupti_flusher.h"
+#include "tracer/device_queue.h"
+#include "tracer/door_cupti.h"
 #include "tracer/names.h"
 #include "tracer/overhead.h"
 #include "tracer/session.h"
@@ -38,6 +41,8 @@ struct Writer {
   uint32_t epoch = 0;
   uint32_t definitions_written = 0;
   uint32_t described_doors = ~0u;  // ~0: the process block has yet to be written
+  uint32_t described_cupti = 0;    // the version of its status that the process block tells
+  DeviceCountsEntry device_counts{};
   int64_t clock_written_ns = 0, sample_written_ns = 0, entries_written_ns = 0;
   uint64_t resident_bytes = 0;
   WatchedDescriptor memory;  // /proc/self/statm
@@ -85,10 +90,12 @@ class WriterTurn {
 
 void add_process_block() {
   const uint32_t doors = open_door_bits();
-  if (doors == writer.described_doors) return;
+  const uint32_t cupti = cupti_status_version();
+  if (doors == writer.described_doors && cupti == writer.described_cupti) return;
   const size_t bytes = describe_process(reinterpret_cast<char*>(writer.scratch), kScratchBytes);
   writer.file.add_block(BlockType::process, writer.scratch, bytes);
   writer.described_doors = doors;
+  writer.described_cupti = cupti;
 }
 
 void add_definitions(uint32_t count) {
@@ -134,6 +141,26 @@ void add_full_chunks(Chunk* chunk) {
   }
 }
 
+void add_device_chunks(DeviceChunk* first) {
+  for (const DeviceChunk* chunk = first; chunk != nullptr; chunk = chunk->next) {
+    writer.file.add_block(BlockType::device_records, chunk->data, chunk->bytes);
+  }
+  give_back_device_chunks(first);
+}
+
+void add_device_counts() {
+  DeviceCountsEntry counts{};
+  counts.header = {DeviceCountsEntry::kKind, sizeof(counts)};
+  counts.dropped_by_cupti = device_counts.dropped_by_cupti.load();
+  counts.dropped_too_slow = device_counts.dropped_too_slow.load();
+  counts.unknown_records = device_counts.unknown.load();
+  counts.cut_records = device_counts.cut.load();
+  counts.unfinished = device_counts.unfinished.load();
+  if (std::memcmp(&counts, &writer.device_counts, sizeof(counts)) == 0) return;
+  writer.device_counts = counts;
+  writer.file.add_block(BlockType::device_records, &counts, sizeof(counts));
+}
+
 bool read_resident_bytes(uint64_t* result) {
   char text[128];
   if (!writer.memory.is_intact()) writer.memory.open("/proc/self/statm", O_RDONLY);
@@ -170,8 +197,9 @@ void add_counters(bool is_last) {
   total.dropped_disk_full = losses.disk_full.load();
   total.dropped_too_slow = losses.too_slow.load();
   total.dropped_too_deep = losses.too_deep.load();
-  total.dropped_records =
-      total.dropped_disk_full + total.dropped_too_slow + total.dropped_too_deep + losses.nested.load();
+  total.dropped_device = device_counts.dropped();
+  total.dropped_records = total.dropped_disk_full + total.dropped_too_slow + total.dropped_too_deep +
+                          losses.nested.load() + total.dropped_device;
   total.stalled_ns = losses.stalled_ns.load();
   total.replaced_names = replaced_names() - writer.replaced_names_before;
   total.processes_started = writer.processes_started;
@@ -195,6 +223,7 @@ void write_pass(bool is_last) {
   writer.has_new_events = false;
   const uint32_t count = ThreadTable::positions(writer.epoch, writer.positions);
   Chunk* const full = collect_full_chunks();
+  DeviceChunk* const device = collect_device_chunks();
   add_process_block();
   add_definitions(definition_count());
   const bool with_changes = is_last || now - writer.entries_written_ns >= kEntriesEveryNs;
@@ -202,6 +231,8 @@ void write_pass(bool is_last) {
   ThreadTable::write_entries(writer.epoch, with_changes, add_thread_entry);
   for (uint32_t i = 0; i < count; ++i) add_events(*writer.positions[i].chunk, writer.positions[i].published);
   add_full_chunks(full);
+  add_device_chunks(device);
+  add_device_counts();
   add_clock_and_sample(now, is_last);
   if (!writer.file.write_out()) {
     writer.definitions_written = definitions_before;
@@ -221,6 +252,8 @@ void start_process(uint32_t epoch) {
   writer.epoch = epoch;
   writer.definitions_written = 0;
   writer.described_doors = ~0u;
+  writer.device_counts = {};
+  writer.device_counts.header = {DeviceCountsEntry::kKind, sizeof(DeviceCountsEntry)};
   writer.clock_written_ns = writer.sample_written_ns = writer.entries_written_ns = 0;
   writer.counted = {};
   writer.replaced_names_before = replaced_names();
@@ -242,7 +275,7 @@ void sleep_until_woken(uint32_t seen, uint32_t flush_ms) {
   is_asleep.store(false);
 }
 
-// Only the program's first thread, which has left, and this one.
+// Only the program's first thread, which has left, and the tracer's own.
 bool is_only_thread_left() {
   const int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return false;
@@ -255,7 +288,7 @@ bool is_only_thread_left() {
     std::memcpy(&size, entries + at + kEntrySizeOffset, sizeof(size));
     at += size;
   }
-  return count == 4;  // with "." and ".."
+  return count == (cupti_flusher_runs() ? 5 : 4);  // with "." and ".."
 }
 
 bool work_once(uint32_t epoch, uint32_t* flush_ms, bool* must_exit) {

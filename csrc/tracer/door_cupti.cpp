@@ -1,0 +1,290 @@
+// Opens and closes the collector, gives CUPTI its buffers and takes them back.
+#include "tracer/door_cupti.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tracer/chunks.h"
+#include "tracer/cupti_flusher.h"
+#include "tracer/cupti_library.h"
+#include "tracer/cupti_records.h"
+#include "tracer/device_correlation.h"
+#include "tracer/device_queue.h"
+#include "tracer/recorder.h"
+#include "tracer/session.h"
+
+namespace profkit::tracer {
+namespace {
+
+constexpr size_t kBufferBytes = size_t{1} << 20;
+constexpr uint32_t kBuffers = 64;  // beyond these CUPTI drops records, and counts them
+// Flushing is cheap for us and maybe not for the driver: not more often than a person notices.
+constexpr uint32_t kLeastFlushMs = 100;
+
+// Without the first there is nothing to show; the others are left out where CUPTI refuses them.
+struct WantedKind {
+  cupti::ActivityKind kind;
+  const char* what;
+};
+constexpr WantedKind kWanted[] = {
+    {cupti::kConcurrentKernel, "kernels"},
+    {cupti::kMemcpy, "copies"},
+    {cupti::kMemcpyPeer, "copies between devices"},
+    {cupti::kMemset, "memory sets"},
+    {cupti::kMemory, "memory"},
+    {cupti::kRuntime, "calls of the CUDA runtime"},
+    {cupti::kDriver, "calls of the CUDA driver"},
+    {cupti::kExternalCorrelation, "the ranges of calls"},
+    {cupti::kOverhead, "CUPTI's own cost"},
+    {cupti::kDevice, "attributes of devices"},
+};
+
+pthread_mutex_t door_mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t status_mutex = PTHREAD_MUTEX_INITIALIZER;
+CuptiLibrary library;
+bool is_loaded = false;
+cupti::Subscriber subscriber = nullptr;
+std::atomic<bool> is_open{false};       // records are taken
+std::atomic<bool> was_injected{false};  // the driver called us: it is there
+std::atomic<bool> flush_hangs{false};
+bool has_exit_handler = false;
+CuptiStatus status{};
+std::atomic<bool> has_been_open{false};  // in this capture
+std::atomic<uint32_t> status_version{0};
+uint8_t* buffers = nullptr;
+std::atomic<uint32_t> next_free_buffers[kBuffers];
+IndexStack free_buffers;
+
+class Lock {
+ public:
+  explicit Lock(pthread_mutex_t& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+  ~Lock() { pthread_mutex_unlock(&mutex_); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  pthread_mutex_t& mutex_;
+};
+
+void tell(CuptiState state, const char* message) {
+  const Lock lock(status_mutex);
+  status.state = state;
+  status.version = library.version;
+  std::snprintf(status.library, sizeof(status.library), "%s", library.path);
+  std::snprintf(status.message, sizeof(status.message), "%s", message);
+  has_been_open.store(state == CuptiState::open);
+  status_version.fetch_add(1);
+}
+
+// What an error code means for the person who sees it, and the next step.
+const char* advice(int32_t result) {
+  switch (result) {
+    case cupti::kMultipleSubscribers:
+      return "another tool in this process uses CUPTI (torch.profiler, Nsight, another profiler); end it, or "
+             "trace without it. Until then kernels are timed only where profkit launches them itself, by "
+             "CUDA events";
+    case cupti::kInsufficientPrivileges:
+    case cupti::kVirtualisedInsufficientPrivileges:
+      return "the driver keeps profiling for administrators: run as root, give the container CAP_SYS_ADMIN, "
+             "or load the nvidia module with NVreg_RestrictProfilingToAdminUsers=0";
+    case cupti::kNotCompatible:
+      return "it does not fit the driver or another tool's mode of profiling; install the CUPTI of the "
+             "driver's CUDA version, and end other profilers";
+    case cupti::kUnknownError:
+      return "is there an NVIDIA driver and a device? nvidia-smi shows them";
+    default:
+      return "see NVIDIA's documentation of CUPTI for this code";
+  }
+}
+
+void fail(const char* what, int32_t result) {
+  char text[sizeof(status.message)];
+  std::snprintf(text, sizeof(text), "the GPU is not recorded: %s gives %d (%s): %s", what, result,
+                cupti_error_name(library, result), advice(result));
+  tell(CuptiState::failed, text);
+}
+
+// --- Buffers: called by CUPTI on any thread. They never throw and take no lock of the program. ---
+void buffer_requested(uint8_t** buffer, size_t* bytes, size_t* most_records) {
+  const uint32_t index = free_buffers.pop();
+  const bool has_one = index != IndexStack::kNone;
+  *buffer = has_one ? buffers + index * kBufferBytes : nullptr;
+  *bytes = has_one ? kBufferBytes : 0;
+  *most_records = 0;  // as many as fit
+}
+
+void buffer_completed(void* context, uint32_t stream, uint8_t* buffer, size_t, size_t valid_bytes) {
+  if (buffer < buffers || buffer >= buffers + kBuffers * kBufferBytes) return;
+  const QuietThread quiet;
+  if (is_open.load()) {
+    DeviceAppender appender;
+    decode_activity_buffer(library, buffer, valid_bytes < kBufferBytes ? valid_bytes : kBufferBytes,
+                           appender);
+    size_t dropped = 0;
+    if (library.call.get_dropped(context, stream, &dropped) == cupti::kSuccess) {
+      device_counts.dropped_by_cupti.fetch_add(dropped, std::memory_order_relaxed);
+    }
+  }
+  free_buffers.push(static_cast<uint32_t>(static_cast<size_t>(buffer - buffers) / kBufferBytes));
+  cupti_buffers_completed.fetch_add(1);
+}
+
+// The subscription only shows that CUPTI is ours; no call is intercepted.
+void ignore_callback(void*, uint32_t, uint32_t, const void*) {}
+
+bool prepare_buffers() {
+  if (!prepare_device_queue()) return false;
+  if (buffers != nullptr) return true;
+  buffers = static_cast<uint8_t*>(reserve_memory(kBuffers * kBufferBytes));
+  if (buffers == nullptr) return false;
+  free_buffers.use(next_free_buffers, kBuffers);
+  return true;
+}
+
+// At exit the driver is still there when this runs: handlers run in the reverse order of their making.
+void finish_at_exit() {
+  const QuietThread quiet;
+  if (session_is_ours()) flush_cupti();
+  set_device_correlation(nullptr);
+  stop_cupti_flusher();
+  is_open.store(false);
+}
+
+void disable_all() {
+  for (const WantedKind& wanted : kWanted) library.call.disable(wanted.kind);
+  if (subscriber != nullptr) library.call.unsubscribe(subscriber);
+  subscriber = nullptr;
+}
+
+// nullptr: what CUPTI refused is in `missing`. Otherwise the function that failed, with its `result`.
+const char* enable_all(char* missing, size_t capacity, int32_t* result) {
+  *result = library.call.subscribe(&subscriber, ignore_callback, nullptr);
+  if (*result != cupti::kSuccess) {
+    subscriber = nullptr;
+    return "cuptiSubscribe";
+  }
+  *result = library.call.register_callbacks(buffer_requested, buffer_completed);
+  if (*result != cupti::kSuccess) return "cuptiActivityRegisterCallbacks";
+  const bool has_thread_ids = library.call.set_thread_id_type(cupti::kThreadIdTypeSystem) == cupti::kSuccess;
+  size_t used = 0;
+  for (const WantedKind& wanted : kWanted) {
+    *result = library.call.enable(wanted.kind);
+    if (*result == cupti::kSuccess) continue;
+    if (wanted.kind == cupti::kConcurrentKernel) return "cuptiActivityEnable(CONCURRENT_KERNEL)";
+    const int count = std::snprintf(missing + used, capacity - used, "%s%s (%d %s)", used == 0 ? "" : ", ",
+                                    wanted.what, *result, cupti_error_name(library, *result));
+    if (count > 0 && static_cast<size_t>(count) < capacity - used) used += static_cast<size_t>(count);
+  }
+  if (!has_thread_ids) {
+    std::snprintf(missing + used, capacity - used, "%sthe threads of calls", used == 0 ? "" : ", ");
+  }
+  return nullptr;
+}
+
+void open_locked() {
+  if (is_open.load() || !options().cuda) return;
+  if (!is_loaded) is_loaded = load_cupti(library);
+  if (!is_loaded) {
+    char text[sizeof(status.message)];
+    std::snprintf(text, sizeof(text), "the GPU is not recorded: %s", library.reason);
+    return tell(CuptiState::failed, text);
+  }
+  if (!prepare_buffers()) {
+    return tell(CuptiState::failed, "the GPU is not recorded: no memory for CUPTI's buffers (96 MiB)");
+  }
+  is_open.store(true);  // CUPTI may bring its first records while kinds are still being enabled
+  char missing[1000] = {};
+  int32_t result = 0;
+  if (const char* const failed = enable_all(missing, sizeof(missing), &result)) {
+    is_open.store(false);
+    disable_all();
+    return fail(failed, result);
+  }
+  const uint32_t period_ms = options().flush_ms < kLeastFlushMs ? kLeastFlushMs : options().flush_ms;
+  if (!start_cupti_flusher(library, period_ms)) {
+    is_open.store(false);
+    disable_all();
+    return tell(CuptiState::failed, "the GPU is not recorded: no thread could be started; raise the limit");
+  }
+  if (!has_exit_handler) has_exit_handler = std::atexit(finish_at_exit) == 0;
+  set_device_correlation(&library.call);
+  char text[sizeof(status.message)] = {};
+  if (missing[0] != '\0') std::snprintf(text, sizeof(text), "CUPTI does not record: %s", missing);
+  tell(CuptiState::open, text);
+}
+
+}  // namespace
+
+void get_cupti_status(CuptiStatus& result) {
+  const Lock lock(status_mutex);
+  result = status;
+  if (!flush_hangs.load()) return;
+  std::snprintf(result.message, sizeof(result.message),
+                "CUPTI did not give its last records within two seconds: the last moments of the GPU may be "
+                "missing");
+}
+
+uint32_t cupti_status_version() { return status_version.load(); }
+bool cupti_door_is_open() { return has_been_open.load(); }
+
+void reset_cupti_status() {
+  flush_hangs.store(false);
+  tell(CuptiState::closed, "");
+}
+
+void open_cupti_door_if_driver_is_here() {
+  if (!was_injected.load()) {
+    void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (driver == nullptr) return;
+    dlclose(driver);
+  }
+  const Lock lock(door_mutex);
+  open_locked();
+}
+
+void flush_cupti() {
+  if (!is_open.load() || flush_through_flusher()) return;
+  if (!flush_hangs.exchange(true)) status_version.fetch_add(1);
+}
+
+void close_cupti_door() {
+  const Lock lock(door_mutex);
+  if (!is_open.load()) return;
+  set_device_correlation(nullptr);
+  flush_cupti();
+  stop_cupti_flusher();
+  disable_all();
+  is_open.store(false);
+}
+
+void forget_cupti_in_child() {
+  pthread_mutex_init(&door_mutex, nullptr);
+  pthread_mutex_init(&status_mutex, nullptr);
+  set_device_correlation(nullptr);
+  forget_cupti_flusher();
+  is_open.store(false);
+  subscriber = nullptr;
+  was_injected.store(false);
+  if (buffers != nullptr) free_buffers.reset();
+  reset_device_queue();
+  reset_cupti_status();
+}
+
+}  // namespace profkit::tracer
+
+// The driver calls it when the program first uses CUDA, if CUDA_INJECTION64_PATH names this library.
+extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
+  using namespace profkit::tracer;
+  was_injected.store(true);
+  this_thread();  // in a fork child its own capture begins here
+  const QuietThread quiet;
+  if (session_is_ours()) {
+    const Lock lock(door_mutex);
+    open_locked();
+  }
+  return 1;
+}
