@@ -3,4 +3,11 @@
 
 #include "kernels/cuda_registry.h"
 
-namespace profkit {}  // namespace profkit
+namespace profkit {
+
+std::string bias_relu_elementwise_cuda_supports(const profkit_bias_relu_params& params,
+                                                const CudaDevice& device);
+void bias_relu_elementwise_cuda(const profkit_bias_relu_params& params, const Buffers& buffers,
+                                const CudaCall& call);
+
+}  // namespace profkit

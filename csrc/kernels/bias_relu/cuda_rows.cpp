@@ -4,7 +4,10 @@
 namespace profkit {
 
 const std::vector<CudaKernel<profkit_bias_relu_params>>& bias_relu_cuda_kernels() {
-  static const auto rows = unique_cuda_rows<profkit_bias_relu_params>({});
+  static const auto rows = unique_cuda_rows<profkit_bias_relu_params>({
+      {"bias_relu/native/cuda/elementwise", bias_relu_elementwise_cuda_supports,
+       no_cuda_workspace<profkit_bias_relu_params>, bias_relu_elementwise_cuda},
+  });
   return rows;
 }
 

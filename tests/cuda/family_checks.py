@@ -1,0 +1,39 @@
+"""What the emulated tests of every operator family ask: are all kernels right, and did each of them run at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from emulation import Case, Outcome, build, kernels_of, run, troubles
+
+from profkit.ops.spec import Spec
+
+SANITIZERS = ("address,undefined", "thread")
+
+
+def cases_of(program: Path, specs: Iterable[Spec], keys: Sequence[str] = ()) -> list[Case]:
+    """Every kernel (or those of `keys`) in each of its configurations on every spec."""
+    kernels = {key: names for key, names in kernels_of(program).items() if not keys or key in keys}
+    return [
+        Case(key, spec, configuration)
+        for spec in specs
+        for key, names in kernels.items()
+        for configuration in (range(len(names)) if names else (-1,))
+    ]
+
+
+def runs_by_kernel(outcomes: Iterable[Outcome]) -> dict[str, int]:
+    """On how many distinct problems each kernel really ran; one that declined everything is missing."""
+    pairs = {(outcome.case.key, outcome.case.spec) for outcome in outcomes if not outcome.is_unsupported}
+    return dict(Counter(key.rsplit("/", 1)[1] for key, _ in pairs))
+
+
+def check_family(specs: Sequence[Spec], folder: Path, order: str, sanitizers: str = "") -> dict[str, int]:
+    """Run all kernels of the specs' operator, fail with what is wrong, and tell on how many problems each ran."""
+    program = build(specs[0].op, sanitizers)
+    outcomes = run(program, cases_of(program, specs), folder, order)
+    wrong = troubles(outcomes)
+    assert not wrong, f"{len(wrong)} of {len(outcomes)} are wrong\n" + "\n".join(wrong[:20])
+    return runs_by_kernel(outcomes)
