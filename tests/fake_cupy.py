@@ -33,7 +33,7 @@ class FakeCupy(types.ModuleType):
     def __init__(self) -> None:
         super().__init__("cupy")
         self.called: list[str] = []
-        stream = types.SimpleNamespace(synchronize=lambda: self.called.append("wait"))
+        stream = types.SimpleNamespace(ptr=7, synchronize=lambda: self.called.append("wait"))
         self.cuda = types.SimpleNamespace(
             get_current_stream=lambda: stream,
             memory_hook=types.SimpleNamespace(MemoryHook=MemoryHook),

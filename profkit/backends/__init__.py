@@ -16,6 +16,9 @@ BACKENDS = (
     "numba",
     "onnxruntime",
     "pytensor",
+    "torch_cuda",
+    "tensorflow_cuda",
+    "jax_cuda",
     "cupy",
     "numba_cuda",
 )

@@ -29,7 +29,8 @@ class Implementation:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that must stand before the worker's interpreter starts (KERAS_BACKEND, ...)."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """What else the adapter needs to find it again in the worker (a candidate's file, ...)."""
+    """What else the adapter needs to find it again in the worker (a candidate's file, ...). `rounding` is read by
+    measurement too: the format to which operands are rounded where it is coarser than the spec's (tf32)."""
 
     @property
     def op(self) -> str:
@@ -45,6 +46,11 @@ class Implementation:
     def device(self) -> str:
         """cpu or cuda: third part of the key."""
         return self.key.split("/")[2]
+
+    @property
+    def rounding(self) -> str:
+        """The coarser format in which it multiplies, which its tolerance allows for and its row says; usually none."""
+        return self.options.get("rounding", "")
 
     @property
     def variant(self) -> str:
@@ -77,6 +83,23 @@ class Prepared:
     """Workspace allocated ahead of the call; counted as memory of the call."""
     note: str = ""
     """Anything a reader of the row must know (a separate pad operator inside the call, ...)."""
+    device: DeviceCall | None = None
+    """How the same call is made on a device without waiting; None where only `call` can be timed, by the wall clock."""
+
+
+@dataclass(frozen=True)
+class DeviceCall:
+    """A call on a CUDA device that returns while the device still works, so that events on its stream can time it."""
+
+    enqueue: Callable[[], Any]
+    """Puts the operator's work on the stream; what it returns holds the output until the next call."""
+    stream: int = 0
+    """The stream's handle (cudaStream_t) as a number: the framework's own current stream."""
+    ordinal: int = 0
+    """Which device."""
+    peak_bytes: Callable[[Callable[[], Any]], int] | None = None
+    """Makes one call and gives the device memory that it took at most, output included, by the framework's own
+    allocator; None: free memory before and after is compared."""
 
 
 @dataclass(frozen=True)

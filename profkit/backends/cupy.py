@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.backends.adapter import Array, Conditions, Implementation, Prepared
+from profkit.backends.adapter import Array, Conditions, DeviceCall, Implementation, Prepared
 from profkit.backends.framework import (
     WIDE,
     Framework,
@@ -58,12 +58,38 @@ def _prepared(run: Callable[..., DeviceArray], arrays: Sequence[Array], note: st
     arguments = [cupy.asarray(array) for array in arrays]
     stream = cupy.cuda.get_current_stream()
 
+    def enqueue() -> DeviceArray:
+        return run(*arguments)
+
     def call() -> DeviceArray:
-        result = run(*arguments)
+        result = enqueue()
         stream.synchronize()
         return result
 
-    return Prepared(call, cupy.asnumpy, note=note)
+    device = DeviceCall(enqueue, int(stream.ptr), peak_bytes=_peak_bytes)
+    return Prepared(call, cupy.asnumpy, note=note, device=device)
+
+
+def _peak_bytes(run: Callable[[], Any]) -> int:
+    """Most bytes that CuPy's pool handed out during one call and had not back."""
+    hook: Any = importlib.import_module("cupy").cuda.memory_hook.MemoryHook
+    live = peak = 0
+
+    class Watch(hook):  # type: ignore[misc]  # of whatever CuPy is installed
+        name = "profkit"
+
+        def malloc_postprocess(self, **block: int) -> None:
+            nonlocal live, peak
+            live += block["mem_size"]
+            peak = max(peak, live)
+
+        def free_postprocess(self, **block: int) -> None:
+            nonlocal live
+            live -= block["mem_size"]
+
+    with Watch():
+        run()
+    return peak
 
 
 def convolution(xp: Any, spec: Conv2d) -> Callable[..., DeviceArray]:

@@ -97,6 +97,10 @@ class Framework:
     begin: Callable[[Implementation, Conditions], dict[str, str]]
     operators: Mapping[str, Operator]
     device: str = "cpu"
+    module: str = ""
+    """File of the adapter where it is not called like the framework: rows on another device have their own."""
+    variant_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """`Implementation.options` of the given variant."""
     environment: Mapping[str, str] = field(default_factory=dict)
     variant_environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """What an implementation of the given variant needs besides `environment`."""
@@ -121,8 +125,9 @@ class Framework:
         return tuple(
             Implementation(
                 key="/".join(part for part in (op, self.name, self.device, variant) if part),
-                adapter=self.name,
+                adapter=self.module or self.name,
                 environment={**self.environment, **self.variant_environment.get(variant, {})},
+                options=self.variant_options.get(variant, {}),
             )
             for variant in self.operators[op].variants
         )
