@@ -50,11 +50,32 @@ class UsageRow:
     temporary_bytes: int | None = None  # of these: given back before the operator ended
     flops: int | None = None  # by formula
     moved_bytes: int | None = None  # by formula: what must be read and written at least
+    # Of GPU traces only (docs/device-traces.md). exclusive_ns is what the row owns of the GPUs' wall clock: the sum of
+    # the seven parts kernel_ns to sync_ns.
+    short: str | None = None  # the name as tables print it, where it is long
+    launches: int | None = None  # kernels, copies and sets
+    device_ns: int | None = None  # sum of their durations, overlaps and all
+    device_inclusive_ns: int | None = None  # with those of the ranges inside
+    kernel_ns: int | None = None
+    auxiliary_ns: int | None = None
+    copy_ns: int | None = None
+    queue_ns: int | None = None
+    dispatch_ns: int | None = None
+    call_ns: int | None = None
+    sync_ns: int | None = None
+    host_ns: int | None = None  # time on the host without the ranges inside
+    host_inclusive_ns: int | None = None
+    copy_bytes: int | None = None  # of copies and sets
 
     @property
     def gflops(self) -> float | None:
         """Rate in 10^9 flops per second of own time."""
         return None if self.flops is None or not self.exclusive_ns else self.flops / self.exclusive_ns
+
+    @property
+    def copy_rate(self) -> float | None:
+        """Bytes per nanosecond (10^9 bytes per second) while they are copied or set; of rows of copies only."""
+        return None if not self.copy_bytes or not self.device_ns else self.copy_bytes / self.device_ns
 
     @property
     def intensity(self) -> float | None:
@@ -123,6 +144,10 @@ class Remainder:
 
     name: str
     time_ns: int | None  # None: it cannot be told from the other parts, which have it
+    # Of GPU traces only: what ran in it.
+    launches: int | None = None
+    device_ns: int | None = None
+    copy_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -151,6 +176,9 @@ class Usage:
     remainders: tuple[Remainder, ...] = ()  # parts of remainder_ns
     subject: Mapping[str, Any] | None = None  # network, framework, mode, threads, training
     notes: tuple[str, ...] = ()  # what a reader of the numbers must know
+    # Of GPU traces only.
+    devices: int | None = None  # wall_ns is the wall clock of so many GPUs together; 0: of threads, no GPU did anything
+    parts: Mapping[str, int] | None = None  # what wall_ns went into, in all; they sum to it
 
     def mean_of_steps(self) -> Usage:
         """The same table for one step: every sum divided by the number of steps."""

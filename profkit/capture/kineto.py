@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from profkit.capture.device_trace import NONE, ActivityKind, DeviceTrace, MemoryKind, RangeLevel
+from profkit.capture.hook_layers import with_hook_layers
 from profkit.capture.json_stream import DamagedError, JsonStream, exact_ns
 from profkit.capture.kineto_about import devices_of, facts_of, messages_of
 from profkit.capture.kineto_fields import args_of, copy_ends, identity, integer, small, triple
@@ -226,7 +227,8 @@ class _Reader:
         activities["process"] = np.full(len(activities["kind"]), 0 if len(processes) == 1 else NONE, np.int64)
         memory = self._memory.columns()
         memory["process"] = np.full(len(memory["bytes"]), NONE, np.int64)
-        tables = (self._ranges.columns(), self._calls.columns(), activities, memory)
+        ranges = with_hook_layers(self._ranges.columns(), self._strings.all(), self._strings)
+        tables = (ranges, self._calls.columns(), activities, memory)
         tables[1]["process"] = self._places.processes_of_threads()[tables[1]["thread"]].astype(np.int64)
         self._set_base(tables)
         return linked_trace(

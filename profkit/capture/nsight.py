@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from profkit.capture.device_trace import NONE, ActivityKind, Column, CopyDirection, DeviceTrace, MemoryKind
+from profkit.capture.hook_layers import with_hook_layers
 from profkit.capture.nsight_database import NsightDatabase
 from profkit.capture.nsight_ranges import read_ranges
 from profkit.capture.trace_tables import Places, Strings, linked_trace
@@ -94,6 +95,7 @@ class _Reader:
             raise CaptureError(
                 f"{self._path} is an export of Nsight Systems without NVTX ranges, CUDA calls or kernels"
             )
+        ranges = with_hook_layers(ranges, self._strings.all(), self._strings)
         self._name_places()
         return linked_trace(
             ranges,

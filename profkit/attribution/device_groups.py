@@ -1,0 +1,165 @@
+"""What one row of a table of a GPU trace is: a trace and a grouping in, the row of each range and activity out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from profkit.attribution.device_places import Places, places_of
+from profkit.attribution.kernel_names import KernelName, parse_kernel
+from profkit.capture.device_trace import NONE, ActivityKind, Column, CopyDirection, DeviceTrace, MemoryKind, RangeLevel
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows by number; NONE is the remainder. A table of ranges owns idle time too, one of activities does not."""
+
+    names: tuple[str, ...]
+    of_activity: Column
+    of_range: Column | None = None
+    shorts: tuple[str | None, ...] = ()
+    kinds: tuple[str | None, ...] = ()
+    types: tuple[str | None, ...] = ()
+    is_nested: bool = False  # a row of ranges that lie in others of the same row counts each of them as a call
+
+
+def groups_by(trace: DeviceTrace, by: str) -> Groups:
+    """Rows of one of GROUPINGS."""
+    return GROUPINGS[by](trace)
+
+
+def _by_operator(trace: DeviceTrace) -> Groups:
+    """The innermost range, whatever it stands for; a step alone is no operator."""
+    ranges = trace.ranges
+    texts, of_range = _numbered(np.where(ranges["level"] == RangeLevel.STEP, NONE, ranges["name"]))
+    return _of_ranges(trace, [trace.text(text) for text in texts], of_range, is_nested=True)
+
+
+def _by_layer(trace: DeviceTrace) -> Groups:
+    return _by_place(trace, lambda places: places.layer)
+
+
+def _by_phase(trace: DeviceTrace) -> Groups:
+    return _by_place(trace, lambda places: places.phase)
+
+
+def _by_place(trace: DeviceTrace, column: Callable[[Places], Column]) -> Groups:
+    places = places_of(trace)
+    texts, of_range = _numbered(column(places))
+    return _of_ranges(trace, [places.texts[text] for text in texts], of_range)
+
+
+def _of_ranges(trace: DeviceTrace, names: list[str], of_range: Column, is_nested: bool = False) -> Groups:
+    place = trace.activities["range"]
+    of_activity = np.where(place == NONE, NONE, of_range[np.maximum(place, 0)] if len(of_range) else NONE)
+    return Groups(tuple(names), of_activity, of_range, is_nested=is_nested)
+
+
+def _by_kernel(trace: DeviceTrace) -> Groups:
+    """Everything that ran, by its name."""
+    texts, of_activity = _numbered(trace.activities["name"])
+    names = [trace.text(text) for text in texts]
+    is_kernel = np.zeros(len(names), bool)
+    is_kernel[of_activity[trace.activities["kind"] == ActivityKind.KERNEL]] = True
+    parsed = [parse_kernel(name) if kernel else None for name, kernel in zip(names, is_kernel.tolist())]
+    return Groups(
+        tuple(names),
+        of_activity,
+        shorts=tuple(each.short if each else None for each in parsed),
+        kinds=tuple(each.family if each else None for each in parsed),
+        types=tuple(each.library if each else None for each in parsed),
+    )
+
+
+def _by_gemm(trace: DeviceTrace) -> Groups:
+    """Matrix products by tile, transposes, number format, plain or batched."""
+    activities = trace.activities
+    texts, of_name = _numbered(np.where(activities["kind"] == ActivityKind.KERNEL, activities["name"], NONE))
+    parsed = [parse_kernel(trace.text(text)) for text in texts]
+    titles = [_gemm_title(each) if each.family in ("gemm", "gemv") and not each.is_auxiliary else "" for each in parsed]
+    rows = {title: row for row, title in enumerate(dict.fromkeys(filter(None, titles)))}
+    of_text = np.array([*(rows.get(title, NONE) for title in titles), NONE], np.int64)
+    libraries = {title: each.library for title, each in zip(titles, parsed) if title}
+    return Groups(tuple(rows), of_text[of_name], types=tuple(libraries[title] for title in rows))
+
+
+def _gemm_title(kernel: KernelName) -> str:
+    shape = "_".join(filter(None, (kernel.tile, kernel.transposes))) or kernel.short
+    formats = [kernel.dtype, "tensor cores" if kernel.uses_tensor_cores else "", "batched" if kernel.is_batched else ""]
+    return " ".join(filter(None, (kernel.family if kernel.family != "gemm" else "", shape, *formats)))
+
+
+def _by_copy(trace: DeviceTrace) -> Groups:
+    """Copies by direction and the kinds of memory at both ends, and sets."""
+    activities = trace.activities
+    columns = (activities[name].tolist() for name in ("kind", "direction", "source_kind", "target_kind"))
+    rows: dict[str, int] = {}
+    titles: dict[tuple[int, ...], int] = {}
+    of_activity = []
+    for key in zip(*columns):
+        if key not in titles:
+            title = _copy_title(*key)
+            titles[key] = rows.setdefault(title, len(rows)) if title else NONE
+        of_activity.append(titles[key])
+    return Groups(tuple(rows), np.array(of_activity, np.int64))
+
+
+def _copy_title(kind: int, direction: int, source: int, target: int) -> str:
+    if kind == ActivityKind.KERNEL:
+        return ""
+    if kind == ActivityKind.SET:
+        return "set"
+    way = CopyDirection(direction).name.lower().replace("_", " ") if direction != NONE else "copy"
+    ends = [MemoryKind(end).name.lower() if end != NONE else "unknown" for end in (source, target)]
+    return way if ends == ["device", "device"] else f"{way} ({ends[0]} to {ends[1]})"
+
+
+def _by_stream(trace: DeviceTrace) -> Groups:
+    """Device and stream; the process too, where several use one device."""
+    activities = trace.activities
+    columns = [activities[name].tolist() for name in ("device", "process", "stream")]
+    shared = len({(device, process) for device, process in zip(*columns[:2])}) > len(set(columns[0]))
+    rows: dict[str, int] = {}
+    of_activity = []
+    for device, process, stream in zip(*columns):
+        owner = f" process {trace.processes[process].get('pid')}" if shared and process != NONE else ""
+        of_activity.append(rows.setdefault(f"{device_name(trace, device)}{owner} stream {stream}", len(rows)))
+    return Groups(tuple(rows), np.array(of_activity, np.int64))
+
+
+def _by_device(trace: DeviceTrace) -> Groups:
+    devices, of_activity = _numbered(trace.activities["device"], absent=None)
+    return Groups(tuple(device_name(trace, device, with_model=True) for device in devices), of_activity)
+
+
+def device_name(trace: DeviceTrace, device: int, with_model: bool = False) -> str:
+    """`GPU 0`, with its model where that is known."""
+    if device == NONE:
+        return "GPU ?"
+    model = next((str(each["name"]) for each in trace.devices if each.get("id") == device and each.get("name")), "")
+    return f"GPU {device} {model}".rstrip() if with_model else f"GPU {device}"
+
+
+def _numbered(column: Column, absent: int | None = NONE) -> tuple[list[int], Column]:
+    """The distinct values without `absent`, and each entry's place among them."""
+    values, inverse = np.unique(column, return_inverse=True)
+    kept = values.tolist()
+    if absent is None or absent not in kept:
+        return kept, inverse.astype(np.int64)
+    gone = kept.index(absent)
+    places = np.array([NONE if place == gone else place - (place > gone) for place in range(len(kept))], np.int64)
+    return [value for value in kept if value != absent], places[inverse]
+
+
+GROUPINGS: Mapping[str, Callable[[DeviceTrace], Groups]] = {
+    "operator": _by_operator,
+    "layer": _by_layer,
+    "phase": _by_phase,
+    "kernel": _by_kernel,
+    "gemm": _by_gemm,
+    "copy": _by_copy,
+    "stream": _by_stream,
+    "device": _by_device,
+}

@@ -1,0 +1,148 @@
+"""Every nanosecond of every GPU, and whose it is: a DeviceTrace in, segments out that fill each GPU's wall clock.
+
+A GPU computes, copies, or is idle; while it is idle, the thread that launches its next work tells why.
+docs/device-traces.md has the rules in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from heapq import heappop, heappush
+
+import numpy as np
+
+from profkit.attribution.device_hosts import CALL, CODE, WAIT, Hosts
+from profkit.attribution.kernel_names import parse_kernel
+from profkit.capture.device_trace import NONE, ActivityKind, Column, DeviceTrace
+
+
+class Part(IntEnum):
+    """What a piece of a GPU's time went into. Up to COPY it works, in the order of who owns an overlap."""
+
+    KERNEL = 0
+    AUXILIARY = 1  # a library's kernel beside the one that computes: layout, padding, tables, partial sums
+    COPY = 2  # copies and sets
+    QUEUE = 3  # idle, although the launch of the next work was over: latency, or it waits for another stream
+    DISPATCH = 4  # idle; the launching thread runs code of a range
+    CALL = 5  # idle; it is inside a CUDA call, that of the launch among them
+    SYNC = 6  # idle; it is inside a call that waits for the device
+    OUTSIDE = 7  # idle; it is in no range
+    UNKNOWN = 8  # idle; who launches the next work was not recorded
+
+
+BUSY = (Part.KERNEL, Part.AUXILIARY, Part.COPY)
+_OF_STATE = {CODE: Part.DISPATCH, CALL: Part.CALL, WAIT: Part.SYNC}
+Piece = tuple[int, int, int, int, int]  # start, end, part, activity, range
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Segments as columns; those of one lane follow each other from the trace's first to its last moment."""
+
+    start_ns: Column
+    end_ns: Column
+    part: Column
+    activity: Column  # of busy segments: the row that owns it; of QUEUE: the one that is waited for
+    range: Column  # where it was launched, or where the host is; NONE: in none
+    lane: Column  # the GPU; in a trace without GPU work: the thread
+    wall_ns: int  # of all lanes together
+    lanes: int
+    is_of_devices: bool
+
+    @property
+    def duration_ns(self) -> Column:
+        """Length of each segment."""
+        durations: Column = self.end_ns - self.start_ns
+        return durations
+
+
+def lanes_of(trace: DeviceTrace, hosts: Hosts) -> Lanes:
+    """The wall clock of every GPU that did something; without any, the time of every thread with ranges."""
+    activities = trace.activities
+    pieces: list[Piece] = []
+    counts, wall_ns = [], 0
+    devices = np.unique(activities["device"]).tolist()
+    parts = activity_parts(trace)
+    for device in devices:
+        before = len(pieces)
+        pieces += _device_pieces(trace, hosts, np.flatnonzero(activities["device"] == device), parts)
+        counts.append(len(pieces) - before)
+        wall_ns += trace.end_ns - trace.start_ns
+    spans = [] if devices else hosts.spans()
+    for thread, start_ns, end_ns in spans:
+        before = len(pieces)
+        pieces += _host_pieces(hosts, thread, start_ns, end_ns)
+        counts.append(len(pieces) - before)
+        wall_ns += end_ns - start_ns
+    start, end, part, activity, place = np.array(pieces, np.int64).reshape(len(pieces), 5).T
+    names = devices or [thread for thread, _, _ in spans]
+    lane = np.repeat(np.array(names, np.int64), counts)
+    return Lanes(start, end, part, activity, place, lane, wall_ns, len(names), bool(devices))
+
+
+def activity_parts(trace: DeviceTrace) -> Column:
+    """KERNEL, AUXILIARY or COPY for every activity; the kernel's name tells what is auxiliary."""
+    activities = trace.activities
+    names, inverse = np.unique(activities["name"], return_inverse=True)
+    auxiliary = np.array([parse_kernel(trace.text(name)).is_auxiliary for name in names.tolist()], bool)
+    is_kernel = activities["kind"] == ActivityKind.KERNEL
+    if not len(names):
+        return np.zeros(0, np.int64)
+    return np.where(is_kernel, np.where(auxiliary[inverse], Part.AUXILIARY, Part.KERNEL), Part.COPY)
+
+
+def _device_pieces(trace: DeviceTrace, hosts: Hosts, rows: Column, parts: Column) -> Iterator[Piece]:
+    """Of several activities at once a kernel owns the time before a copy, and the first to start before later ones."""
+    activities = trace.activities
+    ranges = activities["range"].tolist()
+    starts, ends = activities["start_ns"][rows].tolist(), activities["end_ns"][rows].tolist()
+    kinds, numbers = parts[rows].tolist(), rows.tolist()
+    running: list[tuple[int, int, int]] = []  # part, place among rows, end
+    now, place, last = trace.start_ns, 0, NONE
+    while True:
+        while running and running[0][2] <= now:
+            heappop(running)
+        while place < len(starts) and starts[place] <= now:
+            if ends[place] > now:
+                heappush(running, (kinds[place], place, ends[place]))
+            last = numbers[place]
+            place += 1
+        if running:
+            part, owner, end = running[0]
+            stop = min(end, starts[place]) if place < len(starts) else end
+            yield now, stop, part, numbers[owner], ranges[numbers[owner]]
+            now = stop
+        elif place < len(starts):
+            yield from _gap(trace, hosts, now, starts[place], numbers[place])
+            now = starts[place]
+        else:
+            yield from _tail(trace, hosts, now, trace.end_ns, last)
+            return
+
+
+def _gap(trace: DeviceTrace, hosts: Hosts, start_ns: int, end_ns: int, following: int) -> Iterator[Piece]:
+    """Idle time before an activity: until the launch returned the host was not ready, from then on the device."""
+    call = int(trace.activities["call"][following])
+    if call == NONE:
+        yield start_ns, end_ns, Part.UNKNOWN, NONE, NONE
+        return
+    launched_ns = min(max(int(trace.calls["end_ns"][call]), start_ns), end_ns)
+    yield from _host_pieces(hosts, int(trace.calls["thread"][call]), start_ns, launched_ns)
+    if launched_ns < end_ns:
+        yield launched_ns, end_ns, Part.QUEUE, following, int(trace.activities["range"][following])
+
+
+def _tail(trace: DeviceTrace, hosts: Hosts, start_ns: int, end_ns: int, last: int) -> Iterator[Piece]:
+    """Idle time after the last activity: told by the thread that launched it."""
+    call = int(trace.activities["call"][last]) if last != NONE else NONE
+    if call != NONE:
+        yield from _host_pieces(hosts, int(trace.calls["thread"][call]), start_ns, end_ns)
+    elif start_ns < end_ns:
+        yield start_ns, end_ns, Part.UNKNOWN, NONE, NONE
+
+
+def _host_pieces(hosts: Hosts, thread: int, start_ns: int, end_ns: int) -> Iterator[Piece]:
+    for begin, end, row, state in hosts.line(thread).pieces(start_ns, end_ns):
+        yield begin, end, Part.OUTSIDE if row == NONE else _OF_STATE[state], NONE, row

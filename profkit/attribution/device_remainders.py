@@ -1,0 +1,64 @@
+"""What no row of a GPU trace's table owns, and why: segments and rows in, named remainders out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from profkit.attribution.device_groups import Groups
+from profkit.attribution.device_lanes import BUSY, Lanes, Part, activity_parts
+from profkit.attribution.usage import Remainder
+from profkit.capture.device_trace import NONE, ActivityKind, Column, DeviceTrace
+
+NO_LAUNCH, NO_RANGE = "launch not recorded", "launched outside any range"
+_IDLE = {
+    Part.QUEUE: "idle, launched but not begun",
+    Part.DISPATCH: "idle, host runs its code",
+    Part.CALL: "idle, host is in a CUDA call",
+    Part.SYNC: "idle, host waits for the device",
+    Part.OUTSIDE: "idle, host in no range",
+    Part.UNKNOWN: "idle, launch not recorded",
+}
+_WORK = {Part.KERNEL: "kernels", Part.AUXILIARY: "auxiliary kernels", Part.COPY: "copies and sets"}
+
+
+def remainders_of(trace: DeviceTrace, lanes: Lanes, groups: Groups, owner: Column, by: str) -> tuple[Remainder, ...]:
+    """Work first, then idle time, each with its reason and with what ran in it; their times sum to the remainder."""
+    times: dict[str, int] = {}
+    rest = np.flatnonzero(owner == NONE)
+    columns = (column[rest].tolist() for column in (lanes.part, lanes.activity, lanes.range, lanes.duration_ns))
+    for part, activity, place, duration in zip(*columns):
+        if part in BUSY:
+            reason = _of_work(trace, groups, by, part, activity)
+        else:
+            reason = _of_idle(groups, by, part, place)
+            reason = reason if lanes.is_of_devices else reason.removeprefix("idle, ")
+        times[reason] = times.get(reason, 0) + duration
+    work = _work(trace, groups, by)
+    reasons = sorted(dict.fromkeys([*work, *times]), key=lambda reason: (reason not in work, reason))
+    return tuple(Remainder(reason, times.get(reason, 0), *work.get(reason, (0, 0, 0))) for reason in reasons)
+
+
+def _work(trace: DeviceTrace, groups: Groups, by: str) -> dict[str, list[int]]:
+    """Launches, their durations and the bytes that they move, by the reason."""
+    activities, parts = trace.activities, activity_parts(trace)
+    found: dict[str, list[int]] = {}
+    for row in np.flatnonzero(groups.of_activity == NONE).tolist():
+        sums = found.setdefault(_of_work(trace, groups, by, int(parts[row]), row), [0, 0, 0])
+        sums[0] += 1
+        sums[1] += int(activities["end_ns"][row] - activities["start_ns"][row])
+        sums[2] += max(0, int(activities["bytes"][row])) if activities["kind"][row] != ActivityKind.KERNEL else 0
+    return found
+
+
+def _of_work(trace: DeviceTrace, groups: Groups, by: str, part: int, activity: int) -> str:
+    if groups.of_range is None:
+        return f"other {_WORK[Part.KERNEL]}" if by == "gemm" and part == Part.KERNEL else _WORK[Part(part)]
+    if trace.activities["range"][activity] != NONE:
+        return f"launched outside any {by}"
+    return NO_LAUNCH if trace.activities["call"][activity] == NONE else NO_RANGE
+
+
+def _of_idle(groups: Groups, by: str, part: int, place: int) -> str:
+    if groups.of_range is None or part in (Part.UNKNOWN, Part.QUEUE):
+        return _IDLE[Part(part)]
+    return f"idle, host outside any {by if place != NONE or by != 'operator' else 'range'}"
