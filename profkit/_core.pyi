@@ -41,7 +41,15 @@ def kernels(op: str) -> list[str]:
 def supports(key: str, params: Mapping[str, int | float]) -> str:
     """Empty when the kernel can run these parameters, otherwise the reason why not."""
 
-def workspace_bytes(key: str, params: Mapping[str, int | float], threads: int) -> int:
+class Tunable(TypedDict):
+    name: str
+    default: int
+    candidates: list[int]  # other sizes worth trying
+
+def tunables(key: str, params: Mapping[str, int | float], threads: int) -> list[Tunable]:
+    """Sizes of blocks that `bind` takes as `tuning`; empty for a kernel that has none for these parameters."""
+
+def workspace_bytes(key: str, params: Mapping[str, int | float], threads: int, tuning: Mapping[str, int] = ...) -> int:
     """Scratch memory the kernel needs; `run` and `bind` take it as an array that starts at a multiple of 64."""
 
 def bind(
@@ -51,9 +59,11 @@ def bind(
     output: object | None,
     workspace: object | None,
     threads: int,
+    tuning: Mapping[str, int] = ...,
 ) -> BoundCall:
     """Check a call now, run it later and as often as wanted. Without a workspace one is allocated here;
-    without an output each call must be given one."""
+    without an output each call must be given one. `tuning` names sizes of `tunables`; the others follow from the
+    caches."""
 
 def run(
     key: str,

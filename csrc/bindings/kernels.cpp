@@ -16,6 +16,7 @@
 #include "bindings/arguments.h"
 #include "bindings/array.h"
 #include "bindings/tracer.h"
+#include "kernels/cpu_tuning.h"
 #include "kernels/registry.h"
 #include "kernels/shapes.h"
 #include "runtime/aligned_memory.h"
@@ -63,6 +64,7 @@ struct Request {
   const py::object& output;
   const py::object& workspace;
   int threads;
+  const Tuning& tuning;
 };
 
 // Held while a call runs: two at once would share its workspace.
@@ -175,21 +177,45 @@ class BoundCall {
 };
 
 template <class Params>
+CpuTunables tunables_of(const Kernel<Params>& kernel, const Params& params, int threads) {
+  return kernel.tuning.tunables ? kernel.tuning.tunables(params, threads) : CpuTunables{};
+}
+
+template <class Params>
+size_t workspace_of(const Kernel<Params>& kernel, const Params& params, int threads, const Tuning& tuning) {
+  if (tuning.empty()) return kernel.workspace_bytes(params, threads);
+  const CpuBlocks blocks = checked_blocks(kernel.key, tunables_of(kernel, params, threads), tuning);
+  return kernel.tuning.workspace_bytes(params, threads, blocks);
+}
+
+template <class Params>
+BoundCall::Launch launch_of(const Kernel<Params>& kernel, const Params& params, int threads,
+                            const Tuning& tuning) {
+  if (tuning.empty()) {
+    return [launch = kernel.launch, params, threads](const Buffers& buffers) {
+      launch(params, buffers, threads);
+    };
+  }
+  const CpuBlocks blocks = checked_blocks(kernel.key, tunables_of(kernel, params, threads), tuning);
+  return [launch = kernel.tuning.launch, params, threads, blocks](const Buffers& buffers) {
+    launch(params, buffers, threads, blocks);
+  };
+}
+
+template <class Params>
 BoundCall bind_kernel(const Kernel<Params>& kernel, const py::dict& values, const Request& request) {
   const Params params = read_params<Params>(values);
   const Arrays expected = arrays_of(params);
   const std::string reason = kernel.supports(params);
   if (!reason.empty()) throw UnsupportedError(kernel.key + ": " + reason);
   const int threads = request.threads;
-  return BoundCall(kernel.key, expected, request, kernel.workspace_bytes(params, threads),
-                   [launch = kernel.launch, params, threads](const Buffers& buffers) {
-                     launch(params, buffers, threads);
-                   });
+  return BoundCall(kernel.key, expected, request, workspace_of(kernel, params, threads, request.tuning),
+                   launch_of(kernel, params, threads, request.tuning));
 }
 
 BoundCall bind(const std::string& key, const py::dict& params, const py::sequence& inputs,
-               const py::object& output, const py::object& workspace, int64_t threads) {
-  const Request request{inputs, output, workspace, checked_threads(threads)};
+               const py::object& output, const py::object& workspace, int64_t threads, const Tuning& tuning) {
+  const Request request{inputs, output, workspace, checked_threads(threads), tuning};
   return with_operator(operator_of(key), [&](const auto& rows) {
     return bind_kernel(find_kernel(rows, key), params, request);
   });
@@ -230,7 +256,8 @@ BoundCall bind_candidate(uintptr_t address, const std::string& op, const py::dic
                          const py::sequence& inputs, const py::object& output, int64_t threads) {
   if (address == 0) throw KernelError("the candidate's address is 0");
   const py::none no_workspace;
-  const Request request{inputs, output, no_workspace, checked_threads(threads)};
+  const Tuning no_tuning;
+  const Request request{inputs, output, no_workspace, checked_threads(threads), no_tuning};
   return with_operator(
       op, [&](const auto& rows) { return bind_typed_candidate(rows, op, address, params, request); });
 }
@@ -249,10 +276,25 @@ std::string reason_against(const std::string& key, const py::dict& params) {
   });
 }
 
-size_t workspace_bytes(const std::string& key, const py::dict& params, int64_t threads) {
+size_t workspace_bytes(const std::string& key, const py::dict& params, int64_t threads,
+                       const Tuning& tuning) {
   return with_operator(operator_of(key), [&](const auto& rows) {
-    return find_kernel(rows, key).workspace_bytes(checked_params(rows, params), checked_threads(threads));
+    const auto checked = checked_params(rows, params);
+    return workspace_of(find_kernel(rows, key), checked, checked_threads(threads), tuning);
   });
+}
+
+py::list tunables(const std::string& key, const py::dict& params, int64_t threads) {
+  const CpuTunables known = with_operator(operator_of(key), [&](const auto& rows) {
+    return tunables_of(find_kernel(rows, key), checked_params(rows, params), checked_threads(threads));
+  });
+  py::list described;
+  for (int i = 0; i < known.count; ++i) {
+    const CpuTunable& tunable = known.list[i];
+    described.append(py::dict(py::arg("name") = tunable.name, py::arg("default") = tunable.chosen,
+                              py::arg("candidates") = candidate_values(tunable)));
+  }
+  return described;
 }
 
 }  // namespace
@@ -266,14 +308,16 @@ void register_kernels(py::module_& module) {
       .def("__call__", &BoundCall::run_into, py::arg("output"));
   module.def("kernels", &keys, py::arg("op"));
   module.def("supports", &reason_against, py::arg("key"), py::arg("params"));
-  module.def("workspace_bytes", &workspace_bytes, py::arg("key"), py::arg("params"), py::arg("threads"));
+  module.def("tunables", &tunables, py::arg("key"), py::arg("params"), py::arg("threads"));
+  module.def("workspace_bytes", &workspace_bytes, py::arg("key"), py::arg("params"), py::arg("threads"),
+             py::arg("tuning") = Tuning{});
   module.def("bind", &bind, py::arg("key"), py::arg("params"), py::arg("inputs"), py::arg("output"),
-             py::arg("workspace"), py::arg("threads"));
+             py::arg("workspace"), py::arg("threads"), py::arg("tuning") = Tuning{});
   module.def(
       "run",
       [](const std::string& key, const py::dict& params, const py::sequence& inputs, const py::object& output,
          const py::object& workspace,
-         int64_t threads) { bind(key, params, inputs, output, workspace, threads).run(); },
+         int64_t threads) { bind(key, params, inputs, output, workspace, threads, {}).run(); },
       py::arg("key"), py::arg("params"), py::arg("inputs"), py::arg("output"), py::arg("workspace"),
       py::arg("threads"));
   module.def("bind_candidate", &bind_candidate, py::arg("address"), py::arg("op"), py::arg("params"),

@@ -28,27 +28,41 @@ struct CpuVariants {
 };
 
 // Sizes for blocking; where the system does not tell, those of a small current core.
-inline CpuCaches blocking_caches() {
+inline CpuBlocking blocking_with(const CpuBlocks& asked) {
   const CacheSizes& found = cache_sizes();
   const auto known = [](int64_t bytes, int64_t guess) { return bytes > 0 ? bytes : guess; };
   const int64_t l2 = known(found.l2_bytes, int64_t{256} << 10);
-  return {known(found.l1d_bytes, int64_t{32} << 10), l2, known(found.l3_bytes, 4 * l2)};
+  return {known(found.l1d_bytes, int64_t{32} << 10), l2, known(found.l3_bytes, 4 * l2), asked};
 }
 
 template <class Params>
-size_t workspace_on_active(const CpuVariants<Params>& variants, const Params& params, int threads) {
-  return variants.active().workspace_bytes(params, threads < 1 ? 1 : threads, blocking_caches());
+size_t workspace_on_active(const CpuVariants<Params>& variants, const Params& params, int threads,
+                           const CpuBlocks& asked = {}) {
+  return variants.active().workspace_bytes(params, threads < 1 ? 1 : threads, blocking_with(asked));
 }
 
 template <class Params>
 void launch_on_active(const CpuVariants<Params>& variants, const Params& params, const Buffers& buffers,
-                      int threads) {
+                      int threads, const CpuBlocks& asked = {}) {
   const CpuCall call = {{buffers.inputs[0], buffers.inputs[1], buffers.inputs[2]},
                         buffers.output,
                         buffers.workspace,
                         threads < 1 ? 1 : threads,
-                        blocking_caches()};
+                        blocking_with(asked)};
   variants.active().launch(params, call);
+}
+
+template <class Params, const CpuVariants<Params>& variants>
+CpuTuning<Params> tuning_on_active() {
+  return {[](const Params& params, int threads) {
+            return variants.active().tunables(params, threads, blocking_with({}));
+          },
+          [](const Params& params, int threads, const CpuBlocks& asked) {
+            return workspace_on_active(variants, params, threads, asked);
+          },
+          [](const Params& params, const Buffers& buffers, int threads, const CpuBlocks& asked) {
+            launch_on_active(variants, params, buffers, threads, asked);
+          }};
 }
 
 // Address of one instruction set's entry, or null when the build has no such set.

@@ -8,8 +8,27 @@
 
 namespace profkit {
 
-struct CpuCaches {
+// Sizes of a kernel's blocks, by the names that a tuner uses; 0 leaves a size to the kernel's policy.
+struct CpuBlocks {
+  int64_t mc, nc, kc;                 // rows, columns and steps of the reduction of a packed block
+  int64_t positions, channels, rows;  // of a slab of images
+};
+
+// What sizes of blocks follow from: the caches, unless they were asked for.
+struct CpuBlocking {
   int64_t l1d_bytes, l2_bytes, l3_bytes;
+  CpuBlocks asked;
+};
+
+// A size that may be asked for: a multiple of `unit`, at most `most`; `chosen` is what the kernel takes now.
+struct CpuTunable {
+  const char* name;
+  int64_t CpuBlocks::* field;
+  int64_t unit, most, chosen;
+};
+struct CpuTunables {
+  CpuTunable list[3];
+  int count;
 };
 
 struct CpuCall {
@@ -17,13 +36,14 @@ struct CpuCall {
   void* output;
   void* workspace;
   int threads;
-  CpuCaches caches;
+  CpuBlocking blocking;
 };
 
 template <class Params>
 struct CpuEntry {
-  size_t (*workspace_bytes)(const Params&, int threads, const CpuCaches&);
+  size_t (*workspace_bytes)(const Params&, int threads, const CpuBlocking&);
   void (*launch)(const Params&, const CpuCall&);
+  CpuTunables (*tunables)(const Params&, int threads, const CpuBlocking&) = nullptr;  // null: none
 };
 
 // As in runtime/threads.h, whose inline code must not be compiled with the flags of an instruction set.

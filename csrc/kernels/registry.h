@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu_entry.h"
 #include "kernels/params.h"
 #include "runtime/check.h"
 
@@ -19,12 +20,21 @@ struct Buffers {
   void* workspace = nullptr;
 };
 
+// The same kernel with sizes of its blocks chosen by a tuner.
+template <class Params>
+struct CpuTuning {
+  CpuTunables (*tunables)(const Params&, int threads) = nullptr;  // null: there is nothing to choose
+  size_t (*workspace_bytes)(const Params&, int threads, const CpuBlocks&) = nullptr;
+  void (*launch)(const Params&, const Buffers&, int threads, const CpuBlocks&) = nullptr;
+};
+
 template <class Params>
 struct Kernel {
   std::string key;                         // conv2d/native/cpu/direct
   std::string (*supports)(const Params&);  // empty, or the reason why not
   size_t (*workspace_bytes)(const Params&, int threads);
   void (*launch)(const Params&, const Buffers&, int threads);  // allocates nothing; done when it returns
+  CpuTuning<Params> tuning = {};
 };
 
 // One list per operator, in registry.cpp; a reference kernel is always the last row and

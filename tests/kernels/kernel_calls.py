@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -58,15 +60,15 @@ def guards_are_intact(whole: NDArray[np.uint8]) -> bool:
     return bool(np.all(whole[:GUARD_BYTES] == GUARD) and np.all(whole[-GUARD_BYTES:] == GUARD))
 
 
-def run_kernel(key: str, spec: Spec, threads: int) -> NDArray[Any]:
+def run_kernel(key: str, spec: Spec, threads: int, tuning: Mapping[str, int] = MappingProxyType({})) -> NDArray[Any]:
     """Run on an output and a workspace of NaN bytes; what is not written, or read unwritten, shows as NaN."""
     params = native_params(spec)
     shape = spec.output_shape()
     memory, output_whole = guarded(int(np.prod(shape)) * spec.numpy_dtype.itemsize)
-    workspace, workspace_whole = guarded(_core.workspace_bytes(key, params, threads))
+    workspace, workspace_whole = guarded(_core.workspace_bytes(key, params, threads, dict(tuning)))
     output: NDArray[Any] = memory.view(spec.numpy_dtype).reshape(shape)
 
-    _core.run(key, params, list(inputs_of(spec).values()), output, workspace, threads)
+    _core.bind(key, params, list(inputs_of(spec).values()), output, workspace, threads, dict(tuning))()
 
     assert guards_are_intact(output_whole), "the kernel wrote outside its output"
     assert guards_are_intact(workspace_whole), "the kernel wrote outside its workspace"

@@ -96,7 +96,7 @@ struct ColumnProduct {
   Blocks blocks;
   int64_t a_elements, b_elements;
 
-  ColumnProduct(const profkit_conv2d_params& p, int64_t image_count, int threads, const CpuCaches& caches)
+  ColumnProduct(const profkit_conv2d_params& p, int64_t image_count, int threads, const CpuBlocking& blocking)
       : g(forward_gather(p)), direction(p.direction), images(image_count) {
     const int64_t positions = images * g.positions(), filter = g.reduction(), channels = g.out_channels;
     const bool forward = direction == PROFKIT_FORWARD, input = direction == PROFKIT_INPUT_GRADIENT;
@@ -106,11 +106,14 @@ struct ColumnProduct {
     m = g.nhwc ? second : first;
     n = g.nhwc ? first : second;
     grid = choose_grid(ceil_div(m, kTileRows), ceil_div(n, kTileColumns<T>), m, n, threads);
-    blocks = choose_blocks<T>(largest_part(m, kTileRows, grid.rows),
-                              largest_part(n, kTileColumns<T>, grid.columns), k, caches);
+    blocks = choose_blocks<T>(m_part(), n_part(), k, blocking);
     a_elements = round_up(packed_a_elements<T>(blocks), 64);
     b_elements = round_up(packed_b_elements<T>(blocks), 64);
   }
+
+  int64_t m_part() const { return largest_part(m, kTileRows, grid.rows); }
+  int64_t n_part() const { return largest_part(n, kTileColumns<T>, grid.columns); }
+  CpuTunables tunables() const { return block_tunables<T>(m_part(), n_part(), k, 1, blocks); }
 
   int64_t column_elements() const { return checked_product(g.reduction(), images * g.positions()); }
   // Distance of neighbours in the column matrix, which is [filter][positions] or [positions][filter].

@@ -21,19 +21,24 @@ struct DirectPlan {
   T* slabs;
   int64_t *steps, *columns;
 
-  DirectPlan(const profkit_conv2d_params& p, const Gather& g, int threads, const CpuCaches& caches,
+  DirectPlan(const profkit_conv2d_params& p, const Gather& g, int threads, const CpuBlocking& blocking,
              Arena& arena)
       : gather(g), params(&p), weights(g, larger(1, g.reduction()), true, arena) {
     in_place_allowed = g.w.grid % kTileColumns<T> == 0;
     const Slab<T> slab(gather, nullptr, true, g.channels, in_place_allowed);
-    const int64_t limit = caches.l2_bytes / 2 / static_cast<int64_t>(sizeof(T));
+    const int64_t limit = blocking.l2_bytes / 2 / static_cast<int64_t>(sizeof(T));
     const int64_t source_rows = limit / larger(1, slab.row_stride * g.channels) - g.h.last_tap();
-    block = even_block(larger(1, g.h.grid), larger(1, source_rows / g.h.step), 1);
+    block = asked_or(blocking.asked.rows, g.h.grid, 1,
+                     even_block(larger(1, g.h.grid), larger(1, source_rows / g.h.step), 1));
     slab_elements = round_up(slab.elements(1), 64);
     step_elements = round_up(g.reduction(), 16);
     slabs = arena.take<T>(slab_elements, threads);
     steps = arena.take<int64_t>(step_elements);
     columns = arena.take<int64_t>(g.w.grid);
+  }
+
+  CpuTunables tunables() const {
+    return {{{"rows", &CpuBlocks::rows, 1, larger(1, gather.h.grid), block}}, 1};
   }
 };
 
@@ -120,23 +125,30 @@ void run_direct(DirectPlan<T>& plan, const CpuCall& call, const void* bias) {
 template <class T>
 void direct_run(const profkit_conv2d_params& p, const CpuCall& call) {
   const void* bias = p.bias && p.direction == PROFKIT_FORWARD ? call.inputs[2] : nullptr;
-  for_each_phase<DirectPlan<T>>(p, call.threads, call.caches, call.workspace,
+  for_each_phase<DirectPlan<T>>(p, call.threads, call.blocking, call.workspace,
                                 [&](DirectPlan<T>& plan) { run_direct<T>(plan, call, bias); });
 }
 
-inline size_t direct_workspace_bytes(const profkit_conv2d_params& p, int threads, const CpuCaches& caches) {
+inline size_t direct_workspace_bytes(const profkit_conv2d_params& p, int threads,
+                                     const CpuBlocking& blocking) {
   const auto nothing = [](const auto&) {};
   return p.dtype == PROFKIT_FLOAT32
-             ? for_each_phase<DirectPlan<float>>(p, threads, caches, nullptr, nothing)
-             : for_each_phase<DirectPlan<double>>(p, threads, caches, nullptr, nothing);
+             ? for_each_phase<DirectPlan<float>>(p, threads, blocking, nullptr, nothing)
+             : for_each_phase<DirectPlan<double>>(p, threads, blocking, nullptr, nothing);
 }
 
 inline void direct_launch(const profkit_conv2d_params& p, const CpuCall& call) {
   p.dtype == PROFKIT_FLOAT32 ? direct_run<float>(p, call) : direct_run<double>(p, call);
 }
 
+inline CpuTunables direct_tunables(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
+  return p.dtype == PROFKIT_FLOAT32 ? phase_tunables<DirectPlan<float>>(p, threads, blocking)
+                                    : phase_tunables<DirectPlan<double>>(p, threads, blocking);
+}
+
 extern const CpuEntry<profkit_conv2d_params> conv2d_direct;
-const CpuEntry<profkit_conv2d_params> conv2d_direct = {direct_workspace_bytes, direct_launch};
+const CpuEntry<profkit_conv2d_params> conv2d_direct = {direct_workspace_bytes, direct_launch,
+                                                       direct_tunables};
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

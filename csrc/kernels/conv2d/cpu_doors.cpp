@@ -44,12 +44,18 @@ size_t conv2d_direct_workspace_bytes(const profkit_conv2d_params& params, int th
 void conv2d_direct(const profkit_conv2d_params& params, const Buffers& buffers, int threads) {
   launch_on_active(kDirect, params, buffers, threads);
 }
+CpuTuning<profkit_conv2d_params> conv2d_direct_tuning() {
+  return tuning_on_active<profkit_conv2d_params, kDirect>();
+}
 
 size_t conv2d_im2col_workspace_bytes(const profkit_conv2d_params& params, int threads) {
   return workspace_on_active(kIm2col, params, threads);
 }
 void conv2d_im2col(const profkit_conv2d_params& params, const Buffers& buffers, int threads) {
   launch_on_active(kIm2col, params, buffers, threads);
+}
+CpuTuning<profkit_conv2d_params> conv2d_im2col_tuning() {
+  return tuning_on_active<profkit_conv2d_params, kIm2col>();
 }
 
 size_t conv2d_im2col_batched_workspace_bytes(const profkit_conv2d_params& params, int threads) {
@@ -58,12 +64,18 @@ size_t conv2d_im2col_batched_workspace_bytes(const profkit_conv2d_params& params
 void conv2d_im2col_batched(const profkit_conv2d_params& params, const Buffers& buffers, int threads) {
   launch_on_active(kIm2colBatched, params, buffers, threads);
 }
+CpuTuning<profkit_conv2d_params> conv2d_im2col_batched_tuning() {
+  return tuning_on_active<profkit_conv2d_params, kIm2colBatched>();
+}
 
 size_t conv2d_implicit_gemm_workspace_bytes(const profkit_conv2d_params& params, int threads) {
   return workspace_on_active(kImplicitGemm, params, threads);
 }
 void conv2d_implicit_gemm(const profkit_conv2d_params& params, const Buffers& buffers, int threads) {
   launch_on_active(kImplicitGemm, params, buffers, threads);
+}
+CpuTuning<profkit_conv2d_params> conv2d_implicit_gemm_tuning() {
+  return tuning_on_active<profkit_conv2d_params, kImplicitGemm>();
 }
 
 }  // namespace profkit

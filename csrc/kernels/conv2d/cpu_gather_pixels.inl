@@ -21,17 +21,19 @@ struct PixelPlan {
   int64_t* tables;
   Run* runs;
 
-  PixelPlan(const profkit_conv2d_params& p, const Gather& g, int threads, const CpuCaches& caches,
+  PixelPlan(const profkit_conv2d_params& p, const Gather& g, int threads, const CpuBlocking& blocking,
             Arena& arena)
       : gather(g),
         params(&p),
-        kc(larger(1, even_block(larger(1, g.reduction()), reduction_block<T>(caches) * 3 / 2, 1))),
+        kc(asked_or(
+            blocking.asked.kc, g.reduction(), 1,
+            larger(1, even_block(larger(1, g.reduction()), reduction_block<T>(blocking) * 3 / 2, 1)))),
         weights(g, kc, false, arena) {
     const int64_t positions = g.batch * g.positions();
     grid = choose_grid(ceil_div(positions, kTileRows), ceil_div(g.out_channels, kTileColumns<T>), positions,
                        g.out_channels, threads);
     const Slab<T> slab(gather, nullptr, false, g.channels);
-    block = positions_per_block(g, slab, caches);
+    block = asked_or(blocking.asked.positions, positions, kTileRows, positions_per_block(g, slab, blocking));
     slab_elements = round_up(slab.elements(g.positions() ? images_touched(g, block) : 0), 64);
     table_elements = round_up(2 * block, 16);
     slabs = arena.take<T>(slab_elements, threads);
@@ -39,10 +41,17 @@ struct PixelPlan {
     runs = arena.take<Run>(kc, threads);
   }
 
+  CpuTunables tunables() const {
+    const int64_t positions = round_up(larger(1, gather.batch * gather.positions()), kTileRows);
+    return {{{"positions", &CpuBlocks::positions, kTileRows, positions, block},
+             {"kc", &CpuBlocks::kc, 1, larger(1, gather.reduction()), kc}},
+            2};
+  }
+
   // As many rows of the grid, or whole images, as half of L2 holds the sources of.
-  static int64_t positions_per_block(const Gather& g, const Slab<T>& slab, const CpuCaches& caches) {
+  static int64_t positions_per_block(const Gather& g, const Slab<T>& slab, const CpuBlocking& blocking) {
     if (g.positions() == 0) return 0;
-    const int64_t limit = caches.l2_bytes / 2 / static_cast<int64_t>(sizeof(T));
+    const int64_t limit = blocking.l2_bytes / 2 / static_cast<int64_t>(sizeof(T));
     const int64_t row = larger(1, slab.row_stride);
     const int64_t source_rows = limit / row - g.h.last_tap();
     const int64_t rows = larger(1, source_rows / g.h.step);

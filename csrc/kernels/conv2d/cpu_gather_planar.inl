@@ -12,8 +12,9 @@ namespace PROFKIT_ISA {
 
 // Whole channels per block where possible: then no channel is laid out twice.
 template <class T>
-int64_t planar_reduction_block(const Gather& g, const CpuCaches& caches) {
-  const int64_t limit = reduction_block<T>(caches), taps = g.taps();
+int64_t planar_reduction_block(const Gather& g, const CpuBlocking& blocking) {
+  const int64_t limit = reduction_block<T>(blocking), taps = g.taps(), asked = blocking.asked.kc;
+  if (asked > 0) return asked_or(asked, g.reduction(), 1, asked);
   if (g.reduction() <= limit * 3 / 2) return larger(1, g.reduction());
   if (taps > limit) return even_block(g.reduction(), limit, 1);
   return even_block(g.channels, limit / taps, 1) * taps;
@@ -37,9 +38,9 @@ struct PlanarPlan {
   int64_t* tables;
   int64_t table_elements;
 
-  PlanarPlan(const profkit_conv2d_params& p, const Gather& g, int threads, const CpuCaches& caches,
+  PlanarPlan(const profkit_conv2d_params& p, const Gather& g, int threads, const CpuBlocking& blocking,
              Arena& arena)
-      : gather(g), params(&p), blocks(plan_blocks(g, threads, caches)), weights(g, blocks.kc, true, arena) {
+      : gather(g), params(&p), blocks(plan_blocks(g, threads, blocking)), weights(g, blocks.kc, true, arena) {
     grid = plan_grid(g, threads);
     const int64_t taps = larger(1, g.taps());
     held_channels = smaller(g.channels, blocks.kc % taps == 0 ? blocks.kc / taps : blocks.kc / taps + 2);
@@ -57,15 +58,25 @@ struct PlanarPlan {
     return choose_grid(ceil_div(g.out_channels, kTileRows), ceil_div(positions, kTileColumns<T>),
                        g.out_channels, positions, threads);
   }
-  static Blocks plan_blocks(const Gather& g, int threads, const CpuCaches& caches) {
+  static Blocks plan_blocks(const Gather& g, int threads, const CpuBlocking& blocking) {
     constexpr int64_t size = sizeof(T), columns = kTileColumns<T>;
     const Grid grid = plan_grid(g, threads);
     Blocks b;
-    b.kc = planar_reduction_block<T>(g, caches);
-    b.mc = even_block(g.out_channels, caches.l2_bytes / 4 / (b.kc * size), kTileRows);
+    b.kc = planar_reduction_block<T>(g, blocking);
+    b.mc = asked_or(blocking.asked.mc, g.out_channels, kTileRows,
+                    even_block(g.out_channels, blocking.l2_bytes / 4 / (b.kc * size), kTileRows));
     const int64_t positions = larger(1, largest_part(g.batch * g.positions(), columns, grid.columns));
-    b.nc = even_block(positions, smaller(4096, caches.l2_bytes / 2 / (b.kc * size)), columns);
+    b.nc = asked_or(blocking.asked.nc, positions, columns,
+                    even_block(positions, smaller(4096, blocking.l2_bytes / 2 / (b.kc * size)), columns));
     return b;
+  }
+
+  CpuTunables tunables() const {
+    const int64_t positions =
+        larger(1, largest_part(gather.batch * gather.positions(), kTileColumns<T>, grid.columns));
+    const int64_t taps = larger(1, gather.taps());
+    return block_tunables<T>(gather.out_channels, positions, larger(1, gather.reduction()),
+                             blocks.kc % taps == 0 ? taps : 1, blocks);
   }
 };
 

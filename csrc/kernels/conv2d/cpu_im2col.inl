@@ -16,8 +16,8 @@ struct Im2colPlan {
   int64_t column_elements, sum_elements;
   T *ordered, *columns, *sums, *buffer_a, *buffer_b;
 
-  Im2colPlan(const profkit_conv2d_params& p, int threads, const CpuCaches& caches, Arena& arena)
-      : product(p, 1, 1, caches), workers(smaller(threads, p.batch)) {
+  Im2colPlan(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking, Arena& arena)
+      : product(p, 1, 1, blocking), workers(smaller(threads, p.batch)) {
     const Gather& g = product.g;
     column_elements = round_up(product.column_elements(), 64);
     const int64_t weights = g.out_channels * g.reduction() * g.groups;
@@ -125,7 +125,7 @@ void merge_weight_sums(const Im2colPlan<T>& plan, T* dw) {
 template <class T>
 void im2col_run(const profkit_conv2d_params& p, const CpuCall& call) {
   Arena arena(call.workspace);
-  const Im2colPlan<T> plan(p, call.threads, call.caches, arena);
+  const Im2colPlan<T> plan(p, call.threads, call.blocking, arena);
   const Gather& g = plan.product.g;
   if (g.nhwc && p.direction != PROFKIT_WEIGHT_GRADIENT) {
     const int64_t elements = g.out_channels * g.reduction();
@@ -140,12 +140,13 @@ void im2col_run(const profkit_conv2d_params& p, const CpuCall& call) {
   if (p.direction == PROFKIT_WEIGHT_GRADIENT) merge_weight_sums(plan, static_cast<T*>(call.output));
 }
 
-inline size_t im2col_workspace_bytes(const profkit_conv2d_params& p, int threads, const CpuCaches& caches) {
+inline size_t im2col_workspace_bytes(const profkit_conv2d_params& p, int threads,
+                                     const CpuBlocking& blocking) {
   Arena arena(nullptr);
   if (p.dtype == PROFKIT_FLOAT32) {
-    const Im2colPlan<float> plan(p, threads, caches, arena);
+    const Im2colPlan<float> plan(p, threads, blocking, arena);
   } else {
-    const Im2colPlan<double> plan(p, threads, caches, arena);
+    const Im2colPlan<double> plan(p, threads, blocking, arena);
   }
   return arena.used_bytes();
 }
@@ -154,8 +155,20 @@ inline void im2col_launch(const profkit_conv2d_params& p, const CpuCall& call) {
   p.dtype == PROFKIT_FLOAT32 ? im2col_run<float>(p, call) : im2col_run<double>(p, call);
 }
 
+template <class T>
+CpuTunables im2col_tunables_of(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
+  Arena arena(nullptr);
+  return Im2colPlan<T>(p, threads, blocking, arena).product.tunables();
+}
+
+inline CpuTunables im2col_tunables(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
+  return p.dtype == PROFKIT_FLOAT32 ? im2col_tunables_of<float>(p, threads, blocking)
+                                    : im2col_tunables_of<double>(p, threads, blocking);
+}
+
 extern const CpuEntry<profkit_conv2d_params> conv2d_im2col;
-const CpuEntry<profkit_conv2d_params> conv2d_im2col = {im2col_workspace_bytes, im2col_launch};
+const CpuEntry<profkit_conv2d_params> conv2d_im2col = {im2col_workspace_bytes, im2col_launch,
+                                                       im2col_tunables};
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

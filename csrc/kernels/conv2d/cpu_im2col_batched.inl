@@ -15,8 +15,8 @@ struct BatchedPlan {
   T *ordered, *columns, *buffer_a, *buffer_b;
   int64_t* results;  // NCHW forward: where position n of the batch stands in y
 
-  BatchedPlan(const profkit_conv2d_params& p, int threads, const CpuCaches& caches, Arena& arena)
-      : product(p, p.batch, threads, caches) {
+  BatchedPlan(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking, Arena& arena)
+      : product(p, p.batch, threads, blocking) {
     const Gather& g = product.g;
     ordered = arena.take<T>(g.nhwc ? g.out_channels * g.reduction() : 0);
     columns = arena.take<T>(product.column_elements());
@@ -132,17 +132,17 @@ struct BatchedRun {
 template <class T>
 void im2col_batched_run(const profkit_conv2d_params& p, const CpuCall& call) {
   Arena arena(call.workspace);
-  const BatchedPlan<T> plan(p, call.threads, call.caches, arena);
+  const BatchedPlan<T> plan(p, call.threads, call.blocking, arena);
   BatchedRun<T>(p, call, plan).run();
 }
 
 inline size_t im2col_batched_workspace_bytes(const profkit_conv2d_params& p, int threads,
-                                             const CpuCaches& caches) {
+                                             const CpuBlocking& blocking) {
   Arena arena(nullptr);
   if (p.dtype == PROFKIT_FLOAT32) {
-    const BatchedPlan<float> plan(p, threads, caches, arena);
+    const BatchedPlan<float> plan(p, threads, blocking, arena);
   } else {
-    const BatchedPlan<double> plan(p, threads, caches, arena);
+    const BatchedPlan<double> plan(p, threads, blocking, arena);
   }
   return arena.used_bytes();
 }
@@ -151,9 +151,22 @@ inline void im2col_batched_launch(const profkit_conv2d_params& p, const CpuCall&
   p.dtype == PROFKIT_FLOAT32 ? im2col_batched_run<float>(p, call) : im2col_batched_run<double>(p, call);
 }
 
+template <class T>
+CpuTunables im2col_batched_tunables_of(const profkit_conv2d_params& p, int threads,
+                                       const CpuBlocking& blocking) {
+  Arena arena(nullptr);
+  return BatchedPlan<T>(p, threads, blocking, arena).product.tunables();
+}
+
+inline CpuTunables im2col_batched_tunables(const profkit_conv2d_params& p, int threads,
+                                           const CpuBlocking& blocking) {
+  return p.dtype == PROFKIT_FLOAT32 ? im2col_batched_tunables_of<float>(p, threads, blocking)
+                                    : im2col_batched_tunables_of<double>(p, threads, blocking);
+}
+
 extern const CpuEntry<profkit_conv2d_params> conv2d_im2col_batched;
-const CpuEntry<profkit_conv2d_params> conv2d_im2col_batched = {im2col_batched_workspace_bytes,
-                                                               im2col_batched_launch};
+const CpuEntry<profkit_conv2d_params> conv2d_im2col_batched = {
+    im2col_batched_workspace_bytes, im2col_batched_launch, im2col_batched_tunables};
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

@@ -13,49 +13,66 @@ namespace profkit {
 namespace PROFKIT_ISA {
 
 template <class T>
-size_t implicit_gemm_workspace(const profkit_conv2d_params& p, int threads, const CpuCaches& caches) {
+size_t implicit_gemm_workspace(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
   if (p.direction == PROFKIT_WEIGHT_GRADIENT) {
     Arena arena(nullptr);
-    const WeightGradientPlan<T> plan(p, threads, caches, arena);
+    const WeightGradientPlan<T> plan(p, threads, blocking, arena);
     return arena.used_bytes();
   }
   const auto nothing = [](const auto&) {};
-  return p.layout == PROFKIT_NHWC ? for_each_phase<PixelPlan<T>>(p, threads, caches, nullptr, nothing)
-                                  : for_each_phase<PlanarPlan<T>>(p, threads, caches, nullptr, nothing);
+  return p.layout == PROFKIT_NHWC ? for_each_phase<PixelPlan<T>>(p, threads, blocking, nullptr, nothing)
+                                  : for_each_phase<PlanarPlan<T>>(p, threads, blocking, nullptr, nothing);
 }
 
 template <class T>
 void implicit_gemm_run(const profkit_conv2d_params& p, const CpuCall& call) {
   if (p.direction == PROFKIT_WEIGHT_GRADIENT) {
     Arena arena(call.workspace);
-    const WeightGradientPlan<T> plan(p, call.threads, call.caches, arena);
+    const WeightGradientPlan<T> plan(p, call.threads, call.blocking, arena);
     return run_weight_gradient<T>(plan, call);
   }
   const void* bias = p.bias && p.direction == PROFKIT_FORWARD ? call.inputs[2] : nullptr;
   if (p.layout == PROFKIT_NHWC) {
-    for_each_phase<PixelPlan<T>>(p, call.threads, call.caches, call.workspace, [&](PixelPlan<T>& plan) {
+    for_each_phase<PixelPlan<T>>(p, call.threads, call.blocking, call.workspace, [&](PixelPlan<T>& plan) {
       run_pixels<T>(plan, call.inputs[0], call.inputs[1], bias, call.output, call.threads);
     });
   } else {
-    for_each_phase<PlanarPlan<T>>(p, call.threads, call.caches, call.workspace, [&](PlanarPlan<T>& plan) {
+    for_each_phase<PlanarPlan<T>>(p, call.threads, call.blocking, call.workspace, [&](PlanarPlan<T>& plan) {
       run_planar<T>(plan, call.inputs[0], call.inputs[1], bias, call.output, call.threads);
     });
   }
 }
 
+template <class T>
+CpuTunables implicit_gemm_tunables_of(const profkit_conv2d_params& p, int threads,
+                                      const CpuBlocking& blocking) {
+  if (p.direction == PROFKIT_WEIGHT_GRADIENT) {
+    Arena arena(nullptr);
+    return WeightGradientPlan<T>(p, threads, blocking, arena).tunables();
+  }
+  return p.layout == PROFKIT_NHWC ? phase_tunables<PixelPlan<T>>(p, threads, blocking)
+                                  : phase_tunables<PlanarPlan<T>>(p, threads, blocking);
+}
+
 inline size_t implicit_gemm_workspace_bytes(const profkit_conv2d_params& p, int threads,
-                                            const CpuCaches& caches) {
-  return p.dtype == PROFKIT_FLOAT32 ? implicit_gemm_workspace<float>(p, threads, caches)
-                                    : implicit_gemm_workspace<double>(p, threads, caches);
+                                            const CpuBlocking& blocking) {
+  return p.dtype == PROFKIT_FLOAT32 ? implicit_gemm_workspace<float>(p, threads, blocking)
+                                    : implicit_gemm_workspace<double>(p, threads, blocking);
 }
 
 inline void implicit_gemm_launch(const profkit_conv2d_params& p, const CpuCall& call) {
   p.dtype == PROFKIT_FLOAT32 ? implicit_gemm_run<float>(p, call) : implicit_gemm_run<double>(p, call);
 }
 
+inline CpuTunables implicit_gemm_tunables(const profkit_conv2d_params& p, int threads,
+                                          const CpuBlocking& blocking) {
+  return p.dtype == PROFKIT_FLOAT32 ? implicit_gemm_tunables_of<float>(p, threads, blocking)
+                                    : implicit_gemm_tunables_of<double>(p, threads, blocking);
+}
+
 extern const CpuEntry<profkit_conv2d_params> conv2d_implicit_gemm;
 const CpuEntry<profkit_conv2d_params> conv2d_implicit_gemm = {implicit_gemm_workspace_bytes,
-                                                              implicit_gemm_launch};
+                                                              implicit_gemm_launch, implicit_gemm_tunables};
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

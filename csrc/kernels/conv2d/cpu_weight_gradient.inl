@@ -21,19 +21,21 @@ struct WeightGradientPlan {
   Run* runs;
   int64_t* elements;  // offset of each filter element in a slab that starts with channel 0
 
-  WeightGradientPlan(const profkit_conv2d_params& p, int threads, const CpuCaches& caches, Arena& arena)
+  WeightGradientPlan(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking, Arena& arena)
       : gather(forward_gather(p)) {
     const Gather& g = gather;
-    const int64_t limit = reduction_block<T>(caches);
+    const int64_t limit = reduction_block<T>(blocking);
     kc = smaller(g.batch * g.positions(), g.w.grid <= limit ? limit / g.w.grid * g.w.grid : limit);
+    kc = asked_or(blocking.asked.kc, g.batch * g.positions(), 1, kc);
     grid = choose_grid(ceil_div(g.reduction(), kTileRows), ceil_div(g.out_channels, kTileColumns<T>),
                        g.reduction(), g.out_channels, threads);
     const Slab<T> plane(gather, nullptr, true, 1);
     const int64_t rows = smaller(g.h.length(), (kc / g.w.grid + 1) * g.h.step + g.h.last_tap());
     const int64_t slab_rows = rows * images_touched(g, kc);
     held_channels =
-        caches.l2_bytes / 4 / (slab_rows * larger(1, plane.row_stride) * static_cast<int64_t>(sizeof(T)));
+        blocking.l2_bytes / 4 / (slab_rows * larger(1, plane.row_stride) * static_cast<int64_t>(sizeof(T)));
     held_channels = smaller(g.channels, larger(1, held_channels));
+    held_channels = asked_or(blocking.asked.channels, g.channels, 1, held_channels);
     const Slab<T> slab(gather, nullptr, true, held_channels);
     slab_elements = round_up(slab.elements(images_touched(g, kc)), 64);
     row_elements = round_up(g.out_channels, kTileColumns<T>);
@@ -44,6 +46,13 @@ struct WeightGradientPlan {
     runs = arena.take<Run>(kc, threads);
     elements = arena.take<int64_t>(g.reduction());
     if (elements) find_elements(slab);
+  }
+
+  CpuTunables tunables() const {
+    const Gather& g = gather;
+    return {{{"channels", &CpuBlocks::channels, 1, g.channels, held_channels},
+             {"kc", &CpuBlocks::kc, kc % g.w.grid == 0 ? g.w.grid : 1, g.batch * g.positions(), kc}},
+            2};
   }
 
   void find_elements(const Slab<T>& slab) {

@@ -63,16 +63,38 @@ struct PackedWeights {
 // Runs one plan per phase, one after the other in the same workspace; returns the bytes that the largest
 // needs.
 template <class Plan, class Action>
-size_t for_each_phase(const profkit_conv2d_params& p, int threads, const CpuCaches& caches, void* workspace,
-                      const Action& action) {
+size_t for_each_phase(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking,
+                      void* workspace, const Action& action) {
   size_t most = 0;
   for (int64_t phase = 0; phase < phase_count(p); ++phase) {
     Arena arena(workspace);
-    Plan plan(p, phase_gather(p, phase), threads, caches, arena);
+    Plan plan(p, phase_gather(p, phase), threads, blocking, arena);
     action(plan);
     most = arena.used_bytes() > most ? arena.used_bytes() : most;
   }
   return most;
+}
+
+// What may be asked for in all phases: each takes no more than it has.
+template <class Plan>
+CpuTunables phase_tunables(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
+  CpuTunables all = {};
+  for_each_phase<Plan>(p, threads, blocking, nullptr, [&](const Plan& plan) {
+    const CpuTunables found = plan.tunables();
+    for (int i = 0; i < found.count; ++i) {
+      const CpuTunable& other = found.list[i];
+      CpuTunable& mine = all.list[i];
+      if (i >= all.count) {
+        mine = other;
+        continue;
+      }
+      mine.unit = mine.unit == other.unit ? mine.unit : 1;
+      mine.most = larger(mine.most, other.most);
+      mine.chosen = larger(mine.chosen, other.chosen);
+    }
+    all.count = found.count;
+  });
+  return all;
 }
 
 }  // namespace PROFKIT_ISA

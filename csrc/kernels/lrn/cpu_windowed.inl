@@ -147,7 +147,7 @@ void norm_of(const profkit_lrn_params& p, const CpuCall& call) {
   }
 }
 
-inline size_t windowed_workspace_bytes(const profkit_lrn_params& p, int threads, const CpuCaches&) {
+inline size_t windowed_workspace_bytes(const profkit_lrn_params& p, int threads, const CpuBlocking&) {
   const int64_t bytes =
       p.dtype == PROFKIT_FLOAT32 ? squares_length<float>(p) * 4 : squares_length<double>(p) * 8;
   return static_cast<size_t>(bytes) * static_cast<size_t>(threads);

@@ -30,4 +30,8 @@ void matmul_blocked(const profkit_matmul_params& params, const Buffers& buffers,
   launch_on_active(kVariants, params, buffers, threads);
 }
 
+CpuTuning<profkit_matmul_params> matmul_blocked_tuning() {
+  return tuning_on_active<profkit_matmul_params, kVariants>();
+}
+
 }  // namespace profkit

@@ -14,19 +14,21 @@ template <class T>
 struct BlockedPlan {
   bool by_batch;
   Grid grid;
+  int64_t m_part, n_part;  // of the busiest thread
   Blocks blocks;
   T* buffer_a;
   T* buffer_b;
   int64_t a_elements, b_elements;
   size_t bytes;
 
-  BlockedPlan(const profkit_matmul_params& p, int threads, const CpuCaches& caches, void* workspace) {
+  BlockedPlan(const profkit_matmul_params& p, int threads, const CpuBlocking& blocking, void* workspace) {
     constexpr int64_t columns = kTileColumns<T>;
     by_batch = p.batch >= threads;
     grid = by_batch ? Grid{1, 1}
                     : choose_grid(ceil_div(p.m, kTileRows), ceil_div(p.n, columns), p.m, p.n, threads);
-    blocks = choose_blocks<T>(largest_part(p.m, kTileRows, grid.rows),
-                              largest_part(p.n, columns, grid.columns), p.k, caches);
+    m_part = largest_part(p.m, kTileRows, grid.rows);
+    n_part = largest_part(p.n, columns, grid.columns);
+    blocks = choose_blocks<T>(m_part, n_part, p.k, blocking);
     a_elements = round_up(packed_a_elements<T>(blocks), 64);
     b_elements = round_up(packed_b_elements<T>(blocks), 64);
     Arena arena(workspace);
@@ -63,7 +65,7 @@ template <class T>
 void blocked_launch(const profkit_matmul_params& p, const CpuCall& call) {
   if (is_few_rows<T>(p)) return few_rows_launch<T>(p, call);
   if (p.n == 1) return single_column_launch<T>(p, call);
-  const BlockedPlan<T> plan(p, call.threads, call.caches, call.workspace);
+  const BlockedPlan<T> plan(p, call.threads, call.blocking, call.workspace);
   on_threads(call.threads, [&](int thread) {
     if (plan.by_batch) {
       const Part items = part_of(p.batch, 1, call.threads, thread);
@@ -80,20 +82,35 @@ void blocked_launch(const profkit_matmul_params& p, const CpuCall& call) {
   });
 }
 
-inline size_t blocked_workspace_bytes(const profkit_matmul_params& p, int threads, const CpuCaches& caches) {
+inline size_t blocked_workspace_bytes(const profkit_matmul_params& p, int threads,
+                                      const CpuBlocking& blocking) {
   if (p.n == 1) return 0;
   if (p.dtype == PROFKIT_FLOAT32) {
-    return is_few_rows<float>(p) ? 0 : BlockedPlan<float>(p, threads, caches, nullptr).bytes;
+    return is_few_rows<float>(p) ? 0 : BlockedPlan<float>(p, threads, blocking, nullptr).bytes;
   }
-  return is_few_rows<double>(p) ? 0 : BlockedPlan<double>(p, threads, caches, nullptr).bytes;
+  return is_few_rows<double>(p) ? 0 : BlockedPlan<double>(p, threads, blocking, nullptr).bytes;
 }
 
 inline void blocked_launch_any(const profkit_matmul_params& p, const CpuCall& call) {
   p.dtype == PROFKIT_FLOAT32 ? blocked_launch<float>(p, call) : blocked_launch<double>(p, call);
 }
 
+template <class T>
+CpuTunables blocked_tunables_of(const profkit_matmul_params& p, int threads, const CpuBlocking& blocking) {
+  if (p.n == 1 || is_few_rows<T>(p)) return {};
+  const BlockedPlan<T> plan(p, threads, blocking, nullptr);
+  return block_tunables<T>(plan.m_part, plan.n_part, p.k, 1, plan.blocks);
+}
+
+inline CpuTunables blocked_tunables(const profkit_matmul_params& p, int threads,
+                                    const CpuBlocking& blocking) {
+  return p.dtype == PROFKIT_FLOAT32 ? blocked_tunables_of<float>(p, threads, blocking)
+                                    : blocked_tunables_of<double>(p, threads, blocking);
+}
+
 extern const CpuEntry<profkit_matmul_params> matmul_blocked;
-const CpuEntry<profkit_matmul_params> matmul_blocked = {blocked_workspace_bytes, blocked_launch_any};
+const CpuEntry<profkit_matmul_params> matmul_blocked = {blocked_workspace_bytes, blocked_launch_any,
+                                                        blocked_tunables};
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

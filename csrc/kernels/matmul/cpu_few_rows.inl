@@ -136,7 +136,7 @@ void few_rows_launch(const profkit_matmul_params& p, const CpuCall& call) {
       x.bias = p.bias ? static_cast<const T*>(call.inputs[2]) + columns.begin : nullptr;
       x.n = columns.size();
       // The R rows of C under construction stay in half of L1.
-      x.n_block = larger(64, call.caches.l1d_bytes / 2 / (p.m * static_cast<int64_t>(sizeof(T))));
+      x.n_block = larger(64, call.blocking.l1d_bytes / 2 / (p.m * static_cast<int64_t>(sizeof(T))));
       switch (p.m) {
         case 1:
           few_rows_part<T, 1>(p, x);

@@ -53,22 +53,40 @@ PROFKIT_INLINE int64_t even_block(int64_t total, int64_t limit, int64_t unit) {
 }
 
 template <class T>
-int64_t reduction_block(const CpuCaches& caches) {
-  return larger(128, caches.l1d_bytes / 2 / (kTileColumns<T> * static_cast<int64_t>(sizeof(T))));
+int64_t reduction_block(const CpuBlocking& blocking) {
+  return larger(128, blocking.l1d_bytes / 2 / (kTileColumns<T> * static_cast<int64_t>(sizeof(T))));
+}
+
+// A size that was asked for, if it was, no larger than what there is; else the policy's.
+PROFKIT_INLINE int64_t asked_or(int64_t asked, int64_t total, int64_t unit, int64_t policy) {
+  return asked > 0 ? smaller(round_up(asked, unit), round_up(larger(1, total), unit)) : policy;
 }
 
 template <class T>
-Blocks choose_blocks(int64_t m, int64_t n, int64_t k, const CpuCaches& caches) {
+Blocks choose_blocks(int64_t m, int64_t n, int64_t k, const CpuBlocking& blocking) {
   constexpr int64_t size = sizeof(T);
+  const CpuBlocks& asked = blocking.asked;
   Blocks blocks;
-  blocks.kc = even_block(k, reduction_block<T>(caches), 1);
-  blocks.mc = even_block(m, caches.l2_bytes / 2 / (blocks.kc * size), kTileRows);
+  blocks.kc = asked_or(asked.kc, k, 1, even_block(k, reduction_block<T>(blocking), 1));
+  blocks.mc =
+      asked_or(asked.mc, m, kTileRows, even_block(m, blocking.l2_bytes / 2 / (blocks.kc * size), kTileRows));
   // With A in one block, nothing is gained by a large block of B: keep it in L2, beside A.
-  const int64_t b_bytes = blocks.mc >= m
-                              ? larger(caches.l2_bytes / 4, caches.l2_bytes * 3 / 4 - m * blocks.kc * size)
-                              : smaller(caches.l3_bytes / 8, int64_t{4} << 20);
-  blocks.nc = even_block(n, b_bytes / (blocks.kc * size), kTileColumns<T>);
+  const int64_t b_bytes =
+      blocks.mc >= m ? larger(blocking.l2_bytes / 4, blocking.l2_bytes * 3 / 4 - m * blocks.kc * size)
+                     : smaller(blocking.l3_bytes / 8, int64_t{4} << 20);
+  blocks.nc =
+      asked_or(asked.nc, n, kTileColumns<T>, even_block(n, b_bytes / (blocks.kc * size), kTileColumns<T>));
   return blocks;
+}
+
+// The sizes of choose_blocks, as a tuner sees them.
+template <class T>
+CpuTunables block_tunables(int64_t m, int64_t n, int64_t k, int64_t k_unit, const Blocks& blocks) {
+  constexpr int64_t rows = kTileRows, columns = kTileColumns<T>;
+  return {{{"mc", &CpuBlocks::mc, rows, round_up(m, rows), blocks.mc},
+           {"nc", &CpuBlocks::nc, columns, round_up(n, columns), blocks.nc},
+           {"kc", &CpuBlocks::kc, k_unit, k, blocks.kc}},
+          3};
 }
 
 template <class T>

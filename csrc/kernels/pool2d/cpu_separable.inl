@@ -162,7 +162,7 @@ void pool_of(const profkit_pool2d_params& p, const CpuCall& call) {
   p.mode == PROFKIT_MAX ? pool_run<T, Largest<T>>(p, call) : pool_run<T, Sum<T>>(p, call);
 }
 
-inline size_t separable_workspace_bytes(const profkit_pool2d_params& p, int threads, const CpuCaches&) {
+inline size_t separable_workspace_bytes(const profkit_pool2d_params& p, int threads, const CpuBlocking&) {
   if (p.layout != PROFKIT_NCHW) return 0;
   const int64_t bytes = p.dtype == PROFKIT_FLOAT32 ? padded_row<float>(p) * 4 : padded_row<double>(p) * 8;
   return static_cast<size_t>(bytes) * static_cast<size_t>(threads);

@@ -1,0 +1,23 @@
+// Block sizes that a tuner may choose: what it tries, and the check of what it asks for.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu_entry.h"
+
+namespace profkit {
+
+// Names of tunables and the sizes asked for; what is not named stays with the policy.
+using Tuning = std::map<std::string, int64_t>;
+
+// Sizes worth trying instead of the chosen one: they cut the whole into a half, a quarter, twice ... as many
+// parts.
+std::vector<int64_t> candidate_values(const CpuTunable& tunable);
+
+// The sizes as the kernel takes them; KernelError for an unknown name and for a size that cannot be.
+CpuBlocks checked_blocks(const std::string& key, const CpuTunables& known, const Tuning& asked);
+
+}  // namespace profkit
