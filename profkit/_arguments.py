@@ -106,10 +106,7 @@ def join_negative(words: Sequence[str]) -> list[str]:
 def parse_request(op: str, command: str, words: Sequence[str]) -> Request:
     """Read a command's words; anything wrong is a UsageError before anything is measured."""
     arguments = build_parser(op, command).parse(words)
-    given = {item.name: getattr(arguments, _destination(item.name)) for item in fields(SPECS[op])}
-    values = {name: words for name, words in given.items() if words is not None}
     threads = parse_counts("threads", arguments.threads) if arguments.threads else None
-    presets = [name for name in split_list(arguments.preset or []) if name]
     columns = split_list(arguments.columns) if arguments.columns else None
     choose_columns(columns)
     if arguments.watch and not arguments.candidate:
@@ -127,12 +124,13 @@ def parse_request(op: str, command: str, words: Sequence[str]) -> Request:
         "margin": arguments.margin,
         "candidates": arguments.candidate or [],
         "interpreters": _interpreters(arguments.python or []),
+        "tuned": not arguments.no_tuned,
         "seed": arguments.seed,
         "remeasure_peaks": arguments.remeasure_peaks,
     }
     return Request(
         op=op,
-        specs=build_specs(op, presets, values, len(threads or [1])),
+        specs=read_specs(op, arguments, len(threads or [1])),
         options=options,
         device=arguments.device,
         columns=columns,
@@ -145,6 +143,18 @@ def parse_request(op: str, command: str, words: Sequence[str]) -> Request:
     )
 
 
+def read_specs(op: str, arguments: argparse.Namespace, thread_counts: int = 1) -> list[Spec]:
+    """What the flags of `add_fields` ask for: every combination, checked."""
+    presets = [name for name in split_list(arguments.preset or []) if name]
+    return build_specs(op, presets, given_fields(op, arguments), thread_counts)
+
+
+def given_fields(op: str, arguments: argparse.Namespace) -> dict[str, str]:
+    """The spec's flags that were typed."""
+    given = {item.name: getattr(arguments, _destination(item.name)) for item in fields(SPECS[op])}
+    return {name: words for name, words in given.items() if words is not None}
+
+
 def build_parser(op: str, command: str) -> Parser:
     """The parser of one operator's command."""
     summary = (SPECS[op].__doc__ or op).strip().splitlines()[0]
@@ -154,7 +164,7 @@ def build_parser(op: str, command: str) -> Parser:
     _add_selection(parser)
     _add_measurement(parser)
     _add_output(parser)
-    _add_fields(group, op)
+    add_fields(group, op)
     return parser
 
 
@@ -162,7 +172,7 @@ def _destination(name: str) -> str:
     return f"field_{name}"
 
 
-def _add_fields(group: argparse._ArgumentGroup, op: str) -> None:
+def add_fields(group: argparse._ArgumentGroup, op: str) -> None:
     """The spec's own flags; argparse refuses a field that is called like another flag."""
     for item in fields(SPECS[op]):
         kind = item.metadata["kind"]
@@ -231,6 +241,7 @@ def _add_measurement(parser: Parser) -> None:
         action="append",
         help="run a framework's worker under another Python, which needs no profkit; may be repeated",
     )
+    group.add_argument("--no-tuned", action="store_true", help="leave out what profkit tune chose for native kernels")
     group.add_argument("--seed", metavar="N", type=int, default=0, help="of the random inputs [0]")
     group.add_argument("--remeasure-peaks", action="store_true", help="measure this machine's peaks anew")
 

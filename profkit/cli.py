@@ -20,6 +20,7 @@ COMMANDS = {
     "lrn": "compare local response normalisation",
     "bias_relu": "compare bias + ReLU",
     "softmax": "compare softmax",
+    "tune": "find the best sizes of profkit's own kernels on this machine, and keep them",
     "network": "run a whole network in a framework: whose time, whose bytes",
     "trace": "run a program and record where its time and memory go",
     "report": "show a capture as a table",

@@ -109,6 +109,8 @@ class Conditions:
     threads: int = 1
     output: str = "fresh"
     """`fresh`, or `reused` where an implementation can; one that cannot stays fresh and says so."""
+    tuned: bool = True
+    """Whether native kernels take what profkit.tune chose for this machine."""
 
 
 class Adapter(Protocol):

@@ -42,6 +42,7 @@ class Crew:
             "options": dict(implementation.options),
             "threads": self.threads,
             "output": self.options.output,
+            "tuned": self.options.tuned,
         }
         worker.ask(self.options.timeout_s, request)
         return worker

@@ -13,6 +13,7 @@ import numpy as np
 
 import profkit
 from profkit import _core
+from profkit.backends.machine import cpu_model
 from profkit.measurement.cores import container_cpus, usable_cpus
 from profkit.measurement.process import THREAD_VARIABLES
 
@@ -64,14 +65,6 @@ def machine_id() -> str:
     """What measured peaks belong to: they are measured again on another machine or build."""
     features = _core.cpu_features()
     return " | ".join([cpu_model(), f"{len(usable_cpus())} cpus", str(features["simd_active"]), profkit.__version__])
-
-
-def cpu_model() -> str:
-    """The processor's name."""
-    for line in (read_text("/proc/cpuinfo") or "").splitlines():
-        if line.startswith(("model name", "Model")):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def caches() -> dict[str, str]:

@@ -13,6 +13,7 @@ import numpy as np
 from profkit import _core
 from profkit.backends.adapter import Implementation
 from profkit.backends.cache import cache_folder
+from profkit.backends.machine import build_id
 from profkit.capture.network_capture import BUSY_LOAD
 from profkit.measurement.asking import ask_one
 from profkit.measurement.cores import cores_for, usable_cpus
@@ -43,7 +44,7 @@ def kernel_times(
     """The best kernel of every spec; only what is not known yet is measured, within about `budget_s` of sampling."""
     path = cache_folder() / "kernels.json"
     remembered = {} if remeasure else _read(path)
-    place = f"{machine_id()} | {build_id()} | {threads} threads | "
+    place = f"{machine_id()} | {build_id(_core)} | {threads} threads | "
     wanted = {spec: place + json.dumps(spec.to_dict(), sort_keys=True) for spec in specs}
     load = os.getloadavg()[0]
     unknown = [
@@ -54,7 +55,7 @@ def kernel_times(
             remembered[wanted[spec]] = {**kernel_time(answer, threads), "load": load}
         # Read again: another run may have written meanwhile. What older builds left on this machine goes.
         mine = f"{machine_id()} | "
-        kept = {n: v for n, v in _read(path).items() if not n.startswith(mine) or n.startswith(mine + build_id())}
+        kept = {n: v for n, v in _read(path).items() if not n.startswith(mine) or n.startswith(mine + build_id(_core))}
         # A process that died is no property of the kernel: next time it may live.
         write_known(path, {**kept, **{n: v for n, v in remembered.items() if DIED not in v["failed"]}})
     return {spec: remembered[name] for spec, name in wanted.items()}
@@ -86,12 +87,6 @@ def kernel_time(answer: Mapping[str, Any], threads: int) -> KernelTime:
 def is_doubtful(load_then: float, load_now: float) -> bool:
     """Whether times of a busy machine can be had better now."""
     return load_then > BUSY_LOAD * len(usable_cpus()) and load_now < QUIETER * load_then
-
-
-def build_id() -> str:
-    """Which build of the kernels: times of another one are not theirs."""
-    status = Path(_core.__file__).stat()
-    return f"{status.st_size} bytes of {status.st_mtime_ns}"
 
 
 def _measured(

@@ -90,7 +90,7 @@ def _checked(operator: Spec, inputs: dict[str, Array], threads: int) -> tuple[di
     failed: dict[str, str] = {}
     for row in chosen:
         try:
-            prepared = adapter.prepare(row, operator, inputs, Conditions(threads))
+            prepared = adapter.prepare(row, operator, inputs, Conditions(threads, tuned=False))
             error = max_error(np.asarray(prepared.to_numpy(prepared.call())), expected)
         except (ProfkitError, MemoryError) as problem:
             failed[row.key] = f"{type(problem).__name__}: {problem}"
@@ -125,7 +125,9 @@ def _race(racers: dict[str, _Racer], budget_s: float) -> None:
 
 
 def _one_thread(key: str, operator: Spec, inputs: dict[str, Array], budget_s: float) -> list[float]:
-    prepared = load_adapter("native").prepare(Implementation(key, "native"), operator, inputs, Conditions(1))
+    prepared = load_adapter("native").prepare(
+        Implementation(key, "native"), operator, inputs, Conditions(1, tuned=False)
+    )
     racer = _Racer(prepared, 0.0, float(timed(prepared.call, 1)))
     _race({key: racer}, budget_s)
     return racer.samples_ns

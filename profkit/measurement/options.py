@@ -34,6 +34,8 @@ class MeasureOptions:
     candidates: Sequence[str] = ()
     interpreters: Mapping[str, str] = field(default_factory=dict)
     """Framework to Python interpreter: its workers run there, for frameworks that cannot live together."""
+    tuned: bool = True
+    """Whether native kernels take what profkit.tune chose here; PROFKIT_TUNED=0 says no for all."""
     seed: int = 0
     remeasure_peaks: bool = False
 

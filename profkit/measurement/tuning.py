@@ -1,0 +1,173 @@
+"""Sizes of a native kernel, measured against its own default: what to try, the trials, the choice.
+
+Every trial is a worker of its own, verified against the float64 reference before and after it is timed, and
+interleaved with the default; one that is wrong, crashes or takes too much memory costs itself only. Values are
+first tried one by one; the best ones and their combinations then meet the default in a final with fresh samples,
+and only what is faster there beyond the margin is chosen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from profkit.backends.adapter import Implementation
+from profkit.backends.tuned import Tuning, tuning_text
+from profkit.measurement.cell import CellRun
+from profkit.measurement.crew import Crew
+from profkit.measurement.options import MeasureOptions
+from profkit.measurement.result import Row
+from profkit.ops.spec import Spec
+
+HEAT = 6
+"""Trials measured at a time, beside the default: each holds its own copy of the inputs."""
+FINAL_SHARE = 0.4
+"""Of the budget."""
+# Rows are compared with each other only; how far they are from the machine's peaks is not asked.
+NO_PEAKS = {"flops_per_s": math.inf, "bytes_per_s": math.inf}
+
+Tell = Callable[[str, float, str], None]
+
+
+@dataclass(frozen=True)
+class Tunable:
+    """Something to choose of one kernel: its name, the default and what else may be tried."""
+
+    name: str
+    default: int | str
+    candidates: Sequence[int | str]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One kernel for one spec."""
+
+    key: str
+    adapter: str
+    spec: Spec
+    threads: int
+    tunables: Sequence[Tunable]
+
+    @property
+    def trials(self) -> list[Tuning]:
+        """Every value of every tunable, the others at their default."""
+        return [{item.name: value} for item in self.tunables for value in item.candidates]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One set of sizes and its row; stage is `screening` or `final`."""
+
+    tuning: Tuning
+    stage: str
+    row: Row
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it: the trials, and the chosen sizes; empty sizes keep the default."""
+
+    task: Task
+    trials: Sequence[Trial]
+    chosen: Tuning
+    reason: str
+    """Why the default stays, or how much faster the chosen sizes are."""
+
+    def row_of(self, tuning: Tuning, stage: str = "final") -> Row | None:
+        """The row of these sizes, {} for the default; that of the final when there was one."""
+        rows = {trial.stage: trial.row for trial in self.trials if trial.tuning == tuning}
+        return rows.get(stage) or rows.get("screening")
+
+
+def tune_kernel(task: Task, options: MeasureOptions, tell: Tell) -> Outcome:
+    """Measure all trials of a kernel and choose; `options.budget_s` is the sampling time of all together."""
+    if not task.trials:
+        return Outcome(task, [], {}, "there is nothing to choose for this spec")
+    heats = [task.trials[i : i + HEAT] for i in range(0, len(task.trials), HEAT)]
+    screening = replace(options, budget_s=options.budget_s * (1.0 - FINAL_SHARE) / len(heats))
+    arena = _Arena(task)
+    trials: list[Trial] = []
+    for number, heat in enumerate(heats):
+        trials += arena.measure(heat, "screening", screening, _part(tell, number, len(heats) + 1))
+    chosen = finalists(task, trials)
+    if chosen:
+        final = replace(options, budget_s=options.budget_s * FINAL_SHARE)
+        trials += arena.measure(chosen, "final", final, _part(tell, len(heats), len(heats) + 1))
+    return choose(task, trials)
+
+
+def finalists(task: Task, trials: Sequence[Trial]) -> list[Tuning]:
+    """The best value of each tunable that was no slower than the default, and all their combinations."""
+    best: dict[str, tuple[float, Tuning]] = {}
+    for trial in trials:
+        ratio = trial.row.ratio if trial.row.status == "ok" and trial.tuning else None
+        if ratio is None or ratio <= 1.0:
+            continue
+        name = next(iter(trial.tuning))
+        if name not in best or ratio > best[name][0]:
+            best[name] = (ratio, trial.tuning)
+    singles = [best[item.name][1] for item in task.tunables if item.name in best]
+    return [
+        {name: value for single in chosen for name, value in single.items()}
+        for count in range(1, len(singles) + 1)
+        for chosen in itertools.combinations(singles, count)
+    ]
+
+
+def choose(task: Task, trials: Sequence[Trial]) -> Outcome:
+    """The fastest of the final that is faster than the default beyond doubt; otherwise the default."""
+    measured = [trial for trial in trials if trial.tuning and trial.row.status == "ok" and trial.row.ratio is not None]
+    if not measured:
+        reasons = dict.fromkeys(f"{trial.row.status}: {trial.row.reason}" for trial in trials if trial.row.reason)
+        return Outcome(task, trials, {}, "; ".join(["no trial could be compared with the default", *reasons]))
+    final = [trial for trial in measured if trial.stage == "final"]
+    faster = [trial for trial in final if trial.row.verdict == "faster"]
+    if faster:
+        best = max(faster, key=lambda trial: trial.row.ratio or 0.0)
+        return Outcome(task, trials, best.tuning, f"{best.row.ratio:.3f}x as fast as the default")
+    if not final:
+        return Outcome(task, trials, {}, "the default stays: nothing was faster")
+    near = max(final, key=lambda trial: trial.row.ratio or 0.0)
+    verdict = "not resolved" if near.row.verdict == "not resolved" else "within the margin"
+    return Outcome(task, trials, {}, f"the default stays: {tuning_text(near.tuning)} is {verdict}")
+
+
+def trial_implementation(task: Task, tuning: Mapping[str, int | str]) -> Implementation:
+    """The kernel with these sizes, as an implementation of its own; without sizes, the kernel as it is by default."""
+    text = tuning_text(tuning)
+    key = f"{task.key}@{text.replace(' ', ',')}" if text else task.key
+    return Implementation(key, task.adapter, options={"kernel": task.key, "tuning": text})
+
+
+class _Arena:
+    """Where the default and some trials are measured together, in new workers each time."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._first: CellRun | None = None
+
+    def measure(self, tunings: Sequence[Tuning], stage: str, options: MeasureOptions, tell: Tell) -> list[Trial]:
+        """Rows of the default and of these trials."""
+        task = self._task
+        everyone: list[Tuning] = [{}, *tunings]
+        implementations = [trial_implementation(task, tuning) for tuning in everyone]
+        with contextlib.closing(Crew(replace(options, baseline=task.key), task.threads)) as crew:
+            run = CellRun(task.spec, crew, implementations, tell)
+            if self._first is not None:  # the reference of a large convolution takes longer than the heat
+                run.inputs, run.reference = self._first.inputs, self._first.reference
+            self._first = self._first or run
+            run.measure()
+            rows = {row.key: row for row in run.finish(NO_PEAKS).rows}
+        return [
+            Trial(tuning, stage, rows[implementation.key])
+            for tuning, implementation in zip(everyone, implementations)
+            if implementation.key in rows
+        ]
+
+
+def _part(tell: Tell, number: int, count: int) -> Tell:
+    """Progress of one heat as a part of the whole."""
+    return lambda phase, fraction, text: tell(phase, (number + fraction) / count, text)

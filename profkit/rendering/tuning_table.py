@@ -1,0 +1,125 @@
+"""Outcomes of the tuner as tables and as JSON in the schema profkit.tuning/1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from profkit.measurement.tuning import Outcome, Task, Trial
+from profkit.rendering.content import Heading, Line, Missing, Table
+from profkit.rendering.names import spec_text
+from profkit.rendering.quantities import ratio_interval_text, time_text
+from profkit.rendering.whole_file import write_whole
+
+SCHEMA = "profkit.tuning/1"
+
+
+def outcome_table(outcome: Outcome) -> Table:
+    """The trials of one kernel, those of the final first, and what was chosen."""
+    task = outcome.task
+    final = [trial for trial in outcome.trials if trial.stage == "final"]
+    finalists = [trial.tuning for trial in final]
+    others = [trial for trial in outcome.trials if trial.stage != "final" and trial.tuning not in finalists]
+    shown = [*final, *_without_repeats(others)]
+    measured = sorted((trial for trial in shown if trial.row.status == "ok"), key=_rank)
+    headings = (
+        Heading("sizes", "sizes", True),
+        Heading("stage", "stage", True),
+        Heading("time", "time"),
+        Heading("ratio", "default / this"),
+        Heading("verdict", "", True),
+    )
+    lines = [
+        Line(
+            (
+                _sizes(trial),
+                trial.stage,
+                time_text(trial.row.median_ns),
+                ratio_interval_text(trial.row.ratio, trial.row.ratio_low, trial.row.ratio_high),
+                _mark(trial, outcome),
+            ),
+            trial.row.verdict,
+        )
+        for trial in measured
+    ]
+    failed = [Missing(_sizes(trial), trial.row.status, trial.row.reason) for trial in shown if trial.row.status != "ok"]
+    return Table(_title(task), _facts(task), headings, tuple(lines), tuple(failed), (_conclusion(outcome),))
+
+
+def task_lines(task: Task) -> list[Missing]:
+    """What would be tried: one line per tunable."""
+    return [
+        Missing(item.name, f"[{item.default}]", ", ".join(str(value) for value in item.candidates) or "nothing else")
+        for item in task.tunables
+    ]
+
+
+def task_title(task: Task) -> str:
+    """One line that names a task."""
+    return f"{_title(task)}; {_facts(task)[0]}"
+
+
+def tuning_record(outcomes: Sequence[Outcome], environment: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON form."""
+    return {
+        "schema": SCHEMA,
+        "environment": environment,
+        "outcomes": [
+            {
+                "key": outcome.task.key,
+                "spec": outcome.task.spec.to_dict(),
+                "threads": outcome.task.threads,
+                "tunables": [asdict(tunable) for tunable in outcome.task.tunables],
+                "chosen": outcome.chosen,
+                "reason": outcome.reason,
+                "trials": [
+                    {"tuning": trial.tuning, "stage": trial.stage, "row": asdict(trial.row)} for trial in outcome.trials
+                ],
+            }
+            for outcome in outcomes
+        ],
+    }
+
+
+def write_tuning(outcomes: Sequence[Outcome], environment: Mapping[str, Any], path: str | Path) -> None:
+    """Write the JSON file whole or not at all."""
+    record = tuning_record(outcomes, environment)
+    write_whole(path, json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def _without_repeats(trials: Sequence[Trial]) -> list[Trial]:
+    """The default takes part in every heat; it is shown once."""
+    return [trial for i, trial in enumerate(trials) if trial.tuning not in [other.tuning for other in trials[:i]]]
+
+
+def _rank(trial: Trial) -> tuple[bool, float]:
+    """The final first, in each the fastest first."""
+    return trial.stage != "final", -(trial.row.ratio or 0.0)
+
+
+def _sizes(trial: Trial) -> str:
+    return " ".join(f"{name}={value}" for name, value in trial.tuning.items()) or "default"
+
+
+def _mark(trial: Trial, outcome: Outcome) -> str:
+    is_chosen = trial.tuning == outcome.chosen and (trial.stage == "final" or not trial.tuning)
+    return "chosen" if is_chosen else trial.row.verdict
+
+
+def _title(task: Task) -> str:
+    return f"{task.key}: {spec_text(task.spec)}"
+
+
+def _facts(task: Task) -> tuple[str, ...]:
+    default = " ".join(f"{item.name}={item.default}" for item in task.tunables)
+    return (f"{task.threads} thread{'' if task.threads == 1 else 's'}; default {default}",)
+
+
+def _conclusion(outcome: Outcome) -> str:
+    if not outcome.chosen:
+        return outcome.reason
+    sizes = " ".join(f"{name}={value}" for name, value in outcome.chosen.items())
+    return f"chosen: {sizes}, {outcome.reason}"

@@ -1,0 +1,178 @@
+"""`python -m profkit.tune conv`: the best sizes of profkit's own kernels on this machine, measured and kept."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from profkit.cli import INTERRUPTED, guarded
+
+if TYPE_CHECKING:
+    from profkit.backends.adapter import Implementation
+    from profkit.measurement.tuning import Outcome, Task
+    from profkit.measurement.tuning_tasks import Refusal
+    from profkit.ops.spec import Spec
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    return guarded("tune", tune, argv)
+
+
+def tune(words: Sequence[str]) -> int:
+    """Do what the words say."""
+    from profkit._arguments import read_specs
+    from profkit._tune_arguments import parse_tune, thread_counts
+    from profkit.measurement.tuning_tasks import tunable_kernels
+
+    op, arguments = parse_tune(words)
+    if arguments.list_presets:
+        return _list_presets(op)
+    only = [pattern for text in arguments.only or [] for pattern in text.split(",")]
+    kernels = tunable_kernels(op, only, arguments.device)
+    if arguments.forget:
+        return _forget(op, arguments, [kernel.key for kernel in kernels])
+    counts = thread_counts(arguments)
+    specs = read_specs(op, arguments, len(counts))
+    tasks, refusals = _plan(kernels, specs, counts)
+    _show_refusals(refusals)
+    if not tasks:
+        _tell("there is nothing to tune" + ("" if refusals else ": these kernels have nothing to choose here"))
+        return 1
+    return _show_plan(tasks) if arguments.dry_run else _measure(tasks, arguments)
+
+
+def _plan(
+    kernels: Sequence[Implementation], specs: Sequence[Spec], counts: Sequence[int]
+) -> tuple[list[Task], list[Refusal]]:
+    from profkit.measurement.tuning_tasks import find_tasks
+
+    tasks: list[Task] = []
+    refusals: list[Refusal] = []
+    for threads in counts:
+        for spec in specs:
+            found, refused = find_tasks(kernels, spec, threads)
+            tasks += found
+            refusals += refused
+    return tasks, refusals
+
+
+def _measure(tasks: Sequence[Task], arguments: argparse.Namespace) -> int:
+    """Tune one after the other; every choice is kept as soon as it is made."""
+    from profkit.backends.tuned import keep_choices, read_choices, tuned_file
+    from profkit.measurement.options import MeasureOptions
+    from profkit.measurement.progress import Progress
+    from profkit.measurement.run import first_signal_interrupts
+    from profkit.measurement.tuning import tune_kernel
+    from profkit.measurement.tuning_tasks import choice_of
+    from profkit.rendering.progress import show_progress
+    from profkit.rendering.table import print_table
+    from profkit.rendering.tuning_table import outcome_table
+    from profkit.rendering.whole_file import check_target
+
+    if arguments.json:
+        check_target(arguments.json)
+    options = MeasureOptions(
+        budget_s=arguments.budget,
+        timeout_s=arguments.timeout,
+        memory_limit_bytes=arguments.memory_limit,
+        cache=arguments.cache,
+        margin=arguments.margin,
+        seed=arguments.seed,
+    )
+    problem = read_choices().problem
+    if problem:
+        _tell(f"{problem}; it is written anew")
+    outcomes: list[Outcome] = []
+    is_interrupted = False
+    try:
+        with first_signal_interrupts():
+            for number, task in enumerate(tasks):
+                with contextlib.nullcontext(None) if arguments.quiet else show_progress() as watcher:
+
+                    def tell(phase: str, fraction: float, text: str) -> None:
+                        if watcher is not None:
+                            watcher(Progress(number, len(tasks), phase, fraction, text))  # noqa: B023
+
+                    outcome = tune_kernel(task, options, tell)
+                outcomes.append(outcome)
+                if outcome.row_of({}) is not None:
+                    keep_choices([choice_of(outcome)])
+                print_table(outcome_table(outcome), sys.stdout)
+    except KeyboardInterrupt:
+        is_interrupted = True
+    return _end(outcomes, is_interrupted, arguments.json, str(tuned_file()))
+
+
+def _end(outcomes: Sequence[Outcome], is_interrupted: bool, json_path: str | None, place: str) -> int:
+    from profkit.measurement.environment import fingerprint
+    from profkit.rendering.tuning_table import write_tuning
+
+    if json_path:
+        write_tuning(outcomes, fingerprint(), json_path)
+    measured = [outcome for outcome in outcomes if any(trial.row.status == "ok" for trial in outcome.trials)]
+    if measured:
+        faster = sum(bool(outcome.chosen) for outcome in measured)
+        _tell(f"{faster} of {len(measured)} kernels run faster with other sizes than the default; kept in {place}")
+    if is_interrupted:
+        return INTERRUPTED
+    return 0 if measured else 1
+
+
+def _show_plan(tasks: Sequence[Task]) -> int:
+    from profkit.rendering.table import print_list
+    from profkit.rendering.tuning_table import task_lines, task_title
+
+    for task in tasks:
+        print(task_title(task))
+        print_list(task_lines(task), sys.stdout)
+    return 0
+
+
+def _show_refusals(refusals: Sequence[Refusal]) -> None:
+    for line in dict.fromkeys(f"{item.key}: {item.status}: {item.reason}" for item in refusals):
+        _tell(line)
+
+
+def _forget(op: str, arguments: argparse.Namespace, keys: Sequence[str]) -> int:
+    """Without flags of the spec: for all specs."""
+    from profkit._arguments import given_fields, read_specs
+    from profkit._tune_arguments import thread_counts
+    from profkit.backends.tuned import forget_choices
+
+    is_limited = bool(given_fields(op, arguments) or arguments.preset)
+    specs = [spec.to_dict() for spec in read_specs(op, arguments)] if is_limited else None
+    counts = thread_counts(arguments) if arguments.threads else None
+    forgotten = forget_choices(
+        lambda choice: (
+            choice.key in keys
+            and (specs is None or choice.spec in specs)
+            and (counts is None or choice.threads in counts)
+        )
+    )
+    _tell(f"{forgotten} choice{'' if forgotten == 1 else 's'} forgotten")
+    return 0
+
+
+def _list_presets(op: str) -> int:
+    from profkit.ops import presets_for
+    from profkit.rendering.content import Missing
+    from profkit.rendering.names import spec_text
+    from profkit.rendering.table import print_list
+
+    print_list([Missing(name, "", spec_text(spec)) for name, spec in presets_for(op).items()], sys.stdout)
+    return 0
+
+
+def _tell(text: str) -> None:
+    from profkit.rendering.table import encodable
+
+    sys.stderr.write(encodable(text, sys.stderr) + "\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
