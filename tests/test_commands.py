@@ -201,7 +201,7 @@ def test_options_reach_the_measurement(measured: Measured) -> None:
     words = (
         "--only native,torch --only jax --exclude keras --baseline numpy --threads 1,2 --budget 1m30s --timeout 5s "
         "--memory-limit 4GiB --cache cold --output reused --margin 5% --seed 7 --remeasure-peaks --quiet "
-        "--python torch=other/python"
+        "--python torch=other/python --no-tuned"
     )
 
     run("conv", *words.split())
@@ -219,6 +219,7 @@ def test_options_reach_the_measurement(measured: Measured) -> None:
         "margin": 0.05,
         "candidates": [],
         "interpreters": {"torch": "other/python"},
+        "tuned": False,
         "seed": 7,
         "remeasure_peaks": True,
         "progress": False,
