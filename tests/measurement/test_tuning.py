@@ -1,0 +1,142 @@
+"""Tuning: what is tried, what is chosen, and that a bad trial costs itself only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from profkit.backends.native import ADAPTER
+from profkit.backends.tuned import Tuning
+from profkit.errors import UsageError
+from profkit.measurement.options import MeasureOptions
+from profkit.measurement.result import Row
+from profkit.measurement.tuning import HEAT, Task, Trial, Tunable, choose, finalists, trial_implementation, tune_kernel
+from profkit.measurement.tuning_tasks import choice_of, find_tasks, tunable_kernels
+from profkit.ops.conv2d import Conv2d
+from profkit.ops.matmul import MatMul
+
+KEY = "matmul/native/cpu/blocked"
+SPEC = MatMul(60, 70, 80)
+
+
+def task(*tunables: Tunable) -> Task:
+    return Task(KEY, "native", SPEC, 1, tunables or (Tunable("mc", 60, [30]), Tunable("kc", 80, [40, 20])))
+
+
+def trial(tuning: Tuning, ratio: float, stage: str = "screening", verdict: str = "faster", status: str = "ok") -> Trial:
+    row = Row(KEY, status, "" if status == "ok" else "because", ratio=ratio if status == "ok" else None)
+    row.verdict = verdict
+    return Trial(tuning, stage, row)
+
+
+def tunings(trials: Sequence[Tuning]) -> list[Tuning]:
+    return sorted(trials, key=str)
+
+
+def test_every_value_is_tried_with_the_others_at_their_default() -> None:
+    assert task().trials == [{"mc": 30}, {"kc": 40}, {"kc": 20}]
+
+
+def test_the_final_has_the_best_of_each_and_their_combinations() -> None:
+    screening = [trial({}, 1.0), trial({"mc": 30}, 1.1), trial({"kc": 40}, 1.2), trial({"kc": 20}, 1.05)]
+
+    assert finalists(task(), screening) == [{"mc": 30}, {"kc": 40}, {"mc": 30, "kc": 40}]
+
+
+def test_what_was_slower_or_failed_is_not_in_the_final() -> None:
+    screening = [
+        trial({"mc": 30}, 0.9, verdict="slower"),
+        trial({"kc": 40}, 9.0, status="wrong"),
+        trial({"kc": 20}, 9.0, status="crashed"),
+    ]
+
+    assert finalists(task(), screening) == []
+
+
+def test_the_fastest_of_the_final_is_chosen() -> None:
+    trials = [trial({"kc": 40}, 1.5), trial({"kc": 40}, 1.1, "final"), trial({"mc": 30, "kc": 40}, 1.2, "final")]
+
+    outcome = choose(task(), trials)
+
+    assert outcome.chosen == {"mc": 30, "kc": 40}
+    assert outcome.reason == "1.200x as fast as the default"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"), [("not resolved", "kc=40 is not resolved"), ("same", "kc=40 is within the margin")]
+)
+def test_without_a_clear_gain_the_default_stays(verdict: str, words: str) -> None:
+    outcome = choose(task(), [trial({"kc": 40}, 1.5), trial({"kc": 40}, 1.1, "final", verdict)])
+
+    assert outcome.chosen == {}
+    assert outcome.reason == f"the default stays: {words}"
+
+
+def test_a_gain_in_the_screening_alone_is_no_gain() -> None:
+    outcome = choose(task(), [trial({"kc": 40}, 3.0), trial({"kc": 40}, 3.0, "final", status="crashed")])
+
+    assert outcome.chosen == {}
+
+
+def test_when_nothing_ran_the_reasons_are_told() -> None:
+    outcome = choose(task(), [trial({"kc": 40}, 1.0, status="oom"), trial({"kc": 20}, 1.0, status="oom")])
+
+    assert outcome.chosen == {}
+    assert outcome.reason == "no trial could be compared with the default; oom: because"
+
+
+def test_a_trial_has_a_key_of_its_own_and_the_default_the_kernels() -> None:
+    assert trial_implementation(task(), {}).key == KEY
+    assert trial_implementation(task(), {"mc": 30, "kc": 40}).key == f"{KEY}@mc=30,kc=40"
+    assert trial_implementation(task(), {"mc": 30}).options == {"kernel": KEY, "tuning": "mc=30"}
+
+
+def test_trials_are_really_measured_and_a_bad_one_costs_itself_only() -> None:
+    impossible = task(Tunable("kc", 80, [40, 999_999]))
+
+    outcome = tune_kernel(impossible, MeasureOptions(budget_s=0.2), lambda *_: None)
+
+    rows = {str(item.tuning): item.row for item in outcome.trials if item.stage == "screening"}
+    assert rows["{}"].verdict == "baseline" and rows["{}"].max_error is not None
+    assert rows["{'kc': 40}"].status == "ok" and rows["{'kc': 40}"].ratio is not None
+    assert rows["{'kc': 999999}"].status == "crashed"
+    assert "kc of matmul/native/cpu/blocked must be a multiple of 1 between 1 and 80" in rows["{'kc': 999999}"].reason
+    assert choice_of(outcome).tuning == outcome.chosen
+    assert choice_of(outcome).measured["default_ns"] > 0
+
+
+def test_more_trials_than_a_heat_holds_are_all_measured() -> None:
+    sizes = list(range(10, 10 + HEAT + 1))
+
+    outcome = tune_kernel(task(Tunable("kc", 80, sizes)), MeasureOptions(budget_s=0.2), lambda *_: None)
+
+    screened = [item.tuning for item in outcome.trials if item.stage == "screening" and item.tuning]
+    assert tunings(screened) == tunings([{"kc": size} for size in sizes])
+
+
+def test_tasks_are_the_kernels_that_have_something_to_choose() -> None:
+    kernels = tunable_kernels("conv2d", [], "cpu")
+
+    tasks, refusals = find_tasks(kernels, Conv2d(2, 8, 9, 9, 12, layout="NHWC"), 1)
+
+    assert [item.key.rpartition("/")[2] for item in tasks] == ["implicit_gemm", "im2col", "im2col_batched"]
+    assert [(item.key, item.status) for item in refusals] == [("conv2d/native/cpu/direct", "unsupported")]
+
+
+def test_a_small_product_has_nothing_to_choose() -> None:
+    assert find_tasks(tunable_kernels("matmul", ["native/blocked"], "all"), MatMul(2, 3, 4), 1) == ([], [])
+
+
+def test_names_that_name_nothing_are_refused() -> None:
+    with pytest.raises(UsageError, match="no implementation is named by 'native/bloked'; did you mean"):
+        tunable_kernels("matmul", ["native/bloked"], "all")
+    with pytest.raises(UsageError, match="matmul has no native kernel on cuda among those named; there is cpu"):
+        tunable_kernels("matmul", ["native/cpu/*"], "cuda")
+
+
+def test_the_fingerprint_names_machine_and_build() -> None:
+    fingerprint = ADAPTER.fingerprint(trial_implementation(task(), {}))
+
+    assert set(fingerprint) == {"cpu", "caches_kib", "simd", "profkit", "build"}
+    assert all(fingerprint.values())
