@@ -1,4 +1,4 @@
-"""Own CUDA kernels written with numba.cuda: direct convolution and a matrix product tiled in shared memory.
+"""Own CUDA kernels written with numba.cuda: direct convolution, and a matrix product, naive and tiled in shared memory.
 
 Not run on a GPU: the machines that this was written on have none. The kernels were compiled to PTX, and are
 tested in Numba's CUDA simulator, which executes their Python code thread by thread.
@@ -7,12 +7,13 @@ tested in Numba's CUDA simulator, which executes their Python code thread by thr
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from profkit.backends.adapter import Conditions, Implementation, Prepared
+from profkit.backends.adapter import Conditions, DeviceCall, Implementation, Prepared
 from profkit.backends.framework import (
     Framework,
     Job,
@@ -28,6 +29,7 @@ from profkit.ops.layout import image_shape
 from profkit.ops.matmul import MatMul
 
 HELD = "NCHW"
+TILED = "tiled_shared"
 BLOCK = 128
 """Threads per block of the convolution."""
 
@@ -80,13 +82,24 @@ def _prepared(job: Job, launch: Callable[[Any], None], shape: tuple[int, ...], d
     cuda = _cuda()
     kept = cuda.device_array(shape, dtype) if job.reuses_output else None
 
-    def call() -> Any:
+    def enqueue() -> Any:
         out = cuda.device_array(shape, dtype) if kept is None else kept
         launch(out)
+        return out
+
+    def call() -> Any:
+        out = enqueue()
         cuda.synchronize()
         return out
 
-    return Prepared(call, lambda out: out.copy_to_host(), output="fresh" if kept is None else "reused", note=note)
+    is_simulated = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") != "0"
+    return Prepared(
+        call,
+        lambda out: out.copy_to_host(),
+        output="fresh" if kept is None else "reused",
+        note=note,
+        device=None if is_simulated else DeviceCall(enqueue),  # launches without a stream go to the default one, 0
+    )
 
 
 def _refuse_conv2d(implementation: Implementation, spec: Conv2d) -> str:
@@ -126,14 +139,15 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
     b = b.transpose((0, 2, 1)) if spec.transpose_b else b
     bias = cuda.to_device(job.inputs["bias"] if spec.bias else np.zeros(1, spec.numpy_dtype))
     tile = _kernels().TILE
-    kernel = _kernels().product(getattr(numba, spec.dtype))
+    is_tiled = job.variant == TILED
+    kernel = _kernels().product(getattr(numba, spec.dtype)) if is_tiled else _kernels().naive_product()
     grid = (-(-spec.n // tile), -(-spec.m // tile), spec.batch)
     prepared = _prepared(
         job,
         lambda out: kernel[grid, (tile, tile)](a, b, bias, out, spec.bias, spec.activation == "relu"),
         (spec.batch, spec.m, spec.n),
         spec.numpy_dtype,
-        "own kernel, tiled in shared memory",
+        "own kernel, tiled in shared memory" if is_tiled else "own kernel, one thread per element of the result",
     )
     prepared.to_numpy = lambda out: out.copy_to_host().reshape(spec.output_shape())
     return prepared
@@ -144,7 +158,10 @@ ADAPTER = Framework(
     modules=("numba",),
     extra="numba",
     begin=_begin,
-    operators={"conv2d": Operator(_conv2d, _refuse_conv2d), "matmul": Operator(_matmul)},
+    operators={
+        "conv2d": Operator(_conv2d, _refuse_conv2d),
+        "matmul": Operator(_matmul, variants=(TILED, "naive")),
+    },
     device="cuda",
     hindrance=no_cuda_driver,
 )

@@ -44,6 +44,24 @@ def convolution() -> Any:
     return kernel
 
 
+def naive_product() -> Any:
+    """One thread per element of c; neighbours in a warp read neighbours of b, and the same element of a."""
+
+    @cuda.jit  # type: ignore[untyped-decorator,unused-ignore]
+    def kernel(a, b, bias, c, has_bias, relu):  # type: ignore[no-untyped-def]
+        batch = cuda.blockIdx.z
+        row = cuda.blockIdx.y * TILE + cuda.threadIdx.y
+        column = cuda.blockIdx.x * TILE + cuda.threadIdx.x
+        if row < c.shape[1] and column < c.shape[2]:
+            total = a[0, 0, 0] * 0
+            for k in range(a.shape[2]):
+                total += a[batch, row, k] * b[batch, k, column]
+            total = total + bias[column] if has_bias else total
+            c[batch, row, column] = total if not relu or total > 0 else total * 0
+
+    return kernel
+
+
 def product(element: Any) -> Any:
     """A block computes a TILE x TILE part of c, one element per thread, from tiles of a and b in shared memory."""
 

@@ -34,22 +34,22 @@ from profkit.ops.spec import max_error, tolerance
 
 shape = {"batch": 1, "in_channels": 4, "height": 5, "width": 4, "out_channels": 2, "kernel_size": 3}
 specs = [
-    MatMul(5, 18, 17, bias=True),
+    MatMul(5, 18, 17, bias=True, activation="relu"),
     MatMul(3, 2, 4, batch=2, transpose_a=True, transpose_b=True, dtype="float64"),
     Conv2d(**shape, stride=2, padding="1x2x0x1", groups=2, bias=True, activation="relu", layout="NHWC"),
     Conv2d(**shape, padding=2, dilation="2x1", dtype="float64"),
 ]
 adapter = load_adapter("numba_cuda")
 rows = []
-for spec in specs:
-    implementation = adapter.implementations(spec.op)[0]
+for spec, implementation in [(spec, row) for spec in specs for row in adapter.implementations(spec.op)]:
     adapter.start(implementation, Conditions())
     for output in ("fresh", "reused"):
         inputs = spec.make_inputs()
         prepared = adapter.prepare(implementation, spec, inputs, Conditions(output=output))
         result = prepared.to_numpy(prepared.call())
         error = max_error(result, spec.reference(inputs))
-        rows.append([str(spec), prepared.output == output, error <= tolerance(result.dtype, spec.reduction_length())])
+        is_right = error <= tolerance(result.dtype, spec.reduction_length())
+        rows.append([implementation.key, str(spec), prepared.output == output, is_right])
 print(json.dumps(rows))
 """
 
@@ -88,8 +88,10 @@ def test_cupys_products_and_softmax_match_the_reference_when_numpy_stands_in(spe
 def test_the_numba_cuda_kernels_match_the_reference_in_the_simulator() -> None:
     rows = run_python(["-c", SIMULATED], {"NUMBA_ENABLE_CUDASIM": "1"})
 
-    assert len(rows) == 8
-    assert not [row for row in rows if not all(row[1:])]
+    keys = {"conv2d/numba_cuda/cuda", "matmul/numba_cuda/cuda/naive", "matmul/numba_cuda/cuda/tiled_shared"}
+    assert {row[0] for row in rows} == keys
+    assert len(rows) == 12
+    assert not [row for row in rows if not all(row[2:])]
 
 
 @pytest.mark.parametrize("name", ["cupy", "numba_cuda"])
