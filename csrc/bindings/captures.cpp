@@ -96,6 +96,113 @@ py::dict samples_dict(captures::SampleColumns&& samples) {
   return result;
 }
 
+py::dict device_activities_dict(captures::DeviceActivityColumns&& activities) {
+  py::dict result;
+  result["kind"] = as_array(std::move(activities.kind));
+  result["process"] = as_array(std::move(activities.process));
+  result["device"] = as_array(std::move(activities.device));
+  result["context"] = as_array(std::move(activities.context));
+  result["stream"] = as_array(std::move(activities.stream));
+  result["start_ns"] = as_array(std::move(activities.start_ns));
+  result["end_ns"] = as_array(std::move(activities.end_ns));
+  result["queued_ns"] = as_array(std::move(activities.queued_ns));
+  result["name"] = as_array(std::move(activities.name));
+  result["correlation"] = as_array(std::move(activities.correlation));
+  result["graph_node"] = as_array(std::move(activities.graph_node));
+  result["bytes"] = as_array(std::move(activities.bytes));
+  result["copy_kind"] = as_array(std::move(activities.copy_kind));
+  result["source_kind"] = as_array(std::move(activities.source_kind));
+  result["target_kind"] = as_array(std::move(activities.target_kind));
+  result["grid_x"] = as_array(std::move(activities.grid_x));
+  result["grid_y"] = as_array(std::move(activities.grid_y));
+  result["grid_z"] = as_array(std::move(activities.grid_z));
+  result["block_x"] = as_array(std::move(activities.block_x));
+  result["block_y"] = as_array(std::move(activities.block_y));
+  result["block_z"] = as_array(std::move(activities.block_z));
+  result["registers"] = as_array(std::move(activities.registers));
+  result["static_shared_bytes"] = as_array(std::move(activities.static_shared_bytes));
+  result["dynamic_shared_bytes"] = as_array(std::move(activities.dynamic_shared_bytes));
+  return result;
+}
+
+py::dict device_calls_dict(captures::DeviceCallColumns&& calls) {
+  py::dict result;
+  result["process"] = as_array(std::move(calls.process));
+  result["os_thread_id"] = as_array(std::move(calls.os_thread_id));
+  result["start_ns"] = as_array(std::move(calls.start_ns));
+  result["end_ns"] = as_array(std::move(calls.end_ns));
+  result["name"] = as_array(std::move(calls.name));
+  result["correlation"] = as_array(std::move(calls.correlation));
+  result["return_code"] = as_array(std::move(calls.return_code));
+  result["is_driver"] = as_array(std::move(calls.is_driver), py::dtype("bool"));
+  result["has_token"] = as_array(std::move(calls.has_token), py::dtype("bool"));
+  result["token_range"] = as_array(std::move(calls.token_range));
+  return result;
+}
+
+py::dict device_memory_dict(captures::DeviceMemoryColumns&& memory) {
+  py::dict result;
+  result["process"] = as_array(std::move(memory.process));
+  result["device"] = as_array(std::move(memory.device));
+  result["time_ns"] = as_array(std::move(memory.time_ns));
+  result["address"] = as_array(std::move(memory.address));
+  result["pool"] = as_array(std::move(memory.pool));
+  result["bytes"] = as_array(std::move(memory.bytes));
+  result["kind"] = as_array(std::move(memory.kind));
+  result["correlation"] = as_array(std::move(memory.correlation));
+  return result;
+}
+
+py::dict device_overhead_dict(captures::DeviceOverheadColumns&& overhead) {
+  py::dict result;
+  result["process"] = as_array(std::move(overhead.process));
+  result["start_ns"] = as_array(std::move(overhead.start_ns));
+  result["end_ns"] = as_array(std::move(overhead.end_ns));
+  result["kind"] = as_array(std::move(overhead.kind));
+  return result;
+}
+
+py::dict device_devices_dict(captures::DeviceDeviceColumns&& devices) {
+  py::dict result;
+  result["process"] = as_array(std::move(devices.process));
+  result["name"] = as_array(std::move(devices.name));
+  result["id"] = as_array(std::move(devices.id));
+  result["capability_major"] = as_array(std::move(devices.capability_major));
+  result["capability_minor"] = as_array(std::move(devices.capability_minor));
+  result["multiprocessors"] = as_array(std::move(devices.multiprocessors));
+  result["warps_per_multiprocessor"] = as_array(std::move(devices.warps_per_multiprocessor));
+  result["shared_bytes_per_multiprocessor"] = as_array(std::move(devices.shared_bytes_per_multiprocessor));
+  result["core_clock_khz"] = as_array(std::move(devices.core_clock_khz));
+  result["l2_bytes"] = as_array(std::move(devices.l2_bytes));
+  result["memory_bytes"] = as_array(std::move(devices.memory_bytes));
+  result["memory_bandwidth"] = as_array(std::move(devices.memory_bandwidth));
+  return result;
+}
+
+py::dict device_dict(captures::DeviceColumns&& device) {
+  py::dict result;
+  result["activities"] = device_activities_dict(std::move(device.activities));
+  result["calls"] = device_calls_dict(std::move(device.calls));
+  result["memory"] = device_memory_dict(std::move(device.memory));
+  result["overhead"] = device_overhead_dict(std::move(device.overhead));
+  result["devices"] = device_devices_dict(std::move(device.devices));
+  return result;
+}
+
+py::dict device_counts_dict(const captures::DeviceCounts& counts) {
+  py::dict result;
+  result["entries"] = counts.entries;
+  result["dropped_by_cupti"] = counts.dropped_by_cupti;
+  result["dropped_too_slow"] = counts.dropped_too_slow;
+  result["unknown_records"] = counts.unknown_records;
+  result["cut_records"] = counts.cut_records;
+  result["unfinished"] = counts.unfinished;
+  result["correlations_without_call"] = counts.correlations_without_call;
+  result["clock_error_ns"] = counts.clock_error_ns;
+  result["clock_steps"] = counts.clock_steps;
+  return result;
+}
+
 py::dict process_dict(const captures::Process& process) {
   py::dict result;
   result["description"] = process.description;
@@ -110,6 +217,7 @@ py::dict process_dict(const captures::Process& process) {
   result["clock_drift_ppm"] = process.clock_drift_ppm;
   result["clock_error_ns"] = process.clock_error_ns;
   result["frees_of_unknown"] = process.frees_of_unknown;
+  result["device"] = device_counts_dict(process.device);
   return result;
 }
 
@@ -123,6 +231,7 @@ py::dict counters_dict(const tracer::FileCounters& counters) {
   result["processes_started"] = counters.processes_started;
   result["processes_ended"] = counters.processes_ended;
   result["replaced_names"] = counters.replaced_names;
+  result["dropped_device"] = counters.dropped_device;
   return result;
 }
 
@@ -147,6 +256,7 @@ py::dict read_capture(const std::string& path, size_t max_rows) {
   result["ranges"] = ranges_dict(std::move(capture.ranges));
   result["allocations"] = allocations_dict(std::move(capture.allocations));
   result["samples"] = samples_dict(std::move(capture.samples));
+  result["device"] = device_dict(std::move(capture.device));
   return result;
 }
 

@@ -29,12 +29,13 @@ class ContentHolder {
     content.payload_bytes_name = string_index(source.attr("payload_bytes_name"));
     read_processes(source);
     read_tracks(source);
+    read_devices(source);
     read_events(source.attr("events"));
     read_arguments(source);
+    read_flows(source);
     read_counters(source);
-    for (const py::handle pair : source.attr("about")) {
-      content.about.emplace_back(keep(pair.attr("__getitem__")(0)), keep(pair.attr("__getitem__")(1)));
-    }
+    content.about = pairs(source.attr("about"));
+    content.members = pairs(source.attr("members"));
   }
 
   TraceContent content;
@@ -46,6 +47,14 @@ class ContentHolder {
     if (bytes == nullptr) throw py::error_already_set();
     kept_.push_back(py::reinterpret_steal<py::object>(bytes));
     return {PyBytes_AS_STRING(bytes), static_cast<size_t>(PyBytes_GET_SIZE(bytes))};
+  }
+
+  std::vector<std::pair<std::string_view, std::string_view>> pairs(const py::object& source) {
+    std::vector<std::pair<std::string_view, std::string_view>> made;
+    for (const py::handle pair : source) {
+      made.emplace_back(keep(pair.attr("__getitem__")(0)), keep(pair.attr("__getitem__")(1)));
+    }
+    return made;
   }
 
   template <class T>
@@ -85,8 +94,9 @@ class ContentHolder {
 
   void read_processes(const py::object& source) {
     for (const py::handle process : source.attr("processes")) {
-      captures::TraceProcess made{process.attr("pid").cast<int32_t>(), keep(process.attr("name")), {}};
+      captures::TraceProcess made{process.attr("pid").cast<int32_t>(), keep(process.attr("name")), {}, false};
       for (const py::handle word : process.attr("command")) made.command.push_back(keep(word));
+      made.is_gpu = process.attr("is_gpu").cast<bool>();
       content.processes.push_back(std::move(made));
     }
   }
@@ -99,7 +109,57 @@ class ContentHolder {
         throw py::value_error("a lane without its thread");
       content.tracks.push_back({index(track.attr("process"), content.processes.size(), "process"),
                                 track.attr("tid").cast<int32_t>(), keep(track.attr("name")),
-                                track.attr("rank").cast<int32_t>(), thread});
+                                track.attr("rank").cast<int32_t>(), thread,
+                                track.attr("queue").cast<int32_t>()});
+    }
+  }
+
+  void read_devices(const py::object& source) {
+    for (const py::handle gpu : source.attr("gpus")) {
+      content.gpus.push_back({gpu.attr("id").cast<int32_t>(), keep(gpu.attr("name")),
+                              keep(gpu.attr("architecture")),
+                              pairs(py::reinterpret_borrow<py::object>(gpu.attr("about")))});
+    }
+    for (const py::handle queue : source.attr("queues")) {
+      content.queues.push_back({queue.attr("gpu").cast<int32_t>(),
+                                index(queue.attr("process"), content.processes.size(), "process"),
+                                keep(queue.attr("name"))});
+    }
+    for (const captures::TraceTrack& track : content.tracks) {
+      if (track.queue >= static_cast<int64_t>(content.queues.size()))
+        throw py::value_error("a lane without its queue");
+    }
+    if (!source.attr("labels").is_none()) {
+      const size_t strings = content.strings.size();
+      content.labels = indices(source.attr("labels"), strings, -1, strings, "label");
+    }
+    const py::object launches = source.attr("launches");
+    if (launches.is_none()) return;
+    captures::TraceLaunches& read = content.launches;
+    read.count = py::len(launches.attr("registers"));
+    const auto numbers = [&](const char* name) {
+      return column<int32_t>(launches.attr(name), read.count, name);
+    };
+    const char* const axes[2][3] = {{"grid_x", "grid_y", "grid_z"}, {"block_x", "block_y", "block_z"}};
+    for (size_t axis = 0; axis < 3; ++axis) {
+      read.grid[axis] = numbers(axes[0][axis]);
+      read.block[axis] = numbers(axes[1][axis]);
+    }
+    read.registers = numbers("registers");
+    read.static_shared_bytes = numbers("static_shared_bytes");
+    read.dynamic_shared_bytes = numbers("dynamic_shared_bytes");
+  }
+
+  void read_flows(const py::object& source) {
+    const py::object flows = source.attr("flows");
+    if (flows.is_none()) return;
+    captures::TraceFlows& read = content.flows;
+    read.count = py::len(flows.attr("start"));
+    read.from = indices(flows.attr("start"), read.count, 0, content.events.count, "start of an arrow");
+    read.to = indices(flows.attr("end"), read.count, 0, content.events.count, "end of an arrow");
+    for (size_t flow = 1; flow < read.count; ++flow) {
+      if (read.from[flow] < read.from[flow - 1])
+        throw py::value_error("arrows are not in the order of their starts");
     }
   }
 
@@ -119,6 +179,8 @@ class ContentHolder {
       events.payload = column<uint64_t>(source.attr("payload"), count, "payload");
     }
     if (!source.attr("flow").is_none()) events.flow = column<int32_t>(source.attr("flow"), count, "flow");
+    if (!source.attr("launch").is_none())
+      events.launch = indices(source.attr("launch"), count, -1, content.launches.count, "launch");
   }
 
   void read_arguments(const py::object& source) {

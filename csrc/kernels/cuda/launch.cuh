@@ -32,7 +32,7 @@ inline void fill_zero(void* target, size_t bytes, const CudaCall&) { simt::fill_
 // Above this a kernel must ask for its dynamic shared memory.
 constexpr size_t kSharedBytesByDefault = 48 * 1024;
 
-// A null `kernel_name` is fine: errors then name no kernel.
+// Throws CudaError (runtime/cuda_device.h) with what was being done, unless the code is success.
 void check_cuda(cudaError_t code, const char* doing);
 
 template <auto kernel, class... Arguments>

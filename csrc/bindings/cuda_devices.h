@@ -1,0 +1,10 @@
+// Devices, their memory and streams, for Python.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace profkit {
+
+void register_cuda_devices(pybind11::module_& module);
+
+}  // namespace profkit

@@ -1,0 +1,10 @@
+// The CUDA kernels, for Python.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace profkit {
+
+void register_cuda_kernels(pybind11::module_& module);
+
+}  // namespace profkit
