@@ -1,6 +1,7 @@
 """`python -m profkit.report run.profkit`: a capture file in, its table on the terminal and files out.
 
-A capture is of a traced program (rows are ranges) or of a network's run (rows are kinds of operators, layers, ...).
+A capture is of a traced program (rows are ranges), of a network's run (rows are kinds of operators, layers, ...) or
+the GPU trace of torch.profiler or Nsight Systems (rows are operators, layers, kernels, copies, ...).
 profkit.trace offers the same flags: it calls add_report_arguments, check_report_arguments and print_report.
 """
 
@@ -15,10 +16,12 @@ from profkit._arguments import Parser, chosen_top
 from profkit._network_report import print_networks
 from profkit._sweep import split_list
 from profkit.attribution.attribute import usage_by
+from profkit.attribution.device_groups import GROUPINGS as DEVICE_GROUPINGS
 from profkit.attribution.grouping import GROUPINGS
 from profkit.attribution.network_usage import GROUPINGS as NETWORK_GROUPINGS
 from profkit.attribution.usage import Usage
-from profkit.capture.opening import is_network_capture
+from profkit.capture.device_trace import DeviceTrace
+from profkit.capture.opening import is_device_trace, is_network_capture
 from profkit.capture.tables import Capture
 from profkit.cli import abandon_stdout, guarded
 from profkit.errors import ProfkitError, UsageError
@@ -39,8 +42,11 @@ _EXAMPLES = """examples:
   profkit report run.profkit --sort peak --top 10    the ten ranges that held most memory
   profkit report run.profkit --json usage.json       every row, exact numbers
   profkit report network.profkit --by layer          a network's run that profkit network saved
+  profkit report trace.json.gz                       GPU time by operator of a torch.profiler trace
+  profkit report report.sqlite --by copy             copies by direction of an Nsight Systems export
 """
 _OF_PROGRAMS = ("process", "thread", "subtract_overhead")
+_OF_DEVICES_ONLY = frozenset(DEVICE_GROUPINGS) - frozenset(GROUPINGS)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -132,12 +138,37 @@ def _run(words: Sequence[str]) -> int:
             named_files(arguments),
         )
         return 0
-    _check_by(arguments, list(GROUPINGS), "program")
-    arguments.by = arguments.by or "name"
+    from profkit.capture.opening import open_device_trace
     from profkit.capture.reading import read
 
-    print_report(read(arguments.capture), arguments)
+    if is_device_trace(arguments.capture):
+        _check_by(arguments, list(DEVICE_GROUPINGS), "GPU trace")
+        _refuse_program_flags(arguments, "GPU trace")
+        _print_device(open_device_trace(arguments.capture), arguments)
+        return 0
+    capture = read(arguments.capture)
+    if capture.device is not None and arguments.by in _OF_DEVICES_ONLY:
+        _refuse_program_flags(arguments, "GPU table")
+        _print_device(capture.device, arguments)
+        return 0
+    _check_by(arguments, list(GROUPINGS), "program")
+    arguments.by = arguments.by or "name"
+    print_report(capture, arguments)
     return 0
+
+
+def _print_device(trace: DeviceTrace, arguments: argparse.Namespace) -> None:
+    from profkit._device_report import print_device_trace
+
+    view, by = chosen_view(arguments), arguments.by or "operator"
+    print_device_trace(trace, by, view, arguments.format, named_files(arguments))
+
+
+def _refuse_program_flags(arguments: argparse.Namespace, what: str) -> None:
+    for name in _OF_PROGRAMS:
+        if getattr(arguments, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{flag} is for captures of programs; {arguments.capture} is asked for a {what}")
 
 
 def _check_by(arguments: argparse.Namespace, groupings: Sequence[str], what: str) -> None:
@@ -156,11 +187,14 @@ def build_parser() -> Parser:
         "profkit report", "Show where the time and the memory of a capture went.", f"columns:\n{columns}\n{_EXAMPLES}"
     )
     parser.usage = "profkit report CAPTURE [flags]"
-    parser.add_argument("capture", metavar="CAPTURE", help="file that profkit trace, profkit network or record left")
+    parser.add_argument(
+        "capture", metavar="CAPTURE", help="file that profkit trace, network or record, or torch.profiler or nsys left"
+    )
     group = parser.add_argument_group("table")
     by = f"what one row is; of a program {', '.join(GROUPINGS)} (default: name); of a network "
-    by += f"{', '.join(NETWORK_GROUPINGS)} (default: kind)"
-    choices = list(dict.fromkeys([*GROUPINGS, *NETWORK_GROUPINGS]))
+    by += f"{', '.join(NETWORK_GROUPINGS)} (default: kind); of a GPU trace "
+    by += f"{', '.join(DEVICE_GROUPINGS)} (default: operator)"
+    choices = list(dict.fromkeys([*GROUPINGS, *NETWORK_GROUPINGS, *DEVICE_GROUPINGS]))
     group.add_argument("--by", choices=choices, metavar="WHAT", help=by)
     add_table_arguments(group)
     _add_program_arguments(group)

@@ -59,6 +59,7 @@ def device_usage(trace: DeviceTrace, by: str = "operator") -> Usage:
         subject=_subject(trace, lanes),
         notes=notes_of(trace, lanes, by),
         devices=lanes.lanes if lanes.is_of_devices else 0,
+        device_ns=int((trace.activities["end_ns"] - trace.activities["start_ns"]).sum()),
         parts=totals,
     )
 

@@ -73,6 +73,13 @@ class UsageRow:
         return None if self.flops is None or not self.exclusive_ns else self.flops / self.exclusive_ns
 
     @property
+    def idle_ns(self) -> int | None:
+        """Wall clock of idle GPUs that this row owns."""
+        if self.kernel_ns is None:
+            return None
+        return self.exclusive_ns - self.kernel_ns - (self.auxiliary_ns or 0) - (self.copy_ns or 0)
+
+    @property
     def copy_rate(self) -> float | None:
         """Bytes per nanosecond (10^9 bytes per second) while they are copied or set; of rows of copies only."""
         return None if not self.copy_bytes or not self.device_ns else self.copy_bytes / self.device_ns
@@ -178,6 +185,7 @@ class Usage:
     notes: tuple[str, ...] = ()  # what a reader of the numbers must know
     # Of GPU traces only.
     devices: int | None = None  # wall_ns is the wall clock of so many GPUs together; 0: of threads, no GPU did anything
+    device_ns: int | None = None  # all kernels, copies and sets, overlaps and all
     parts: Mapping[str, int] | None = None  # what wall_ns went into, in all; they sum to it
 
     def mean_of_steps(self) -> Usage:

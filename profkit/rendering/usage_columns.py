@@ -66,6 +66,10 @@ def _time(name: str, heading: str, meaning: str) -> UsageColumn:
     return UsageColumn(name, heading, meaning, field, lambda row, _: getattr(row, field), time_text)
 
 
+def _device_share(row: UsageRow, usage: Usage) -> Value:
+    return None if row.device_ns is None or not usage.device_ns else 100.0 * row.device_ns / usage.device_ns
+
+
 def _bytes(name: str, heading: str, meaning: str) -> UsageColumn:
     return UsageColumn(name, heading, meaning, name, lambda row, _: getattr(row, name), bytes_text)
 
@@ -119,6 +123,22 @@ COLUMNS = (
     _bytes("moved_bytes", "moved", "networks: by formula, read and written at least"),
     UsageColumn("gflops", "GFLOP/s", "networks: flops by own time", "", lambda row, _: row.gflops, number_text),
     UsageColumn("intensity", "FLOP/B", "networks: flops by bytes moved", "", lambda row, _: row.intensity, number_text),
+    _count("launches", "launches", "GPU: kernels, copies and sets"),
+    _time("device", "GPU", "GPU: sum of their durations, overlaps and all"),
+    UsageColumn("device_share", "GPU %", "GPU: as a share of all GPU time", "device_ns", _device_share, percent_text),
+    _time("device_inclusive", "GPU incl", "GPU: with those of the ranges inside"),
+    _time("kernel", "kernels", "GPU: of own, the GPU computes"),
+    _time("auxiliary", "auxiliary", "GPU: of own, a library's kernels for layout, padding, partial sums"),
+    _time("copy", "copies", "GPU: of own, it copies or sets memory"),
+    UsageColumn("idle", "idle", "GPU: of own, it is idle; the next four", "", lambda row, _: row.idle_ns, time_text),
+    _time("dispatch", "dispatch", "GPU: of idle, the launching thread runs code of this row"),
+    _time("call", "CUDA calls", "GPU: of idle, that thread is inside a CUDA call"),
+    _time("queue", "queue", "GPU: of idle, the launch was over but its work had not begun"),
+    _time("sync", "sync", "GPU: of idle, that thread waits for the device"),
+    _time("host", "host", "GPU: time on the host without the ranges inside"),
+    _time("host_inclusive", "host incl", "GPU: time on the host with the ranges inside"),
+    _bytes("copy_bytes", "copied", "GPU: bytes of copies and sets"),
+    UsageColumn("copy_rate", "GB/s", "GPU: bytes copied by GPU time", "", lambda row, _: row.copy_rate, number_text),
 )
 # Every heading is a name too.
 _ALIASES = {column.heading.lower().replace(" ", "_"): column.name for column in COLUMNS} | {
@@ -133,6 +153,9 @@ _ALIASES = {column.heading.lower().replace(" ", "_"): column.name for column in 
 }
 # What goes first when a default table is wider than the terminal.
 _DISPENSABLE = ("median", "minor_faults", "peak_bytes", "inclusive_share", "alloc_bytes", "share")
+_DISPENSABLE_OF_DEVICES = (
+    "max", "min", "live_bytes", "median", "peak_bytes", "launches", "auxiliary", "copy", "idle", "share", "calls",
+)  # fmt: skip
 _DISPENSABLE_OF_NETWORKS = ("inclusive", "peak_bytes", "intensity", "temporary_bytes", "pool_cpu", "share")
 
 
@@ -150,18 +173,23 @@ def choose_usage_columns(names: Sequence[str] | None, usage: Usage) -> list[Usag
     """Columns by name; none is the default set, `all` is every one, a first `+` adds to the default."""
     if names and list(names) == ["all"]:
         # Of a network, what only traced programs have would be columns of dashes.
-        return [column for column in COLUMNS if usage.steps is None or _has_any(column, usage)]
+        is_program = usage.steps is None and usage.devices is None
+        return [column for column in COLUMNS if _is_of(column, usage) and (is_program or _has_any(column, usage))]
     wanted = wanted_names(names, default_columns(usage), NAME)
     return list(dict.fromkeys(find_usage_column(name) for name in wanted))
 
 
 def dispensable_columns(usage: Usage) -> Sequence[str]:
     """Names in the order in which they may be left out."""
+    if usage.devices is not None:
+        return _DISPENSABLE_OF_DEVICES
     return _DISPENSABLE if usage.steps is None else _DISPENSABLE_OF_NETWORKS
 
 
 def default_columns(usage: Usage) -> list[str]:
     """What fits what was recorded: columns of dashes help nobody."""
+    if usage.devices is not None:
+        return [name for name in _of_devices(usage) if _is_filled(name, usage)]
     if usage.steps is not None:
         return [name for name in OF_NETWORKS if _is_known(name, usage)]
     names = ["calls", "inclusive", "exclusive", "share", "median"]
@@ -181,6 +209,33 @@ OF_NETWORKS = (
     "gflops", "intensity",
 )  # fmt: skip
 _OF_PROGRAMS = ("span_calls", "open_calls")
+
+
+_OF_RANGES = (
+    "calls", "launches", "device", "device_share", "auxiliary", "copy", "idle", "exclusive", "share", "own_alloc_bytes",
+    "live_bytes", "peak_bytes",
+)  # fmt: skip
+_OF_ACTIVITIES = {
+    "kernel": ("calls", "device", "device_share", "mean", "median", "min", "max", "exclusive", "share"),
+    "gemm": ("calls", "device", "device_share", "mean", "median", "min", "max"),
+    "copy": ("calls", "copy_bytes", "device", "device_share", "copy_rate", "median", "exclusive", "share"),
+    "stream": ("calls", "device", "device_share", "copy_bytes", "exclusive", "share"),
+    "device": ("calls", "device", "device_share", "auxiliary", "copy", "copy_bytes", "exclusive", "share"),
+}
+_OF_HOSTS = ("calls", "inclusive", "exclusive", "share")
+
+
+def _of_devices(usage: Usage) -> Sequence[str]:
+    return _OF_ACTIVITIES.get(usage.by, _OF_RANGES) if usage.devices else _OF_HOSTS
+
+
+def _is_filled(name: str, usage: Usage) -> bool:
+    """Whether a column of a GPU trace's table says anything: zeros alone do not."""
+    return any(find_usage_column(name).ranked(usage))
+
+
+def _is_of(column: UsageColumn, usage: Usage) -> bool:
+    return usage.devices is not None or not column.help.startswith("GPU: ")
 
 
 def _is_known(name: str, usage: Usage) -> bool:

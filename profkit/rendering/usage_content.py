@@ -10,6 +10,7 @@ import numpy as np
 
 from profkit.attribution.usage import Usage, UsageRow
 from profkit.capture.tables import Capture, RangeKind
+from profkit.rendering.device_values import DEVICE_SUMS, device_totals, device_values, remainder_values
 from profkit.rendering.quantities import bytes_text, number_text, percent_text, time_text
 from profkit.rendering.usage_columns import (
     UsageColumn,
@@ -79,7 +80,7 @@ def build_table(usage: Usage, view: View) -> ShownTable:
     rows = [usage.rows[number] for number in shown]
     lines = [
         ShownLine(
-            visible(row.path[-1] if row.path else row.name) or UNNAMED,
+            visible(row.path[-1] if row.path else row.short or row.name) or UNNAMED,
             tuple(_cell(column, column.value(row, usage), usage) for column in columns),
             max(0, len(row.path) - 1),
         )
@@ -229,6 +230,8 @@ def _hidden_values(shown: Sequence[UsageRow], usage: Usage) -> dict[str, Value]:
     values: dict[str, Value] = {"calls": rest("calls"), "exclusive": own, "share": _part(own, usage)}
     if usage.total_alloc_bytes is not None:
         values["own_alloc_bytes"] = rest("own_alloc_bytes")
+    if usage.devices is not None:
+        values |= device_values({name: rest(name) for name in DEVICE_SUMS}, own, usage)
     return values
 
 
@@ -242,7 +245,10 @@ def _remainder_lines(usage: Usage, columns: Sequence[UsageColumn]) -> list[Shown
     lines = []
     for number, part in enumerate(usage.remainders):
         values = _time_values(part.time_ns, usage)
-        if not number and usage.unattributed_alloc_bytes:
+        if usage.devices is not None:
+            values = {name: values[name] for name in ("exclusive", "share")}
+            values |= remainder_values(part, usage)
+        elif not number and usage.unattributed_alloc_bytes:
             # In which of them it was allocated is not known: it stands in the first.
             values["requested_bytes"] = usage.unattributed_alloc_bytes
         lines.append(_special(part.name, values, columns, "row" if number else "remainder", usage))
@@ -267,6 +273,8 @@ def _total_values(usage: Usage) -> dict[str, Value]:
     }
     if usage.steps is not None:
         return values | _network_totals(usage)
+    if usage.devices is not None:
+        values |= device_totals(usage)
     if usage.total_alloc_bytes is not None:
         values |= {
             "alloc_calls": usage.total_alloc_calls,

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +22,27 @@ _OF_NETWORKS = (
 )  # fmt: skip
 _ALWAYS = (*_OF_NETWORKS, "peak_bytes")
 _OF_NETWORKS_IN_ALL = ("steps", "remainders", "subject", "notes")
-_TEXTS = ("name", "path", "kind", "layer", "phase", "type")
+_OF_DEVICES = (
+    "short", "launches", "device_ns", "device_inclusive_ns", "kernel_ns", "auxiliary_ns", "copy_ns", "queue_ns",
+    "dispatch_ns", "call_ns", "sync_ns", "host_ns", "host_inclusive_ns", "copy_bytes",
+)  # fmt: skip
+_OF_DEVICES_IN_ALL = ("devices", "device_ns", "parts")
+_TEXTS = ("name", "path", "short", "kind", "layer", "phase", "type")
 
 
 def _head(usage: Usage) -> dict[str, Any]:
     """All but the rows, as JSON values; sum(exclusive_ns) + remainder_ns == wall_ns exactly."""
-    left_out = ("rows", "marks", *(() if usage.steps is not None else _OF_NETWORKS_IN_ALL))
+    left_out = {"rows", "marks", *_OF_NETWORKS_IN_ALL, *_OF_DEVICES_IN_ALL}
+    if usage.steps is not None:
+        left_out -= set(_OF_NETWORKS_IN_ALL)
+    if usage.devices is not None:
+        left_out -= {*_OF_NETWORKS_IN_ALL, *_OF_DEVICES_IN_ALL} - {"steps"}
     content = {item.name: getattr(usage, item.name) for item in fields(Usage) if item.name not in left_out}
     content["marks"] = [{"name": mark.name, "count": mark.count} for mark in usage.marks]
     if usage.steps is not None:
         content["remainders"] = {part.name: part.time_ns for part in usage.remainders}
+    if usage.devices is not None:
+        content["remainders"] = {part.name: {**asdict(part), "name": part.name} for part in usage.remainders}
     return {"schema": SCHEMA, **content}
 
 
@@ -108,6 +119,10 @@ def write_usage_markdown(capture: Capture, usage: Usage, view: View, path: str |
 def row_fields(usage: Usage) -> list[str]:
     """The fields of a row that this kind of table has."""
     names = [item.name for item in fields(UsageRow) if _ONLY_BY.get(item.name, usage.by) == usage.by]
+    if usage.devices is not None:
+        always = ("name", "calls", *_OF_DEVICES)
+        return [name for name in names if name in always or any(value is not None for value in usage.rows.column(name))]
+    names = [name for name in names if name not in _OF_DEVICES]
     if usage.steps is None:
         return [name for name in names if name not in _OF_NETWORKS]
     # What only a traced program has would be columns of nulls.

@@ -3,7 +3,8 @@
 By name, category, domain or thread: a row per operation with `value (accumulated %, own %)`, where accumulated is
 this row and all rows below it. By path: the scope layout, `name (own/with all inside)`. Of a traced program device
 time was not recorded yet and is `--`, as are bytes when allocations were not, and the own time and bytes of spans,
-which have none. Of networks, which ran on the processor, requested bytes are shown, and device time is 0.
+which have none. Of networks, which ran on the processor, requested bytes are shown, and device time is 0. Of GPU
+traces the accelerator's time is that of kernels, copies and sets.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ def memory_text(value: Value) -> str:
 
 def _op_lines(usage: Usage, view: View) -> list[str]:
     order = row_order(usage, view.sort)
+    if usage.devices is not None:
+        return _device_lines(usage, order, view)
     own = find_usage_column("exclusive").ranked(usage)
     sizes = usage.rows.column("own_alloc_bytes" if usage.steps is None else "requested_bytes")
     cells = (_cells([sizes[row] for row in order], memory_text), _cells([own[row] for row in order], micros_text))
@@ -59,6 +62,21 @@ def _op_lines(usage: Usage, view: View) -> list[str]:
         f"{visible(names[row]):<{_NAME_WIDTH}}"
         + ", ".join(f"{cell:>{_CELL_WIDTH}}" for cell in (size, time, device, time))
         for row, size, time in islice(zip(order, *cells), view.top)
+    ]
+
+
+def _device_lines(usage: Usage, order: Sequence[int], view: View) -> list[str]:
+    """Of a GPU trace: total is device time and host time together, as tfprof adds them."""
+    names, sizes = usage.rows.column("name"), usage.rows.column("own_alloc_bytes")
+    device = [usage.rows.column("device_ns")[row] or 0 for row in order]
+    host = [usage.rows.column("host_ns")[row] or 0 for row in order]
+    columns = (
+        _cells([sizes[row] for row in order], memory_text),
+        *(_cells(values, micros_text) for values in ([a + b for a, b in zip(device, host)], device, host)),
+    )
+    return [
+        f"{visible(names[row]):<{_NAME_WIDTH}}" + ", ".join(f"{cell:>{_CELL_WIDTH}}" for cell in cells)
+        for row, *cells in islice(zip(order, *columns), view.top)
     ]
 
 
