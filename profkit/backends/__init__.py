@@ -16,6 +16,7 @@ BACKENDS = (
     "numba",
     "onnxruntime",
     "pytensor",
+    "native_cuda",
     "torch_cuda",
     "tensorflow_cuda",
     "jax_cuda",
