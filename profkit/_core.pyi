@@ -260,6 +260,7 @@ class CaptureProcess(TypedDict):
     clock_drift_ppm: float
     clock_error_ns: float
     frees_of_unknown: int
+    device: dict[str, int]  # counts of what a GPU did: entries, dropped_by_cupti, ..., clock_error_ns
 
 class CaptureContent(TypedDict):
     capture_id: int
@@ -274,6 +275,8 @@ class CaptureContent(TypedDict):
     ranges: dict[str, NDArray[Any]]
     allocations: dict[str, NDArray[Any]]
     samples: dict[str, NDArray[Any]]
+    # activities, calls, memory, overhead, devices: columns of csrc/captures/device_columns.h.
+    device: dict[str, dict[str, NDArray[Any]]]
 
 def read_capture(path: str, max_rows: int = ...) -> CaptureContent:
     """Decode a capture file. CaptureError when it is none; damage inside it is skipped and named in `warnings`, as are

@@ -10,6 +10,7 @@
 
 #include "captures/reader_blocks.h"
 #include "captures/reader_clock.h"
+#include "captures/reader_device.h"
 #include "captures/reader_file.h"
 #include "captures/reader_memory.h"
 #include "captures/reader_names.h"
@@ -37,6 +38,8 @@ struct ProcessBlocks {
   std::map<uint32_t, ThreadBlocks> threads;
   std::vector<tracer::ClockEntry> clock;
   std::vector<tracer::SampleEntry> samples;
+  std::vector<Block> device;
+  TokenRows tokens;
   uint64_t end_ticks = 0;
   // Shared: a file may name many processes without a clock, and each uses the same one then.
   std::shared_ptr<const ClockMap> map;
@@ -160,6 +163,9 @@ bool Decoder::sort_block(const Block& block) {
       process.facts.cross_core_skew_ns = entry.cross_core_skew_ns;
       return true;
     }
+    case BlockType::device_records:
+      process.device.push_back(block);
+      return is_well_formed(block);
     case BlockType::end:
       if (block.bytes < sizeof(tracer::EndEntry)) return false;
       process.end_ticks = std::max(process.end_ticks, load<tracer::EndEntry>(block.payload).ticks);
@@ -225,7 +231,7 @@ ProcessStory Decoder::replay(ProcessBlocks& process, const ForeignEnds& foreign_
   ProcessStory story;
   const ReplayContext context{process.names, *process.map,    capture_.origin_monotonic_ns,
                               max_rows_,     capture_.ranges, story,
-                              foreign_ends};
+                              foreign_ends,  process.tokens};
   auto row = static_cast<int32_t>(capture_.threads.process.size());
   for (auto& [index, thread] : process.threads)
     replay_thread(context, row++, index, thread.is_ended, thread.events);
@@ -236,10 +242,12 @@ void Decoder::decode_process(size_t index) {
   ProcessBlocks& process = processes_[index];
   const size_t first_row = capture_.ranges.kind.size();
   const size_t first_allocation = capture_.allocations.time_ns.size();
+  process.tokens = wanted_tokens(process.device);
   ProcessStory story = replay(process, {});
   if (!story.foreign_ends.empty()) {
     const ForeignEnds foreign_ends = sorted_by_time(std::move(story.foreign_ends));
     cut_rows(capture_.ranges, first_row);
+    for (auto& [token, told_rows] : process.tokens) told_rows.clear();
     story = replay(process, foreign_ends);
   }
   std::vector<int32_t> rows(process.threads.size());
@@ -258,6 +266,12 @@ void Decoder::decode_process(size_t index) {
   }
   add_threads(index, story);
   add_samples(index);
+  if (!process.device.empty()) {
+    process.facts.device = append_device_rows(process.device,
+                                              {static_cast<int32_t>(index), capture_.origin_monotonic_ns,
+                                               process.names, process.tokens, capture_.ranges},
+                                              capture_.device);
+  }
   odd_.push_back(story.odd);
 }
 

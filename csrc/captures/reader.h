@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "captures/device_columns.h"
 #include "tracer/format.h"
 
 namespace profkit::captures {
@@ -72,6 +73,7 @@ struct Process {
   double clock_drift_ppm = 0;     // largest deviation of the rate between two sync points from the mean rate
   double clock_error_ns = 0;      // bound on a time's error from the sync points' uncertainty
   uint64_t frees_of_unknown = 0;  // releases whose allocation was not recorded
+  DeviceCounts device;
 };
 
 struct Capture {
@@ -86,6 +88,7 @@ struct Capture {
   RangeColumns ranges;
   AllocationColumns allocations;
   SampleColumns samples;
+  DeviceColumns device;
 };
 
 // What row numbers can tell apart.

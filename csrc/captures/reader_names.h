@@ -73,6 +73,11 @@ class Names {
     return found != nullptr ? *found : lost_;
   }
   bool is_lost(const Label& label) const { return &label == &lost_; }
+  // The string with this id, as a number of StringTable.
+  int32_t string(uint32_t id) const {
+    const int32_t* found = strings_.find(id);
+    return found != nullptr ? *found : lost_.name;
+  }
 
  private:
   IdTable<int32_t> strings_, domains_, categories_;

@@ -249,6 +249,10 @@ void Replay::begin(uint64_t label) {
 
 void Replay::push(int32_t row, uint64_t label, uint64_t begin_ticks) {
   stack_.push_back({row, label, begin_ticks, kNever, false, {}});
+  if (!context_.tokens.empty()) {
+    const auto told = context_.tokens.find(foreign_key(thread_->index, begin_ticks));
+    if (told != context_.tokens.end()) told->second.push_back(row);
+  }
   if (context_.foreign_ends.empty()) return;
   const auto found = context_.foreign_ends.find(foreign_key(thread_->index, begin_ticks));
   if (found == context_.foreign_ends.end()) return;

@@ -77,6 +77,10 @@ struct ProcessStory {
   Oddities odd;
 };
 
+// Ranges that CUPTI was told about: rows by the bits of foreign_key, which repeat after hours. Only keys that
+// are there already are filled.
+using TokenRows = std::unordered_map<uint64_t, std::vector<int32_t>>;
+
 // Times count from `origin_ns` of CLOCK_MONOTONIC and are never negative.
 struct ReplayContext {
   const Names& names;
@@ -88,6 +92,7 @@ struct ReplayContext {
   // What a first replay of the process found. They are rare, but where one is, the stack of the opener keeps
   // a range that is over, and only this tells so. In order of time for each key.
   const ForeignEnds& foreign_ends;
+  TokenRows& tokens;
 };
 
 // Puts the blocks in order of first_word and replays them. `is_ended`: the thread is known to be over, hence

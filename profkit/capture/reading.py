@@ -8,6 +8,8 @@ import os
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
+from profkit.capture.device_capture import device_trace_of
+from profkit.capture.device_warnings import device_warnings
 from profkit.capture.tables import Allocations, Capture, Losses, Process, Ranges, Samples, Threads
 
 if TYPE_CHECKING:
@@ -29,17 +31,25 @@ def read(path: str | os.PathLike[str], running: Collection[int] = ()) -> Capture
     name = os.fspath(path)
     content = _core.read_capture(name)
     processes = tuple(_process(entry) for entry in content["processes"])
+    counts = [entry["device"] for entry in content["processes"]]
+    strings, threads, ranges = tuple(content["strings"]), Threads(**content["threads"]), Ranges(**content["ranges"])
     return Capture(
         path=name,
         created_unix_ns=content["created_unix_ns"],
-        strings=tuple(content["strings"]),
+        strings=strings,
         processes=processes,
-        threads=Threads(**content["threads"]),
-        ranges=Ranges(**content["ranges"]),
+        threads=threads,
+        ranges=ranges,
         allocations=Allocations(**content["allocations"]),
         samples=Samples(**content["samples"]),
         losses=_losses(content["counters"]),
-        warnings=(*content["warnings"], *_replaced_names(content), *_missing_ends(processes, content, running)),
+        warnings=(
+            *content["warnings"],
+            *_replaced_names(content),
+            *_missing_ends(processes, content, running),
+            *device_warnings(processes, counts),
+        ),
+        device=device_trace_of(name, strings, processes, threads, ranges, content["device"], counts),
     )
 
 
@@ -51,6 +61,7 @@ def _losses(counters: dict[str, int]) -> Losses:
         too_deep=counters["dropped_too_deep"],
         stalled_ns=counters["stalled_ns"],
         replaced_names=counters["replaced_names"],
+        device=counters["dropped_device"],
     )
 
 

@@ -171,6 +171,7 @@ class Losses:
     too_deep: int
     stalled_ns: int
     replaced_names: int = 0  # so often "(too many names)" was recorded, because the tables of names were full
+    device: int = 0  # of `records`: what a GPU did, lost by CUPTI or before the file
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ RECORDER = (
     "chunks",
     "clock",
     "crc32c",
+    "device_correlation",
+    "device_queue",
     "names",
     "overhead",
     "process_description",

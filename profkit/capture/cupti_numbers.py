@@ -1,0 +1,59 @@
+"""What CUPTI's numbers mean: of copies, of kinds of memory, of its own costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from profkit.capture.device_trace import ActivityKind, Column, CopyDirection, MemoryKind
+
+DIRECTIONS = {
+    **dict.fromkeys((1, 3), CopyDirection.HOST_TO_DEVICE),
+    **dict.fromkeys((2, 4), CopyDirection.DEVICE_TO_HOST),
+    **dict.fromkeys((5, 6, 7, 8), CopyDirection.DEVICE_TO_DEVICE),
+    9: CopyDirection.HOST_TO_HOST,
+    10: CopyDirection.PEER_TO_PEER,
+}
+MEMORY_KINDS = {
+    1: MemoryKind.PAGEABLE,
+    2: MemoryKind.PINNED,
+    3: MemoryKind.DEVICE,
+    4: MemoryKind.ARRAY,
+    5: MemoryKind.MANAGED,
+    6: MemoryKind.DEVICE,
+    7: MemoryKind.MANAGED,
+}
+OVERHEADS = {
+    1: "compiling kernels",
+    1 << 16: "CUPTI flushes its buffers",
+    2 << 16: "CUPTI instruments kernels",
+    3 << 16: "CUPTI makes its resources",
+    4 << 16: "modules are loaded",
+    5 << 16: "functions are loaded",
+    6 << 16: "the command buffer is full",
+    7 << 16: "CUPTI asks for a buffer",
+}
+_WORDS = {
+    CopyDirection.HOST_TO_DEVICE: "HtoD",
+    CopyDirection.DEVICE_TO_HOST: "DtoH",
+    CopyDirection.DEVICE_TO_DEVICE: "DtoD",
+    CopyDirection.PEER_TO_PEER: "PtoP",
+    CopyDirection.HOST_TO_HOST: "HtoH",
+}
+_LARGEST_BYTES = 255  # of the columns with CUPTI's numbers
+
+
+def translated(numbers: Column, meanings: Mapping[int, int], other: int) -> Column:
+    """What the numbers mean; those without a meaning are `other`."""
+    table = np.full(_LARGEST_BYTES + 1, other, np.int8)
+    table[list(meanings)] = list(meanings.values())
+    return table[numbers]
+
+
+def name_of_copy(kind: int, direction: int, source: int, target: int) -> str:
+    """Of a copy or set, as torch.profiler writes it, so that traces of both can be compared."""
+    if kind == ActivityKind.SET:
+        return f"Memset ({MemoryKind(target).name.capitalize()})"
+    ends = [MemoryKind(end).name.capitalize() for end in (source, target)]
+    return f"Memcpy {_WORDS.get(CopyDirection(direction), '')} ({ends[0]} -> {ends[1]})".replace("  ", " ")

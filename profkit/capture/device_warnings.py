@@ -1,0 +1,42 @@
+"""What was lost or left out of a GPU's activity: processes and their counts in, sentences for people out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from profkit.capture.tables import Process
+
+
+def device_warnings(processes: Sequence[Process], counts: Sequence[Mapping[str, int]]) -> list[str]:
+    """Why the GPU was not recorded, or what is missing; nothing for programs that use none."""
+    sentences = []
+    told = [_about_cupti(process) for process in processes]
+    for process, cupti, count in zip(processes, told, counts):
+        if cupti.get("message"):
+            sentences.append(f"process {process.pid}: {cupti['message']}")
+        if cupti.get("state") == "open" and not count["entries"]:
+            sentences.append(f"process {process.pid}: CUPTI was open, but gave no record: did the program use the GPU?")
+        if count["entries"] and count["clock_error_ns"] < 0:
+            sentences.append(
+                f"process {process.pid}: {count['entries']:,} records of the GPU are left out: no reading of its clock "
+                "reached the file"
+            )
+
+    def add(name: str, what: str) -> None:
+        number = sum(count[name] for count in counts)
+        if number:
+            sentences.append(f"{number:,} {what}")
+
+    add("dropped_by_cupti", "records of the GPU were lost by CUPTI: its buffers were not taken fast enough")
+    add("dropped_too_slow", "records of the GPU were lost: the disk did not keep up")
+    add("unfinished", "kernels or copies were still running when recording ended: they are left out")
+    add("cut_records", "records of the GPU were cut short by CUPTI: they are left out")
+    add("unknown_records", "records of the GPU are of kinds that this profkit does not know: they are left out")
+    add("clock_steps", "times the GPU's clock was set while recording: kernels around these moments may be misplaced")
+    return sentences
+
+
+def _about_cupti(process: Process) -> Mapping[str, Any]:
+    about = process.description.get("cupti")
+    return about if isinstance(about, dict) else {}
