@@ -33,6 +33,8 @@ class Part(IntEnum):
 
 
 BUSY = (Part.KERNEL, Part.AUXILIARY, Part.COPY)
+PART_FIELDS = {part: f"{part.name.lower()}_ns" for part in Part}
+"""Under these names a table has them; rows have those up to SYNC, the others are never theirs."""
 _OF_STATE = {CODE: Part.DISPATCH, CALL: Part.CALL, WAIT: Part.SYNC}
 Piece = tuple[int, int, int, int, int]  # start, end, part, activity, range
 

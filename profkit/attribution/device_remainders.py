@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from profkit.attribution.device_groups import Groups
-from profkit.attribution.device_lanes import BUSY, Lanes, Part, activity_parts
+from profkit.attribution.device_lanes import BUSY, PART_FIELDS, Lanes, Part, activity_parts
 from profkit.attribution.usage import Remainder
 from profkit.capture.device_trace import NONE, ActivityKind, Column, DeviceTrace
 
@@ -23,7 +23,7 @@ _WORK = {Part.KERNEL: "kernels", Part.AUXILIARY: "auxiliary kernels", Part.COPY:
 
 def remainders_of(trace: DeviceTrace, lanes: Lanes, groups: Groups, owner: Column, by: str) -> tuple[Remainder, ...]:
     """Work first, then idle time, each with its reason and with what ran in it; their times sum to the remainder."""
-    times: dict[str, int] = {}
+    parts: dict[str, dict[str, int]] = {}
     rest = np.flatnonzero(owner == NONE)
     columns = (column[rest].tolist() for column in (lanes.part, lanes.activity, lanes.range, lanes.duration_ns))
     for part, activity, place, duration in zip(*columns):
@@ -32,10 +32,15 @@ def remainders_of(trace: DeviceTrace, lanes: Lanes, groups: Groups, owner: Colum
         else:
             reason = _of_idle(groups, by, part, place)
             reason = reason if lanes.is_of_devices else reason.removeprefix("idle, ")
-        times[reason] = times.get(reason, 0) + duration
+        if duration:
+            sums, name = parts.setdefault(reason, {}), PART_FIELDS[Part(part)]
+            sums[name] = sums.get(name, 0) + duration
     work = _work(trace, groups, by)
-    reasons = sorted(dict.fromkeys([*work, *times]), key=lambda reason: (reason not in work, reason))
-    return tuple(Remainder(reason, times.get(reason, 0), *work.get(reason, (0, 0, 0))) for reason in reasons)
+    reasons = sorted(dict.fromkeys([*work, *parts]), key=lambda reason: (reason not in work, reason))
+    return tuple(
+        Remainder(reason, sum(parts.get(reason, {}).values()), *work.get(reason, (0, 0, 0)), parts.get(reason, {}))
+        for reason in reasons
+    )
 
 
 def _work(trace: DeviceTrace, groups: Groups, by: str) -> dict[str, list[int]]:

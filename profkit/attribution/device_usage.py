@@ -11,24 +11,13 @@ import numpy as np
 
 from profkit.attribution.device_groups import GROUPINGS, Groups, groups_by
 from profkit.attribution.device_hosts import Hosts
-from profkit.attribution.device_lanes import BUSY, Lanes, Part, lanes_of
+from profkit.attribution.device_lanes import BUSY, PART_FIELDS, Lanes, Part, lanes_of
 from profkit.attribution.device_memory import DeviceMemory, device_memory
 from profkit.attribution.device_notes import notes_of
 from profkit.attribution.device_remainders import remainders_of
 from profkit.attribution.usage import Usage, UsageRows
 from profkit.capture.device_trace import NONE, ActivityKind, Column, DeviceTrace, RangeLevel
 from profkit.errors import UsageError
-
-PARTS = {
-    "kernel_ns": Part.KERNEL,
-    "auxiliary_ns": Part.AUXILIARY,
-    "copy_ns": Part.COPY,
-    "queue_ns": Part.QUEUE,
-    "dispatch_ns": Part.DISPATCH,
-    "call_ns": Part.CALL,
-    "sync_ns": Part.SYNC,
-}
-
 
 def device_usage(trace: DeviceTrace, by: str = "operator") -> Usage:
     """Time, launches and bytes by one of GROUPINGS, the largest share of the GPUs' wall clock first."""
@@ -41,9 +30,7 @@ def device_usage(trace: DeviceTrace, by: str = "operator") -> Usage:
     memory = device_memory(trace, groups)
     columns = _columns(trace, lanes, groups, hosts, owner) | _memory_columns(memory, groups)
     remainders = remainders_of(trace, lanes, groups, owner, by)
-    totals = {name: int(lanes.duration_ns[lanes.part == part].sum()) for name, part in PARTS.items()}
-    totals["outside_ns"] = int(lanes.duration_ns[lanes.part == Part.OUTSIDE].sum())
-    totals["unknown_ns"] = int(lanes.duration_ns[lanes.part == Part.UNKNOWN].sum())
+    totals = {name: int(lanes.duration_ns[lanes.part == part].sum()) for part, name in PART_FIELDS.items()}
     return Usage(
         by=by,
         wall_ns=lanes.wall_ns,
@@ -83,7 +70,9 @@ def _columns(trace: DeviceTrace, lanes: Lanes, groups: Groups, hosts: Hosts, own
         if values:
             columns[name] = list(values)
     columns["exclusive_ns"] = _summed(owner, lanes.duration_ns, count)
-    for name, part in PARTS.items():
+    for part, name in PART_FIELDS.items():
+        if part in (Part.OUTSIDE, Part.UNKNOWN):
+            continue
         columns[name] = _summed(np.where(lanes.part == part, owner, NONE), lanes.duration_ns, count)
     columns["launches"] = _summed(groups.of_activity, np.ones(len(durations), np.int64), count)
     columns["device_ns"] = _summed(groups.of_activity, durations, count)

@@ -155,6 +155,7 @@ class Remainder:
     launches: int | None = None
     device_ns: int | None = None
     copy_bytes: int | None = None
+    parts: Mapping[str, int] | None = None  # what time_ns went into, as Usage.parts; those of 0 are left out
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,14 @@ def device_values(sums: Mapping[str, int], own_ns: int, usage: Usage) -> dict[st
 
 
 def remainder_values(part: Remainder, usage: Usage) -> dict[str, Value]:
-    """Columns of a remainder: what ran in it, if anything did."""
+    """Columns of a remainder: what ran in it, if anything did, and what else its time went into."""
+    values: dict[str, Value] = {name.removesuffix("_ns"): value for name, value in (part.parts or {}).items()}
     if not part.launches:
-        return {"idle": part.time_ns}
-    values: dict[str, Value] = {"launches": part.launches, "calls": part.launches, "device": part.device_ns}
-    values |= {"device_share": _share(part.device_ns or 0, usage), "copy_bytes": part.copy_bytes or None}
-    return values if usage.by not in ("operator", "layer", "phase") else values | {"calls": None}
+        return values | {"idle": part.time_ns}
+    values |= {"launches": part.launches, "device": part.device_ns, "device_share": _share(part.device_ns or 0, usage)}
+    if part.copy_bytes:
+        values["copy_bytes"] = part.copy_bytes
+    return values if usage.by in ("operator", "layer", "phase") else values | {"calls": part.launches}
 
 
 def device_totals(usage: Usage) -> dict[str, Value]:

@@ -251,7 +251,9 @@ def _remainder_lines(usage: Usage, columns: Sequence[UsageColumn]) -> list[Shown
         elif not number and usage.unattributed_alloc_bytes:
             # In which of them it was allocated is not known: it stands in the first.
             values["requested_bytes"] = usage.unattributed_alloc_bytes
-        lines.append(_special(part.name, values, columns, "row" if number else "remainder", usage))
+        line = _special(part.name, values, columns, "row" if lines else "remainder", usage)
+        if usage.devices is None or any(line.texts):
+            lines.append(line)
     return lines
 
 
