@@ -11,6 +11,9 @@ from profkit.attribution.device_places import Places, places_of
 from profkit.attribution.kernel_names import KernelName, parse_kernel
 from profkit.capture.device_trace import NONE, ActivityKind, Column, CopyDirection, DeviceTrace, MemoryKind, RangeLevel
 
+BATCHED = "batched"
+"""The last word of a row of batched matrix products."""
+
 
 @dataclass(frozen=True)
 class Groups:
@@ -87,7 +90,7 @@ def _by_gemm(trace: DeviceTrace) -> Groups:
 
 def _gemm_title(kernel: KernelName) -> str:
     shape = "_".join(filter(None, (kernel.tile, kernel.transposes))) or kernel.short
-    formats = [kernel.dtype, "tensor cores" if kernel.uses_tensor_cores else "", "batched" if kernel.is_batched else ""]
+    formats = [kernel.dtype, "tensor cores" if kernel.uses_tensor_cores else "", BATCHED if kernel.is_batched else ""]
     return " ".join(filter(None, (kernel.family if kernel.family != "gemm" else "", shape, *formats)))
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from profkit.attribution.device_groups import Groups
-from profkit.capture.device_trace import NONE, DeviceTrace
+from profkit.capture.device_trace import NONE, DeviceTrace, MemoryKind
+
+_OF_THE_HOST = (MemoryKind.PAGEABLE, MemoryKind.PINNED)
 
 
 @dataclass(frozen=True)
@@ -16,40 +20,69 @@ class DeviceMemory:
     bytes: list[int]
     live_bytes: list[int]  # not given back when the trace ended
     peaks: list[int]  # most that was live at once
+    total_calls: int
     total_bytes: int
     unattributed_bytes: int  # allocated in no row
     peak_bytes: int  # of all together
     unknown_frees: int  # of what was allocated before the trace began
+    lost_frees: int  # an address was allocated again although its free was not recorded
 
 
 def device_memory(trace: DeviceTrace, groups: Groups) -> DeviceMemory | None:
     """None where no allocation was recorded, or the rows are no ranges."""
-    memory = trace.memory
-    if not len(memory["bytes"]) or groups.of_range is None:
+    if groups.of_range is None:
         return None
-    count = len(groups.names)
-    calls, totals, live, peaks = ([0] * count for _ in range(4))
-    held: dict[tuple[int, int], tuple[int, int]] = {}  # device and address: size and row
-    all_live = all_peak = total = unattributed = unknown = 0
-    columns = (memory[name].tolist() for name in ("device", "address", "bytes", "range"))
-    for device, address, size, place in zip(*columns):
-        if size < 0:
-            freed, row = held.pop((device, address), (0, NONE))
-            unknown += not freed
-            all_live -= freed
-            if row != NONE:
-                live[row] -= freed
-            continue
-        row = int(groups.of_range[place]) if place != NONE else NONE
-        held[device, address] = (size, row)
-        total += size
-        all_live += size
-        all_peak = max(all_peak, all_live)
-        if row == NONE:
-            unattributed += size
-            continue
-        calls[row] += 1
-        totals[row] += size
-        live[row] += size
-        peaks[row] = max(peaks[row], live[row])
-    return DeviceMemory(calls, totals, live, peaks, total, unattributed, all_peak, unknown)
+    memory = trace.memory
+    rows = np.flatnonzero(~np.isin(memory["kind"], _OF_THE_HOST))
+    return _Account(groups).of(trace, rows) if len(rows) else None
+
+
+class _Account:
+    """Follows every address from its allocation to its free."""
+
+    def __init__(self, groups: Groups) -> None:
+        self._of_range = groups.of_range.tolist() if groups.of_range is not None else []
+        # The last entry is that of no row: NONE is its index as well.
+        self._calls, self._bytes, self._live, self._peaks = ([0] * (len(groups.names) + 1) for _ in range(4))
+        self._all_live = self._all_peak = self._lost = self._unknown = 0
+        self._held: dict[tuple[int, int, int], tuple[int, int]] = {}  # process, device, address: size and row
+
+    def of(self, trace: DeviceTrace, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> DeviceMemory:
+        columns = (trace.memory[name][rows].tolist() for name in ("process", "device", "address", "bytes", "range"))
+        for process, device, address, size, place in zip(*columns):
+            where = (process, device, address)
+            if size < 0:
+                self._unknown += not self._give_back(where)
+            else:
+                self._lost += self._give_back(where)
+                self._allocate(where, size, self._of_range[place] if place != NONE else NONE)
+        return DeviceMemory(
+            calls=self._calls[:-1],
+            bytes=self._bytes[:-1],
+            live_bytes=self._live[:-1],
+            peaks=self._peaks[:-1],
+            total_calls=sum(self._calls),
+            total_bytes=sum(self._bytes),
+            unattributed_bytes=self._bytes[-1],
+            peak_bytes=self._all_peak,
+            unknown_frees=self._unknown,
+            lost_frees=self._lost,
+        )
+
+    def _allocate(self, where: tuple[int, int, int], size: int, row: int) -> None:
+        self._held[where] = (size, row)
+        self._calls[row] += 1
+        self._bytes[row] += size
+        self._live[row] += size
+        self._peaks[row] = max(self._peaks[row], self._live[row])
+        self._all_live += size
+        self._all_peak = max(self._all_peak, self._all_live)
+
+    def _give_back(self, where: tuple[int, int, int]) -> bool:
+        """Whether something was held there."""
+        if where not in self._held:
+            return False
+        size, row = self._held.pop(where)
+        self._live[row] -= size
+        self._all_live -= size
+        return True

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from profkit.attribution.device_groups import BATCHED, Groups
 from profkit.attribution.device_lanes import BUSY, Lanes
-from profkit.capture.device_trace import NONE, ActivityKind, DeviceTrace
+from profkit.attribution.device_memory import DeviceMemory
+from profkit.capture.device_trace import NONE, DeviceTrace
 
 
-def notes_of(trace: DeviceTrace, lanes: Lanes, by: str) -> tuple[str, ...]:
+def notes_of(trace: DeviceTrace, lanes: Lanes, groups: Groups, by: str) -> tuple[str, ...]:
     """Each is a sentence without a full stop."""
     if not lanes.is_of_devices:
         return ("no GPU activity was recorded: all times are of the host's threads",)
@@ -36,16 +38,43 @@ def notes_of(trace: DeviceTrace, lanes: Lanes, by: str) -> tuple[str, ...]:
     early = _early(trace)
     if early:
         notes.append(f"{early:,} kernels or copies begin before their launch: the clocks of host and GPU differ")
-    if by == "gemm" and not _has_kernels(trace):
-        notes.append("no kernel was recorded")
+    if by == "gemm" and groups.names:
+        notes.append(_products(trace, groups))
     return tuple(notes)
+
+
+def memory_notes(trace: DeviceTrace, memory: DeviceMemory | None) -> list[str]:
+    """What the columns of memory leave out."""
+    if memory is None:
+        return []
+    notes = []
+    if memory.unknown_frees:
+        notes.append(f"{memory.unknown_frees:,} frees are of GPU memory that was allocated before the recording")
+    if memory.lost_frees:
+        notes.append(f"{memory.lost_frees:,} allocations were never given back, yet their addresses were used again")
+    peaks = trace.facts.get("allocator_peak_bytes")
+    for device, told in peaks.items() if isinstance(peaks, dict) else ():
+        kinds = [f"{size / 2**20:,.1f} MiB {kind}" for kind, size in told.items()]
+        notes.append(f"GPU {device}: the allocator held at most {' and '.join(kinds)}, earlier allocations included")
+    return notes
+
+
+def _products(trace: DeviceTrace, groups: Groups) -> str:
+    """Plain and batched products, as studies of kernels compare them."""
+    is_batched = np.array([name.endswith(BATCHED) for name in groups.names], bool)
+    durations = trace.activities["end_ns"] - trace.activities["start_ns"]
+    mine = groups.of_activity != NONE
+    batched = is_batched[groups.of_activity[mine]]
+    parts = [
+        f"{np.count_nonzero(batched == kind):,} {name} ({int(durations[mine][batched == kind].sum()) / 1e6:,.3f} ms)"
+        for kind, name in ((False, "plain"), (True, "batched"))
+        if (batched == kind).any()
+    ]
+    share = 100.0 * int(durations[mine].sum()) / max(1, int(durations.sum()))
+    return f"matrix products take {share:.1f}% of GPU time: {' and '.join(parts)}"
 
 
 def _early(trace: DeviceTrace) -> int:
     known = trace.activities["call"] != NONE
     begins = trace.calls["start_ns"][trace.activities["call"][known]]
     return int(np.count_nonzero(trace.activities["start_ns"][known] < begins))
-
-
-def _has_kernels(trace: DeviceTrace) -> bool:
-    return bool((trace.activities["kind"] == ActivityKind.KERNEL).any())

@@ -37,10 +37,12 @@ def remainders_of(trace: DeviceTrace, lanes: Lanes, groups: Groups, owner: Colum
             sums[name] = sums.get(name, 0) + duration
     work = _work(trace, groups, by)
     reasons = sorted(dict.fromkeys([*work, *parts]), key=lambda reason: (reason not in work, reason))
-    return tuple(
-        Remainder(reason, sum(parts.get(reason, {}).values()), *work.get(reason, (0, 0, 0)), parts.get(reason, {}))
-        for reason in reasons
-    )
+    return tuple(_remainder(reason, parts.get(reason, {}), work.get(reason, [0, 0, 0])) for reason in reasons)
+
+
+def _remainder(reason: str, parts: dict[str, int], work: list[int]) -> Remainder:
+    launches, device_ns, copy_bytes = work
+    return Remainder(reason, sum(parts.values()), launches, device_ns, copy_bytes, parts)
 
 
 def _work(trace: DeviceTrace, groups: Groups, by: str) -> dict[str, list[int]]:

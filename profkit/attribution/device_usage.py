@@ -13,11 +13,12 @@ from profkit.attribution.device_groups import GROUPINGS, Groups, groups_by
 from profkit.attribution.device_hosts import Hosts
 from profkit.attribution.device_lanes import BUSY, PART_FIELDS, Lanes, Part, lanes_of
 from profkit.attribution.device_memory import DeviceMemory, device_memory
-from profkit.attribution.device_notes import notes_of
+from profkit.attribution.device_notes import memory_notes, notes_of
 from profkit.attribution.device_remainders import remainders_of
 from profkit.attribution.usage import Usage, UsageRows
 from profkit.capture.device_trace import NONE, ActivityKind, Column, DeviceTrace, RangeLevel
 from profkit.errors import UsageError
+
 
 def device_usage(trace: DeviceTrace, by: str = "operator") -> Usage:
     """Time, launches and bytes by one of GROUPINGS, the largest share of the GPUs' wall clock first."""
@@ -40,11 +41,12 @@ def device_usage(trace: DeviceTrace, by: str = "operator") -> Usage:
         dropped=trace.dropped,
         total_alloc_bytes=memory.total_bytes if memory else None,
         unattributed_alloc_bytes=memory.unattributed_bytes if memory else None,
+        total_alloc_calls=memory.total_calls if memory else None,
         total_peak_bytes=memory.peak_bytes if memory else None,
         rows=_largest_first(columns),
         remainders=remainders,
         subject=_subject(trace, lanes),
-        notes=notes_of(trace, lanes, by),
+        notes=(*notes_of(trace, lanes, groups, by), *memory_notes(trace, memory)),
         devices=lanes.lanes if lanes.is_of_devices else 0,
         device_ns=int((trace.activities["end_ns"] - trace.activities["start_ns"]).sum()),
         parts=totals,

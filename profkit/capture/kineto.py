@@ -72,6 +72,7 @@ class _Reader:
         self._others: Counter[str] = Counter()
         self._has_fractions = False
         self._copies: dict[str, tuple[int, int, int]] = {}
+        self._allocator_peaks: dict[str, dict[str, int]] = {}  # by GPU, as the allocator itself tells them
         self._handlers: Mapping[str, Callable[[Mapping[str, Any], int, int], None]] = {
             "cpu_op": self._operator,
             "operator": self._operator,  # as torch 1.8 wrote it, like runtime, memcpy and memset
@@ -207,6 +208,10 @@ class _Reader:
             address = address % (1 << 63) if type(address) is int else 0
             device = small(args, "Device Id")
             self._memory.append(self._thread(event), device, time_ns, address, size, MemoryKind.DEVICE)
+            for name, kind in (("Total Allocated", "allocated"), ("Total Reserved", "reserved")):
+                if (told := integer(args, name)) >= 0:
+                    peaks = self._allocator_peaks.setdefault(str(device), {})
+                    peaks[kind] = max(told, peaks.get(kind, 0))
         else:
             self._others["[memory] of the host"] += 1
 
@@ -244,7 +249,8 @@ class _Reader:
             devices=devices_of(self.about),
             warnings=self._warnings(trouble),
             facts=facts_of(self.about)
-            | {"resolution_ns": 1 if self._has_fractions else 1000, "other_events": dict(self._others)},
+            | {"resolution_ns": 1 if self._has_fractions else 1000, "other_events": dict(self._others)}
+            | ({"allocator_peak_bytes": self._allocator_peaks} if self._allocator_peaks else {}),
         )
 
     def _set_base(self, tables: tuple[dict[str, Any], ...]) -> None:
@@ -253,8 +259,11 @@ class _Reader:
             raise CaptureError(f"baseTimeNanoseconds must be a time in nanoseconds, not {str(base)[:40]!r}")
         for table in tables:
             for name in ("start_ns", "end_ns", "time_ns"):
-                if name in table:
-                    table[name] = table[name] + base
+                if name not in table or not len(table[name]):
+                    continue
+                if max(abs(int(table[name].min()) + base), abs(int(table[name].max()) + base)) > 2 * LARGEST:
+                    raise CaptureError(f"times after baseTimeNanoseconds ({base:,}) are too large: they are damaged")
+                table[name] = table[name] + base
 
     def _warnings(self, trouble: str) -> tuple[str, ...]:
         lines = []

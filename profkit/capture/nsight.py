@@ -18,7 +18,7 @@ from profkit.capture.device_trace import NONE, ActivityKind, Column, CopyDirecti
 from profkit.capture.hook_layers import with_hook_layers
 from profkit.capture.nsight_database import NsightDatabase
 from profkit.capture.nsight_ranges import read_ranges
-from profkit.capture.trace_tables import Places, Strings, linked_trace
+from profkit.capture.trace_tables import LARGEST, Places, Strings, linked_trace
 from profkit.errors import CaptureError
 
 _PROCESS_MASK = ~0xFFFFFF  # a globalTid without its thread is the globalPid
@@ -208,12 +208,30 @@ class _Reader:
             lost = len(known) - np.count_nonzero(known)
             self._database.warnings.append(f"{lost:,} events of GPU memory neither allocate nor free: left out")
         table = {name: column[known] for name, column in table.items()}
-        table["bytes"] = np.where(operation[known] == _FREED, -table["bytes"], table["bytes"])
+        table["bytes"] = self._signed_sizes(table, operation[known])
+        has_size = table["bytes"] != 0
+        table = {name: column[has_size] for name, column in table.items()}
         table["kind"] = _mapped(table["kind"], _MEMORY_KINDS, MemoryKind.OTHER)
         table["thread"] = self._threads_of(table["thread"])
         table["process"] = self._processes_of(table["process"])
         table["pool"] = np.maximum(table["pool"], 0)
         return table
+
+    def _signed_sizes(self, table: Mapping[str, Column], operation: Column) -> Column:
+        """Bytes, negative where given back; a free without a size has that of its allocation, 0 if that is unknown."""
+        sizes = np.zeros(len(operation), np.int64)
+        held: dict[tuple[int, int], int] = {}
+        for row in np.argsort(table["time_ns"], kind="stable").tolist():
+            where = int(table["process"][row]), int(table["address"][row])
+            size = min(max(0, int(table["bytes"][row])), LARGEST)
+            if operation[row] == _ALLOCATED:
+                sizes[row] = held[where] = size
+            else:
+                sizes[row] = -(held.pop(where, 0) or size)
+        lost = int(np.count_nonzero(sizes == 0))
+        if lost:
+            self._database.warnings.append(f"{lost:,} events of GPU memory have no size, or 0 bytes: left out")
+        return sizes
 
     def _name_places(self) -> None:
         """Names of processes and threads, and ids as the system knows them."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from profkit.capture.device_trace import ACTIVITIES, CALLS, MEMORY, NONE, RANGES, Column, DeviceTrace, table_of
 from profkit.capture.nesting import OpenRanges, parents_of, time_order
+from profkit.errors import CaptureError
 
 LARGEST = (1 << 62) - 1
 """Times and sizes above are damage: sums of a few of them would overflow."""
@@ -115,6 +116,8 @@ def linked_trace(
     calls["process"] = _taken(thread_processes, calls["thread"])
 
     activities = _reordered(activities, time_order(activities["start_ns"], activities["end_ns"]))
+    if "bytes" in activities:
+        activities["bytes"] = np.maximum(activities["bytes"], NONE)
     activities["call"] = launches_of(activities, calls)
     called = _taken(calls["range"], activities["call"])
     given = activities.get("range")
@@ -135,7 +138,24 @@ def linked_trace(
     made: dict[str, Any] = {name: table_of(name, table, _rows(table)) for name, table in tables}
     begins = [*_extreme(made, "start_ns", np.min), *_extreme(made, "time_ns", np.min)]
     ends = [*_extreme(made, "end_ns", np.max), *_extreme(made, "time_ns", np.max)]
-    return DeviceTrace(**made, start_ns=min(begins, default=0), end_ns=max(ends, default=0), **about)
+    start_ns, end_ns = min(begins, default=0), max(ends, default=0)
+    _check_sums(made, start_ns, end_ns, str(about.get("path", "")))
+    return DeviceTrace(**made, start_ns=start_ns, end_ns=end_ns, **about)
+
+
+def _check_sums(tables: Mapping[str, Mapping[str, Column]], start_ns: int, end_ns: int, path: str) -> None:
+    """Sums of 64 bits must hold them: a trace of centuries is damage, and its tables would be wrong in silence."""
+    lanes = max(1, len(np.unique(tables["activities"]["device"])), len(np.unique(tables["ranges"]["thread"])))
+    if (end_ns - start_ns) * lanes > LARGEST:
+        years = (end_ns - start_ns) / 3.156e16
+        raise CaptureError(f"{path}: its first and last event lie {years:.0f} years apart: the times are damaged")
+    for name in ("ranges", "calls", "activities"):
+        table = tables[name]
+        if float(np.sum(table["end_ns"] - table["start_ns"], dtype=np.float64)) > LARGEST:
+            raise CaptureError(f"{path}: durations of its {name} add up to more than 146 years: the times are damaged")
+    moved = tables["activities"]["bytes"]
+    if float(np.sum(moved, where=moved > 0, dtype=np.float64)) > LARGEST:
+        raise CaptureError(f"{path}: its copies add up to more than 4 EiB: the sizes are damaged")
 
 
 def launches_of(activities: Mapping[str, Column], calls: Mapping[str, Column]) -> Column:

@@ -242,7 +242,7 @@ def _remainder_lines(usage: Usage, columns: Sequence[UsageColumn]) -> list[Shown
         if usage.total_alloc_bytes is not None:
             values |= dict.fromkeys(("alloc_bytes", "own_alloc_bytes"), usage.unattributed_alloc_bytes)
         return [_special(REMAINDER, values, columns, "remainder", usage)]
-    lines = []
+    lines: list[ShownLine] = []
     for number, part in enumerate(usage.remainders):
         values = _time_values(part.time_ns, usage)
         if usage.devices is not None:
@@ -254,6 +254,11 @@ def _remainder_lines(usage: Usage, columns: Sequence[UsageColumn]) -> list[Shown
         line = _special(part.name, values, columns, "row" if lines else "remainder", usage)
         if usage.devices is None or any(line.texts):
             lines.append(line)
+    if usage.devices is not None and usage.unattributed_alloc_bytes:
+        memory: dict[str, Value] = {"own_alloc_bytes": usage.unattributed_alloc_bytes}
+        lines.append(
+            _special(f"allocated outside any {usage.by}", memory, columns, "row" if lines else "remainder", usage)
+        )
     return lines
 
 
