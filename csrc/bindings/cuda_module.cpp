@@ -6,9 +6,11 @@
 #include "bindings/cuda_devices.h"
 #include "bindings/cuda_errors.h"
 #include "bindings/cuda_kernels.h"
+#include "bindings/cuda_timer.h"
 
 PYBIND11_MODULE(_cuda, module) {
   profkit::register_cuda_errors();
   profkit::register_cuda_devices(module);
   profkit::register_cuda_kernels(module);
+  profkit::register_cuda_timer(module);
 }

@@ -17,6 +17,7 @@ from profkit.backends.adapter import Availability, Implementation
 from profkit.measurement import protocol
 from profkit.measurement.arrays import array_folder, result_path
 from profkit.measurement.asking import Answer, Task, ask_all, ask_one
+from profkit.measurement.bounds import COMPUTE, binding, least_seconds
 from profkit.measurement.cores import usable_cpus
 from profkit.measurement.crew import Crew, flush_bytes
 from profkit.measurement.process import WorkerFailure, WorkerProcess
@@ -40,7 +41,9 @@ class CellRun:
         self.options = crew.options
         self.implementations = implementations
         self.tell = tell
-        self.rows = {implementation.key: Row(implementation.key, "") for implementation in implementations}
+        self.rows = {item.key: Row(item.key, "", rounding=item.rounding) for item in implementations}
+        self.devices = {item.key: item.device for item in implementations}
+        self.device_peaks: dict[str, Mapping[str, float]] = {}
         self.contenders: dict[str, Contender] = {}
         self.begin = time.monotonic()
 
@@ -122,6 +125,7 @@ class CellRun:
         row = self.rows[key]
         row.first_call_ns = answer["first_call_ns"]
         row.output, row.layout, row.note = answer["output"], answer["layout"], answer["note"]
+        row.timing = answer["timing"]
         row.versions = self.crew.versions[key]
         self._check(key, folder)
 
@@ -129,7 +133,7 @@ class CellRun:
         """Compare a worker's result with the float64 reference; only a right one is timed and kept."""
         row = self.rows[key]
         path = result_path(folder, key)
-        row.tolerance = tolerance(self.spec.numpy_dtype, self.spec.reduction_length())
+        row.tolerance = tolerance(self.spec.numpy_dtype, self.spec.reduction_length(), row.rounding)
         try:
             error = max_error(from_file(np.load(path), self.spec.numpy_dtype), self.reference)
             os.unlink(path)
@@ -155,7 +159,9 @@ class CellRun:
     def _fail(self, key: str, failure: WorkerFailure) -> None:
         row = self.rows[key]
         row.status, row.reason = failure.status, failure.reason
-        if failure.alive and key in self.crew.versions:
+        # An error of a device sticks to the process that met it: the next cell gets a new one.
+        is_lost = self.devices[key] != "cpu" and failure.status == "crashed"
+        if failure.alive and not is_lost and key in self.crew.versions:
             self.crew.workers[key].pause()
         else:
             self.crew.drop(key)
@@ -184,8 +190,10 @@ class CellRun:
             row = self.rows[key]
             row.peak_bytes = warm["peak_bytes"]
             row.warmup_ns = warm["samples_ns"]
-            cold = self.options.cache == "cold"
-            self.contenders[key] = Contender(key, float(np.median(row.warmup_ns)), cold=cold)
+            self.device_peaks[key] = warm.get("peaks", {})
+            self.contenders[key] = Contender(
+                key, float(np.median(row.warmup_ns)), cold=self.is_cold, most_calls=warm.get("most_calls")
+            )
 
     def _race(self) -> None:
         baseline = pick_baseline(list(self.contenders), self.options.baseline)
@@ -204,9 +212,13 @@ class CellRun:
             if answer is None:
                 contender.failed = True
                 return
+            row = self.rows[contender.key]
+            row.timing, row.device = answer["timing"], answer.get("device", {})
+            known = len(contender.samples_ns)
+            row.throttled_samples += [known + i for i, slow in enumerate(answer.get("throttled", ())) if slow]
             contender.samples_ns += answer["samples_ns"]
             contender.rounds += [index] * len(answer["samples_ns"])
-            contender.page_faults.append(answer["page_faults"])
+            contender.page_faults += [answer["page_faults"]] if "page_faults" in answer else []
 
         def tell(fraction: float) -> None:
             self.tell("measure", fraction, f"{sum(len(c.samples_ns) for c in contenders)} samples")
@@ -215,17 +227,13 @@ class CellRun:
 
     def finish(self, peaks: Mapping[str, float]) -> Cell:
         """Rows with everything that is known now."""
-        least_s = {"compute": self.spec.flops() / peaks["flops_per_s"]}
-        if self.options.cache == "cold" or self.spec.min_bytes() > _core.cpu_features()["l3_bytes"]:
-            # Hot arrays that fit the last-level cache do not come from memory, and its bandwidth is no bound.
-            least_s["memory"] = self.spec.min_bytes() / peaks["bytes_per_s"]
-        bound = max(least_s, key=lambda name: least_s[name])
+        bound = binding(least_seconds(self.spec, peaks, self.is_cold, _core.cpu_features()["l3_bytes"]))
         sampled = [
             key for key, contender in self.contenders.items() if contender.samples_ns and self.rows[key].status == "ok"
         ]
         baseline = pick_baseline(sampled, self.options.baseline)
         for key in sampled:
-            self._fill(self.rows[key], self.contenders[key], peaks, least_s[bound])
+            self._fill(self.rows[key], self.contenders[key], peaks if self.devices[key] == "cpu" else None)
             self._compare(self.rows[key], baseline)
         unfinished = [
             key for key, row in self.rows.items() if not row.status or (row.status == "ok" and key not in sampled)
@@ -246,15 +254,28 @@ class CellRun:
             notes=notes,
         )
 
-    def _fill(self, row: Row, contender: Contender, peaks: Mapping[str, float], least_s: float) -> None:
+    @property
+    def is_cold(self) -> bool:
+        """Whether caches are emptied before each sample."""
+        return self.options.cache == "cold"
+
+    def _fill(self, row: Row, contender: Contender, peaks: Mapping[str, float] | None) -> None:
+        """Numbers of one row; without the machine's peaks those of its device are taken, as far as they are known."""
         time_ns = time_estimate(contender.samples_ns, contender.rounds)
         row.samples_ns, row.sample_rounds = contender.samples_ns, contender.rounds
         row.calls_per_sample = contender.calls_per_sample
         row.median_ns, row.low_ns, row.high_ns = time_ns.value, time_ns.low, time_ns.high
         row.gflops = self.spec.flops() / time_ns.value
-        row.percent_of_peak = 100.0 * row.gflops * 1e9 / peaks["flops_per_s"]
-        row.percent_of_bound = 100.0 * least_s * 1e9 / time_ns.value
-        row.page_faults = float(np.median(contender.page_faults))
+        cache_bytes = _core.cpu_features()["l3_bytes"] if peaks is not None else 0
+        if peaks is None:
+            peaks = {} if row.rounding else self.device_peaks[row.key]
+            cache_bytes = int(peaks.get("l2_bytes", 0))
+        least_s = least_seconds(self.spec, peaks, self.is_cold, cache_bytes)
+        if COMPUTE in least_s:
+            row.percent_of_peak = 100.0 * row.gflops * 1e9 / peaks["flops_per_s"]
+            row.percent_of_bound = 100.0 * max(least_s.values()) * 1e9 / time_ns.value
+        if contender.page_faults:
+            row.page_faults = float(np.median(contender.page_faults))
 
     def _compare(self, row: Row, baseline: str | None) -> None:
         if baseline is None:

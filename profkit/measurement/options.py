@@ -10,6 +10,7 @@ from profkit.errors import UsageError
 from profkit.measurement.cores import cores_for, default_threads
 
 LONGEST_S = 1_000_000
+DEVICES = ("cpu", "cuda", "all")
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class MeasureOptions:
     only: Sequence[str] = ()
     exclude: Sequence[str] = ()
     baseline: str | None = None
+    device: str = "cpu"
+    """`cpu`, `cuda` or `all`: where implementations run; a candidate always takes part."""
     threads: Sequence[int] = ()
     """Thread counts, one cell each; empty means all usable physical cores."""
     budget_s: float = 20.0
@@ -47,7 +50,11 @@ class MeasureOptions:
             raise UsageError(f"seed cannot be negative, got {self.seed}")
         if not 0 < self.margin < 1:
             raise UsageError(f"margin must lie between 0 and 1, got {self.margin}")
-        for name, words in (("cache", ("hot", "cold")), ("output", ("fresh", "reused"))):
+        for name, words in (
+            ("cache", ("hot", "cold")),
+            ("output", ("fresh", "reused")),
+            ("device", DEVICES),
+        ):
             if getattr(self, name) not in words:
                 raise UsageError(f"{name}: expected one of {', '.join(words)}, got {getattr(self, name)!r}")
         if self.memory_limit_bytes is not None and self.memory_limit_bytes < 1:

@@ -49,6 +49,16 @@ class Row:
     output: str = ""
     layout: str = ""
     note: str = ""
+    rounding: str = ""
+    """Coarser format in which it multiplies (tf32), for which the tolerance allows."""
+    timing: str = ""
+    """How the samples of a row on a device came about; empty on a CPU, where all are timed by the wall clock."""
+    throttled_samples: list[int] = field(default_factory=list)
+    """Numbers of the samples that were taken while the device was throttled, though they had been taken again."""
+    kernel_ns: float | None = None
+    """Device time of the kernels of one call, as CUPTI has it; only with `kernel_time`."""
+    device: dict[str, str] = field(default_factory=dict)
+    """What was seen of the device while it was measured: clocks, reasons for throttling."""
     versions: dict[str, str] = field(default_factory=dict)
 
 
@@ -60,9 +70,9 @@ class Cell:
     threads: int
     baseline: str | None
     peaks: dict[str, float]
-    """flops_per_s and bytes_per_s of this machine for this dtype and thread count."""
+    """flops_per_s and bytes_per_s of this machine for this dtype and thread count; empty without rows on its CPU."""
     bound: str
-    """`compute` or `memory`: which of the two sets the least possible time."""
+    """`compute` or `memory`: which of the two sets the least possible time on the CPU; empty without rows there."""
     cache: str
     rows: list[Row]
     output: str = "fresh"

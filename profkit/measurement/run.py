@@ -29,7 +29,13 @@ def measure_cells(specs: Sequence[Spec], options: MeasureOptions, watcher: Watch
     if not specs:
         raise UsageError("nothing to measure: no spec was given")
     implementations = {
-        op: choose(all_implementations(op, options.candidates), options.only, options.exclude, options.baseline)
+        op: choose(
+            all_implementations(op, options.candidates),
+            options.only,
+            options.exclude,
+            options.baseline,
+            options.device,
+        )
         for op in {spec.op for spec in specs}
     }
     counts = options.thread_counts()
@@ -45,8 +51,10 @@ def measure_cells(specs: Sequence[Spec], options: MeasureOptions, watcher: Watch
                         def tell(phase: str, fraction: float, text: str) -> None:
                             watcher(Progress(len(result.cells), total, phase, fraction, text))
 
-                        tell("peaks", 0.0, "peak arithmetic and bandwidth")
-                        found = peaks.of(computing_dtype(spec.dtype_word), threads)
+                        found: dict[str, float] = {}
+                        if any(item.device == "cpu" for item in implementations[spec.op]):
+                            tell("peaks", 0.0, "peak arithmetic and bandwidth")
+                            found = peaks.of(computing_dtype(spec.dtype_word), threads)
                         result.peaks = result.peaks or found
                         run = CellRun(spec, crew, implementations[spec.op], tell)
                         try:

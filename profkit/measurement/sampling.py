@@ -36,6 +36,8 @@ class Contender:
     page_faults: list[float] = field(default_factory=list)
     cold: bool = False
     """Caches are flushed before each sample, which is then one call."""
+    most_calls: int | None = None
+    """Upper limit of calls per sample; a device's launch queue has one."""
     spent_s: float = 0.0
     turns: int = 0
     failed: bool = False
@@ -43,7 +45,8 @@ class Contender:
     @property
     def calls_per_sample(self) -> int:
         """Calls timed together as one sample."""
-        return 1 if self.cold else max(1, math.ceil(SAMPLE_NS / max(1.0, self.call_ns)))
+        wanted = 1 if self.cold else max(1, math.ceil(SAMPLE_NS / max(1.0, self.call_ns)))
+        return min(wanted, self.most_calls or wanted)
 
     @property
     def samples_per_turn(self) -> int:

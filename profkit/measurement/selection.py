@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from profkit.backends import BACKENDS, load_adapter
+from profkit.backends import BACKENDS, CANDIDATE, load_adapter
 from profkit.backends.adapter import Implementation
 from profkit.backends.candidate import candidate_implementations
 from profkit.errors import UsageError
@@ -38,8 +38,12 @@ def choose(
     only: Sequence[str] = (),
     exclude: Sequence[str] = (),
     baseline: str | None = None,
+    device: str = "all",
 ) -> list[Implementation]:
-    """Those that `only` names and `exclude` does not; candidates and the named baseline stay unless excluded."""
+    """Those of the device that `only` names and `exclude` does not.
+
+    Candidates and the named baseline stay unless excluded, whatever their device.
+    """
     keys = [implementation.key for implementation in implementations]
     for pattern in [*only, *exclude, *([baseline] if baseline else [])]:
         if not any(matches(key, pattern) for key in keys):
@@ -48,10 +52,23 @@ def choose(
         implementation
         for implementation in implementations
         if not only
-        or implementation.adapter == "candidate"
+        or implementation.adapter == CANDIDATE
         or any(matches(implementation.key, pattern) for pattern in [*only, *([baseline] if baseline else [])])
     ]
     kept = [item for item in kept if not any(matches(item.key, pattern) for pattern in exclude)]
+    if kept and device != "all":
+        named = [baseline] if baseline else []
+        on_device = [
+            item
+            for item in kept
+            if item.device == device
+            or item.adapter == CANDIDATE
+            or any(matches(item.key, pattern) for pattern in named)
+        ]
+        if not on_device:
+            others = ", ".join(sorted({item.device for item in kept}))
+            raise UsageError(f"nothing is left to measure on {device}: what was asked for runs on {others}")
+        kept = on_device
     if not kept:
         raise UsageError(f"nothing is left to measure: --exclude {' '.join(exclude)} leaves out every implementation")
     return kept

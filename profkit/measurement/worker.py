@@ -22,12 +22,21 @@ from profkit.backends import CANDIDATE, load_adapter
 from profkit.backends.adapter import Array, Conditions, Implementation, Prepared, aligned_empty
 from profkit.errors import ProfkitError, UnavailableError, UnsupportedError, WrongResultError
 from profkit.measurement import protocol
+from profkit.measurement.call_clock import CallClock, clock_of
 from profkit.measurement.protocol import Message
 from profkit.ops import spec_from_dict
 from profkit.ops.dtypes import for_file, from_file
 from profkit.ops.spec import Spec
 
 OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc", "oom when")
+
+# CUDA's own, which every framework passes on: this device, or this build, cannot run it at all.
+NO_DEVICE_WORDS = (
+    "no kernel image is available",
+    "driver version is insufficient",
+    "no cuda-capable device",
+    "unsupported toolchain",
+)
 
 
 def serve(read_fd: int, write_fd: int) -> None:
@@ -64,6 +73,8 @@ def describe(error: BaseException, starts_framework: bool = False) -> dict[str, 
         return {"status": status, "reason": str(error)}
     if isinstance(error, ImportError) and starts_framework:
         return {"status": "unavailable", "reason": reason}
+    if any(words in reason.lower() for words in NO_DEVICE_WORDS):
+        return {"status": "unavailable", "reason": reason}
     names = ("ResourceExhaustedError", "OutOfMemoryError")
     words = OUT_OF_MEMORY_WORDS
     if isinstance(error, MemoryError) or type(error).__name__ in names or any(w in reason.lower() for w in words):
@@ -82,6 +93,7 @@ class Worker:
         self.prepared: Prepared | None = None
         self.spec: Spec | None = None
         self.flush_buffer: Array | None = None
+        self.clock = CallClock()
 
     @property
     def is_candidate(self) -> bool:
@@ -111,6 +123,7 @@ class Worker:
         first_call_ns = time.perf_counter_ns() - begin
         save_result(result_path, prepared.to_numpy(result), self.spec)
         self.prepared = prepared
+        self.clock = clock_of(prepared.device, self.implementation.device)
         # A framework's import leaves a million Python objects; collecting them again and again would take longer
         # than the samples and sweep the caches.
         gc.collect()
@@ -120,6 +133,7 @@ class Worker:
             "output": prepared.output,
             "layout": prepared.layout,
             "note": prepared.note,
+            "timing": self.clock.timing,
         }
 
     def do_recheck(self, result_path: str) -> Message:
@@ -142,11 +156,13 @@ class Worker:
             samples = []
         while not samples or (len(samples) < least_calls and sum(samples) < 10 * least_ns) or sum(samples) < least_ns:
             samples.append(timed(call, 1))
-        return {"samples_ns": samples, "peak_bytes": peak_bytes}
+        return {"samples_ns": samples, "peak_bytes": peak_bytes, **self.clock.limits(self.spec)}
 
     def do_sample(self, count: int, calls: int, warm_calls: int, flush_bytes: int) -> Message:
         """Take `count` samples of `calls` calls each, after warm-up calls or, cold, after a cache flush each."""
         call = self._call()
+        if self.clock.sampler is not None:
+            return self.clock.sample(count, calls, warm_calls, bool(flush_bytes))
         samples: list[float] = []
         gc.disable()
         try:
@@ -161,7 +177,7 @@ class Worker:
                 faults += resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
         finally:
             gc.enable()
-        return {"samples_ns": samples, "page_faults": faults / (count * calls)}
+        return {"samples_ns": samples, "page_faults": faults / (count * calls), "timing": self.clock.timing}
 
     def _peak_bytes(self, call: Callable[[], Any]) -> int | None:
         """Peak bytes above inputs and output during one call; None where the system does not tell."""
@@ -170,9 +186,9 @@ class Worker:
         fresh = self.prepared.output == "fresh"
         output_bytes = int(np.prod(self.spec.output_shape())) * self.spec.numpy_dtype.itemsize if fresh else 0
         try:
-            rise = resident_rise(call)
-        except OSError:
-            return None  # not Linux
+            rise = resident_rise(call) if self.clock.device == "cpu" else self.clock.device_bytes()
+        except (OSError, UnavailableError):
+            return None  # not Linux, or a device that cannot be asked
         return max(0, rise - output_bytes) + self.prepared.held_bytes
 
     def _call(self) -> Callable[[], Any]:
@@ -182,6 +198,9 @@ class Worker:
 
     def _flush_caches(self, size: int) -> None:
         """Push everything out of the caches by writing a buffer larger than the last level."""
+        if self.clock.device != "cpu":
+            self.clock.flush_device()
+            return
         if self.flush_buffer is None or self.flush_buffer.nbytes != size:
             self.flush_buffer = np.zeros(size, dtype=np.uint8)
         self.flush_buffer += 1

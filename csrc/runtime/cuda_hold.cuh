@@ -1,0 +1,43 @@
+// The kernel that holds a stream up: one thread that looks at a number in host memory until the host has
+// raised it, or until its own time is over, because a host that waits for this stream would otherwise wait
+// for ever. Bottleneck: none is meant; it reads over the bus once per look.
+#pragma once
+
+#include "kernels/cuda/device.cuh"
+
+#if defined(PROFKIT_EMULATED)
+#include <chrono>
+#endif
+
+namespace profkit::cuda {
+
+#if defined(PROFKIT_EMULATED)
+inline unsigned long long device_clock_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<unsigned long long>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+#else
+__device__ __forceinline__ unsigned long long device_clock_ns() {
+  unsigned long long now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
+#endif
+
+// What host and device share. Numbers only grow, so that nothing has to be reset while a kernel may look.
+struct HoldState {
+  volatile unsigned released;  // written by the host: holds up to this one may go on
+  volatile unsigned gave_up;   // written by the device: the last hold whose time was over
+};
+
+static __global__ void hold_stream(HoldState* state, unsigned hold, unsigned long long limit_ns) {
+  const unsigned long long start = device_clock_ns();
+  while (state->released < hold) {
+    if (device_clock_ns() - start > limit_ns) {
+      state->gave_up = hold;
+      return;
+    }
+  }
+}
+
+}  // namespace profkit::cuda

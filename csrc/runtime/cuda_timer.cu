@@ -1,0 +1,111 @@
+// Events, the shared numbers of the holding kernel, and the buffer that pushes the cache out.
+#include "runtime/cuda_timer.h"
+
+#include <cuda_runtime.h>
+
+#include <optional>
+
+#include "kernels/cuda/launch.cuh"
+#include "runtime/cuda_hold.cuh"
+
+namespace profkit {
+namespace {
+
+class Event {
+ public:
+  Event() { check_cuda(cudaEventCreateWithFlags(&handle_, cudaEventBlockingSync), "making an event"); }
+  ~Event() { cudaEventDestroy(handle_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  cudaEvent_t handle() const { return handle_; }
+
+ private:
+  cudaEvent_t handle_ = nullptr;
+};
+
+// Host memory that the device sees at an address of its own.
+class SharedHoldState {
+ public:
+  SharedHoldState() {
+    void* memory = nullptr;
+    check_cuda(cudaHostAlloc(&memory, sizeof(cuda::HoldState), cudaHostAllocMapped),
+               "making memory that the device sees");
+    host_ = static_cast<cuda::HoldState*>(memory);
+    host_->released = 0;
+    host_->gave_up = 0;
+    const cudaError_t code = cudaHostGetDevicePointer(&device_, memory, 0);
+    if (code != cudaSuccess) cudaFreeHost(memory);
+    check_cuda(code, "finding the device's address of host memory");
+  }
+  ~SharedHoldState() { cudaFreeHost(host_); }
+  SharedHoldState(const SharedHoldState&) = delete;
+  SharedHoldState& operator=(const SharedHoldState&) = delete;
+  cuda::HoldState* host() const { return host_; }
+  cuda::HoldState* device() const { return static_cast<cuda::HoldState*>(device_); }
+
+ private:
+  cuda::HoldState* host_ = nullptr;
+  void* device_ = nullptr;
+};
+
+}  // namespace
+
+struct DeviceTimer::State {
+  CudaCall call;
+  unsigned long long limit_ns;
+  unsigned hold = 0;  // the number of the last one
+  Event first, last;
+  SharedHoldState shared;
+  std::optional<DeviceMemory> flushed;
+  int flush_byte = 0;
+
+  cudaStream_t stream() const { return static_cast<cudaStream_t>(call.stream); }
+};
+
+DeviceTimer::DeviceTimer(void* stream, double give_up_after_s) : state_(std::make_unique<State>()) {
+  state_->call.stream = stream;
+  state_->limit_ns = static_cast<unsigned long long>(give_up_after_s * 1e9);
+}
+
+DeviceTimer::~DeviceTimer() {
+  release();
+  // The kernel may still look at the shared numbers; an error that is already there is somebody else's news.
+  cudaStreamSynchronize(state_->stream());
+}
+
+void DeviceTimer::hold() {
+  state_->hold += 1;
+  launch<cuda::hold_stream>({dim3(1), dim3(1)}, state_->call, state_->shared.device(), state_->hold,
+                            state_->limit_ns);
+}
+
+void DeviceTimer::begin() {
+  check_cuda(cudaEventRecord(state_->first.handle(), state_->stream()), "recording an event");
+}
+
+void DeviceTimer::end() {
+  check_cuda(cudaEventRecord(state_->last.handle(), state_->stream()), "recording an event");
+}
+
+void DeviceTimer::release() { state_->shared.host()->released = state_->hold; }
+
+DeviceTime DeviceTimer::finish() {
+  check_cuda(cudaEventSynchronize(state_->last.handle()), "waiting for the device");
+  float milliseconds = 0;
+  check_cuda(cudaEventElapsedTime(&milliseconds, state_->first.handle(), state_->last.handle()),
+             "reading the time between events");
+  const bool gave_up = state_->hold > 0 && state_->shared.host()->gave_up == state_->hold;
+  return {static_cast<double>(milliseconds) * 1e6, gave_up};
+}
+
+void DeviceTimer::flush(size_t bytes) {
+  if (!state_->flushed || state_->flushed->bytes() < bytes) {
+    state_->flushed.reset();  // the old one goes first: both together may not fit
+    state_->flushed.emplace(bytes);
+  }
+  state_->flush_byte = (state_->flush_byte + 1) % 256;
+  check_cuda(cudaMemsetAsync(state_->flushed->data(), state_->flush_byte, bytes, state_->stream()),
+             "pushing the cache out");
+}
+
+}  // namespace profkit

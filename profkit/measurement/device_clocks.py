@@ -1,0 +1,142 @@
+"""A GPU's clocks and what holds them down, read through NVML; standard library and, where installed, nvidia-ml-py.
+
+Enters: a device's ordinal as CUDA counts. Leaves: facts for the fingerprint, and whether it is throttled right now.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+INSTALL = 'pip install "profkit[gpu]"'
+SM_CLOCK, MEMORY_CLOCK = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM
+TEMPERATURE_OF_GPU = 0  # NVML_TEMPERATURE_GPU
+
+# Bits of nvmlDeviceGetCurrentClocksEventReasons that make a device slower than it could be; idling and clocks that
+# somebody has set are no throttling.
+THROTTLES: Mapping[int, str] = {
+    0x04: "power cap",
+    0x08: "hardware slowdown",
+    0x20: "thermal limit (driver)",
+    0x40: "thermal limit (hardware)",
+    0x80: "power brake",
+}
+
+
+@dataclass
+class ClockWatch:
+    """Asked after every sample; remembers the clocks that it saw."""
+
+    read_reasons: Callable[[], int]
+    read_mhz: Callable[[], int]
+    seen_mhz: list[int] = field(default_factory=list)
+    seen_reasons: set[str] = field(default_factory=set)
+    trouble: str = ""
+    """Why it sees nothing, or no more."""
+
+    def is_throttled(self) -> bool:
+        """Whether something holds the clocks down now; no where that cannot be read, and `trouble` says so."""
+        if self.trouble:
+            return False
+        try:
+            reasons = throttle_words(self.read_reasons())
+            self.seen_mhz.append(self.read_mhz())
+        except Exception as error:  # NVML's own types; a lost device shows here before the next launch fails
+            self.trouble = f"NVML: {error}"
+            return False
+        self.seen_reasons.update(reasons)
+        return bool(reasons)
+
+    def facts(self) -> dict[str, str]:
+        """What was seen since the watch began, for the row."""
+        if self.trouble:
+            return {"clocks": f"not watched: {self.trouble}"}
+        if not self.seen_mhz:
+            return {}
+        facts = {"sm_clock_mhz": f"{min(self.seen_mhz)} to {max(self.seen_mhz)}"}
+        return {**facts, "throttled_by": ", ".join(sorted(self.seen_reasons))} if self.seen_reasons else facts
+
+
+def throttle_words(reasons: int) -> list[str]:
+    """The bits that count as throttling, in words."""
+    return [word for bit, word in THROTTLES.items() if reasons & bit]
+
+
+def open_watch(ordinal: int) -> ClockWatch:
+    """A watch of this device, or one that only says why it cannot look."""
+    try:
+        nvml = open_nvml()
+        handle = handle_of(nvml, ordinal)
+    except Exception as error:  # NVML's own types, ImportError
+        return ClockWatch(lambda: 0, lambda: 0, trouble=str(error))
+    # Older packages have the same call under an older name only.
+    newer = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+    reasons = newer or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
+    return ClockWatch(lambda: reasons(handle), lambda: nvml.nvmlDeviceGetClockInfo(handle, SM_CLOCK))
+
+
+def open_nvml() -> Any:
+    """The module, with the driver's library open; ImportError with the line to type where it is not installed."""
+    try:
+        nvml = importlib.import_module("pynvml")
+    except ImportError as error:
+        raise ImportError(f"nvidia-ml-py is not installed: {INSTALL}") from error
+    nvml.nvmlInit()
+    return nvml
+
+
+def handle_of(nvml: Any, ordinal: int) -> Any:
+    """NVML's handle of CUDA's device number `ordinal`: NVML does not know CUDA_VISIBLE_DEVICES."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return nvml.nvmlDeviceGetHandleByIndex(ordinal)
+    name = [part.strip() for part in visible.split(",")][ordinal]
+    return nvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdigit() else nvml.nvmlDeviceGetHandleByUUID(name)
+
+
+def gpu_facts() -> dict[str, Any]:
+    """Every GPU of this machine for the fingerprint, or why none is known."""
+    try:
+        nvml = open_nvml()
+        count = nvml.nvmlDeviceGetCount()
+    except Exception as error:  # as above
+        return {"devices": [], "reason": str(error)}
+    try:
+        devices = [_device_facts(nvml, nvml.nvmlDeviceGetHandleByIndex(index)) for index in range(count)]
+        return {"driver": _text(nvml.nvmlSystemGetDriverVersion()), "devices": devices}
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _device_facts(nvml: Any, handle: Any) -> dict[str, Any]:
+    """What changes a GPU's numbers; None where this device does not tell."""
+    questions: dict[str, Callable[[], Any]] = {
+        "name": lambda: _text(nvml.nvmlDeviceGetName(handle)),
+        "uuid": lambda: _text(nvml.nvmlDeviceGetUUID(handle)),
+        "sm_clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, SM_CLOCK),
+        "sm_clock_max_mhz": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, SM_CLOCK),
+        "memory_clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, MEMORY_CLOCK),
+        "memory_clock_max_mhz": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, MEMORY_CLOCK),
+        "power_limit_w": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000.0,
+        "temperature_c": lambda: nvml.nvmlDeviceGetTemperature(handle, TEMPERATURE_OF_GPU),
+        "memory_bytes": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total,
+        "ecc": lambda: bool(nvml.nvmlDeviceGetEccMode(handle)[0]),
+        "mig": lambda: bool(nvml.nvmlDeviceGetMigMode(handle)[0]),
+        "persistence": lambda: bool(nvml.nvmlDeviceGetPersistenceMode(handle)),
+    }
+    return {name: _answer(ask) for name, ask in questions.items()}
+
+
+def _answer(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except Exception:  # "not supported" has an NVML type of its own, which is not importable without NVML
+        return None
+
+
+def _text(value: str | bytes) -> str:
+    """Older packages give bytes."""
+    return value.decode() if isinstance(value, bytes) else value
