@@ -59,10 +59,12 @@ class JsonStream:
             if not isinstance(key, str):
                 raise DamagedError(f"a key is no text, at character {self._at():,}")
             self._expect(":")
-            if key == array and self._next_sign() == "[":
+            if key != array:
+                yield key, self._value()
+            elif self._next_sign() == "[":
                 yield from self._items(array)
             else:
-                yield key, self._value()
+                raise DamagedError(f"its {array!r} is no array, at character {self._at():,}")
             if self._expect(",}") == "}":
                 return
 

@@ -35,15 +35,27 @@ class Unzipped:
                 # A file may be several streams, one after another.
                 self._unpacker = zlib.decompressobj(wbits=31)
             self._has_begun = True
+            before = self._unpacker.copy()
             try:
                 data = self._unpacker.decompress(self._packed, count)
             except zlib.error as error:
                 self.trouble = f"its gzip stream is damaged ({error})"
-                return b""
+                return _good_part(before, self._packed, count)
             self._packed = self._unpacker.unused_data or self._unpacker.unconsumed_tail
             if data:
                 return data
         return b""
+
+
+def _good_part(unpacker: zlib._Decompress, packed: bytes, count: int) -> bytes:
+    """What can be unpacked before the damage: zlib gives nothing of a call that meets it, so calls are made small."""
+    parts = []
+    try:
+        for place in range(len(packed)):
+            parts.append(unpacker.decompress(packed[place : place + 1], count))
+    except zlib.error:
+        pass
+    return b"".join(parts)
 
 
 def open_unzipped(path: str | os.PathLike[str]) -> tuple[BinaryIO, Unzipped | BinaryIO]:
