@@ -1,5 +1,7 @@
 """`python -m profkit.export run.profkit --perfetto out.pftrace`: a capture file in, files for other programs out.
 
+The GPU traces of torch.profiler and Nsight Systems are taken too, and become traces of both formats.
+
 profkit.trace offers the same flags: it calls add_export_arguments, check_export_arguments and write_exports.
 """
 
@@ -18,9 +20,12 @@ from profkit.errors import ProfkitError, UsageError
 
 if TYPE_CHECKING:
     from profkit._arguments import Parser
+    from profkit.capture.device_trace import DeviceTrace
     from profkit.capture.network_capture import NetworkCapture
     from profkit.capture.tables import Capture
     from profkit.rendering.trace_content import TraceContent
+
+    AnyCapture = Capture | NetworkCapture | DeviceTrace
 
 DEFAULT_FLOWS = 1000
 _EXAMPLES = """examples:
@@ -29,6 +34,8 @@ _EXAMPLES = """examples:
   profkit export run.profkit --folded run.folded         for flamegraph.pl and speedscope
   profkit export run.profkit --parquet run_tables        every table, for pandas, polars and DuckDB
   profkit export network.profkit --perfetto n.pftrace    layers above operators above primitives
+  profkit export trace.json.gz --format perfetto         a torch.profiler trace as trace.pftrace
+  profkit export report.sqlite --format chrome           an Nsight Systems export as report.chrome.json.gz
 """
 _HOW_TO_OPEN = {
     "chrome": "chrome://tracing or ui.perfetto.dev",
@@ -37,6 +44,7 @@ _HOW_TO_OPEN = {
     "folded_bytes": "speedscope.app, or flamegraph.pl --countname=bytes",
     "parquet": "pandas.read_parquet, polars, DuckDB",
 }
+_ENDINGS = {"chrome": ".chrome.json.gz", "perfetto": ".pftrace"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,9 +84,7 @@ def check_export_arguments(arguments: argparse.Namespace) -> None:
         raise UsageError("--flows adds arrows to a trace: add --perfetto FILE or --chrome FILE")
 
 
-def write_exports(
-    capture: Capture | NetworkCapture, arguments: argparse.Namespace, stream: TextIO | None = None
-) -> None:
+def write_exports(capture: AnyCapture, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:
     """Write every file, and print what was written; what cannot be written is told after all others were."""
     from profkit.rendering.whole_file import is_stdout, is_stream
 
@@ -86,7 +92,7 @@ def write_exports(
     if out is sys.stdout and any(map(is_stdout, _targets(arguments).values())):
         # Standard output is one of the files: nothing else belongs into it.
         out = sys.stderr
-    exports = _exports(capture, _flows(arguments))
+    exports = _exports(capture, arguments)
     problems = []
     for kind, path in _targets(arguments).items():
         try:
@@ -102,25 +108,44 @@ def write_exports(
 
 def _run(words: Sequence[str]) -> int:
     arguments = build_parser().parse(words)
+    _name_file(arguments)
     if not _targets(arguments):
         raise UsageError(f"nothing to write: name at least one file\n{_EXAMPLES.rstrip()}")
     check_export_arguments(arguments)
     for path in _targets(arguments).values():
         if os.path.realpath(path) == os.path.realpath(arguments.capture):
             raise UsageError(f"{path} is the capture itself: give the export a file of its own")
-    from profkit.capture.opening import open_capture
+    from profkit.capture.opening import open_any
 
-    capture = open_capture(arguments.capture)
+    capture = open_any(arguments.capture)
     for line in _troubles(capture):
         print(line, file=sys.stderr)
     write_exports(capture, arguments)
     return 0
 
 
-def _troubles(capture: Capture | NetworkCapture) -> list[str]:
+def _name_file(arguments: argparse.Namespace) -> None:
+    """Of --format: named after the capture, in the folder where the command runs."""
+    kind = arguments.format
+    if kind is None:
+        return
+    if getattr(arguments, kind):
+        raise UsageError(f"--format {kind} names a file by itself: leave out --{kind} or --format")
+    name = Path(arguments.capture).name
+    for ending in (".gz", ".json", ".sqlite", ".profkit"):
+        name = name.removesuffix(ending)
+    setattr(arguments, kind, name + _ENDINGS[kind])
+
+
+def _troubles(capture: AnyCapture) -> list[str]:
     """What a reader of the files must know."""
+    from profkit.capture.device_trace import DeviceTrace
     from profkit.capture.network_capture import NetworkCapture
+    from profkit.rendering.device_content import warning_lines
     from profkit.rendering.usage_content import loss_lines, visible
+
+    if isinstance(capture, DeviceTrace):
+        return warning_lines(capture)
 
     if isinstance(capture, NetworkCapture):
         return [] if capture.status == "ok" else [f"warning: the run is {capture.status}: {visible(capture.reason)}"]
@@ -133,14 +158,28 @@ def build_parser() -> Parser:
 
     parser = Parser("profkit export", "Write a capture as files that other programs open.", _EXAMPLES)
     parser.usage = "profkit export CAPTURE [flags]"
-    parser.add_argument("capture", metavar="CAPTURE", help="file of profkit.trace, record or network")
+    parser.add_argument(
+        "capture", metavar="CAPTURE", help="file that profkit trace, network or record, or torch.profiler or nsys left"
+    )
+    parser.add_argument(
+        "--format", choices=list(_ENDINGS), help="a trace of this format in this folder, named after the capture"
+    )
     add_export_arguments(parser)
     return parser
 
 
-def _exports(capture: Capture | NetworkCapture, flows: int) -> _Exports | _NetworkExports:
+def _exports(capture: AnyCapture, arguments: argparse.Namespace) -> _Exports | _NetworkExports | _DeviceExports:
+    from profkit.capture.device_trace import DeviceTrace
     from profkit.capture.network_capture import NetworkCapture
 
+    flows = _flows(arguments)
+    if isinstance(capture, DeviceTrace):
+        for kind in _targets(arguments).keys() - _ENDINGS.keys():
+            flag = f"--{kind.replace('_', '-')}"
+            raise UsageError(f"{flag} is for captures of profkit; of a GPU trace there is --perfetto and --chrome")
+        if flows:
+            raise UsageError("--flows draws arrows between allocations of a traced program: this is a GPU trace")
+        return _DeviceExports(capture)
     if not isinstance(capture, NetworkCapture):
         return _Exports(capture, flows)
     if flows:
@@ -157,9 +196,14 @@ class _Exports:
 
     @cached_property
     def _content(self) -> TraceContent:
+        from profkit.rendering.device_trace_content import with_device_lanes
         from profkit.rendering.trace_content import trace_content
 
-        return trace_content(self._capture, self._flows)
+        capture = self._capture
+        content = trace_content(capture, self._flows)
+        if capture.device is None:
+            return content
+        return with_device_lanes(content, capture.device, len(capture.threads))
 
     def write(self, kind: str, path: str) -> None:
         from profkit.query import write_parquet
@@ -201,6 +245,24 @@ class _NetworkExports:
             "parquet": lambda: write_parquet(self._capture, path),
         }
         writers[kind]()
+
+
+class _DeviceExports:
+    """The same for the trace of another profiler."""
+
+    def __init__(self, trace: DeviceTrace) -> None:
+        self._trace = trace
+
+    @cached_property
+    def _content(self) -> TraceContent:
+        from profkit.rendering.device_trace_content import device_trace_content
+
+        return device_trace_content(self._trace)
+
+    def write(self, kind: str, path: str) -> None:
+        from profkit.rendering.trace_files import write_chrome, write_perfetto
+
+        {"chrome": write_chrome, "perfetto": write_perfetto}[kind](self._content, path)
 
 
 def _targets(arguments: argparse.Namespace) -> dict[str, str]:

@@ -12,6 +12,8 @@ namespace {
 
 // A number and its punctuation never take more.
 constexpr size_t kNumberBytes = 32;
+// The arguments of a launch: their names and eight numbers.
+constexpr size_t kLaunchBytes = 96 + 8 * kNumberBytes;
 // JSON readers keep numbers as doubles; a larger integer is written as a string, with all its digits.
 constexpr uint64_t kLargestExact = uint64_t{1} << 53;
 
@@ -108,6 +110,7 @@ class ChromeWriter {
     prepare();
     write_head();
     for (size_t event = 0; event < content_.events.count; ++event) write_event(event);
+    for (size_t flow = 0; flow < content_.flows.count; ++flow) write_launch_flow(flow);
     for (const TraceCounter& counter : content_.counters) write_counter(counter);
     out_.append("\n]}\n");
     out_.flush();
@@ -122,6 +125,7 @@ class ChromeWriter {
     for (const TraceTrack& track : content_.tracks)
       places_.push_back(place(pid_of(track.process), track.tid));
     argument_bytes_ = 4 * kNumberBytes;
+    if (content_.launches.count > 0) argument_bytes_ += kLaunchBytes;
     for (const auto& text : content_.texts) argument_bytes_ += string_of(text.name).size() + kNumberBytes;
     for (const auto& count : content_.counts) argument_bytes_ += string_of(count.name).size() + kNumberBytes;
     if (content_.payload_name >= 0) argument_bytes_ += string_of(content_.payload_name).size();
@@ -134,6 +138,10 @@ class ChromeWriter {
   void write_head() {
     out_.append("{\"displayTimeUnit\":\"ns\",\"baseTimeNanoseconds\":" +
                 std::to_string(content_.base_unix_ns));
+    for (const auto& [name, json] : content_.members) {
+      out_.append("," + quoted(name) + ":");
+      out_.append(json);
+    }
     out_.append(",\"otherData\":{" + about() + "},\n\"traceEvents\":[");
     for (size_t i = 0; i < content_.processes.size(); ++i) {
       const TraceProcess& process = content_.processes[i];
@@ -230,8 +238,54 @@ class ChromeWriter {
       key(count.name);
       at = put_integer(at, count.values[event]);
     }
+    if (events.launch != nullptr && events.launch[event] >= 0) {
+      char* const before = at;
+      at = put_launch(at, separator, static_cast<size_t>(events.launch[event]));
+      if (at != before) separator = ",";
+    }
     if (*separator == ',' && separator[1] == '\0') *at++ = '}';
     return at;
+  }
+
+  // In the words of torch.profiler's traces, which tools look for. What is not known is left out.
+  char* put_launch(char* at, std::string_view separator, size_t row) const {
+    const TraceLaunches& launches = content_.launches;
+    const auto key = [&](std::string_view name) {
+      at = put(put(put(put(at, separator), "\""), name), "\":");
+      separator = ",";
+    };
+    const auto triple = [&](std::string_view name, const int32_t* const(&axes)[3]) {
+      if (axes[0][row] < 0) return;
+      key(name);
+      for (size_t axis = 0; axis < 3; ++axis) {
+        *at++ = axis == 0 ? '[' : ',';
+        at = put_number(at, axes[axis][row]);
+      }
+      *at++ = ']';
+    };
+    const auto number = [&](std::string_view name, int64_t value) {
+      if (value < 0) return;
+      key(name);
+      at = put_number(at, value);
+    };
+    triple("grid", launches.grid);
+    triple("block", launches.block);
+    number("registers per thread", launches.registers[row]);
+    number("shared memory", launches.shared_bytes(row));
+    return at;
+  }
+
+  // From a call to what it asked of the GPU. An arrow has an id of its own: one launch of a graph has many.
+  void write_launch_flow(size_t flow) {
+    const auto end = [&](std::string_view phase, int32_t row) {
+      const std::string& where = places_[static_cast<size_t>(content_.events.track[row])];
+      char* at = out_.room(where.size() + 128);
+      at = put_number(put(put(put(at, phase), where), ",\"id\":"), flow + 1);
+      at = put_microseconds(put(at, ",\"ts\":"), content_.events.start_ns[row]);
+      out_.commit(put(at, ",\"name\":\"ac2g\",\"cat\":\"ac2g\"}"));
+    };
+    end(",\n{\"ph\":\"s\",", content_.flows.from[flow]);
+    end(",\n{\"ph\":\"f\",\"bp\":\"e\",", content_.flows.to[flow]);
   }
 
   // Bound by the viewers to the slice that encloses the time on this thread.

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <string>
 
+#include "captures/interning.h"
 #include "captures/output_buffer.h"
+#include "captures/perfetto_extensions.h"
+#include "captures/perfetto_stages.h"
 #include "captures/protobuf.h"
 #include "captures/trace_content.h"
 #include "tracer/format.h"
@@ -15,12 +18,12 @@ namespace {
 // Field numbers, from Perfetto's public .proto files.
 namespace packet {
 constexpr uint32_t timestamp = 8, sequence = 10, track_event = 11, interned = 12, flags = 13, clocks = 6,
-                   defaults = 59, descriptor = 60;
+                   render_stage = 53, defaults = 59, descriptor = 60, extensions = 72, gpu_info = 128;
 constexpr uint64_t is_cleared = 1, needs_state = 2;
 }  // namespace packet
 namespace event {
 constexpr uint32_t category = 3, annotation = 4, type = 9, name = 10, track = 11, plain_name = 23, value = 30,
-                   flow = 47, ending_flow = 48;
+                   flow = 47, ending_flow = 48, gpu_correlation = 3000, gpu_api = 3001;
 constexpr uint64_t begin = 1, end = 2, instant = 3, counter = 4;
 }  // namespace event
 namespace annotation {
@@ -34,31 +37,6 @@ namespace clock {
 constexpr uint64_t realtime = 1, boottime = 6, own = 64;  // from 64 on a clock belongs to its sequence
 }
 
-// Which strings a sequence has interned as one kind of thing, without clearing a table per sequence.
-class InternTable {
- public:
-  explicit InternTable(size_t strings) : entries_(strings) {}
-  void start_sequence() {
-    ++sequence_;
-    next_ = 1;
-  }
-  // The id, and whether it is new here.
-  std::pair<uint64_t, bool> find(int32_t string) {
-    Entry& entry = entries_[static_cast<size_t>(string)];
-    if (entry.sequence == sequence_) return {entry.id, false};
-    entry = {sequence_, next_++};
-    return {entry.id, true};
-  }
-
- private:
-  struct Entry {
-    uint32_t sequence = 0;
-    uint32_t id = 0;
-  };
-  std::vector<Entry> entries_;
-  uint32_t sequence_ = 0, next_ = 1;
-};
-
 class PerfettoWriter {
  public:
   PerfettoWriter(const TraceContent& content, const WriteBytes& write)
@@ -67,13 +45,16 @@ class PerfettoWriter {
         names_(content.strings.size()),
         categories_(content.strings.size()),
         argument_names_(content.strings.size()),
-        texts_(content.strings.size()) {}
+        texts_(content.strings.size()),
+        stages_(content) {}
 
   void run() {
     write_clocks();
+    if (content_.flows.count > 0) write_extensions();
     describe_tracks();
     write_about();
     write_tracks();
+    for (size_t queue = 0; queue < content_.queues.size(); ++queue) write_queue(queue);
     for (size_t i = 0; i < content_.counters.size(); ++i) write_counter(i);
     out_.flush();
   }
@@ -113,6 +94,13 @@ class PerfettoWriter {
     write_packet();
   }
 
+  void write_extensions() {
+    packet_.clear();
+    packet_.number<packet::sequence>(1);
+    packet_.bytes<packet::extensions>(describe_gpu_extensions());
+    write_packet();
+  }
+
   void write_descriptor() {
     packet_.clear();
     packet_.number<packet::sequence>(1);
@@ -121,8 +109,13 @@ class PerfettoWriter {
   }
 
   void describe_tracks() {
-    for (size_t i = 0; i < content_.processes.size(); ++i) describe_process(i);
-    for (size_t i = 0; i < content_.tracks.size(); ++i) describe_track(i);
+    for (size_t i = 0; i < content_.processes.size(); ++i) {
+      if (!content_.processes[i].is_gpu) describe_process(i);
+    }
+    for (size_t i = 0; i < content_.tracks.size(); ++i) {
+      if (content_.tracks[i].queue < 0) describe_track(i);
+    }
+    if (!content_.gpus.empty()) describe_gpus();
     for (size_t i = 0; i < content_.counters.size(); ++i) {
       const TraceCounter& counter = content_.counters[i];
       part_.clear();
@@ -171,6 +164,28 @@ class PerfettoWriter {
     write_descriptor();
   }
 
+  // A GPU's id is its place in this list; ids that are not used have no name.
+  void describe_gpus() {
+    nested_.clear();
+    for (const TraceGpu& gpu : content_.gpus) {
+      part_.clear();
+      part_.bytes<1>(gpu.name);
+      part_.bytes<2>("NVIDIA");
+      if (!gpu.architecture.empty()) part_.bytes<4>(gpu.architecture);
+      for (const auto& [name, value] : gpu.about) {
+        argument_.clear();
+        argument_.bytes<1>(name);
+        argument_.bytes<2>(value);
+        part_.bytes<6>(argument_.view());
+      }
+      nested_.bytes<1>(part_.view());
+    }
+    packet_.clear();
+    packet_.number<packet::sequence>(1);
+    packet_.bytes<packet::gpu_info>(nested_.view());
+    write_packet();
+  }
+
   void write_about() {
     if (content_.processes.empty()) return;
     event_.clear();
@@ -214,8 +229,11 @@ class PerfettoWriter {
     write_packet();
   }
 
-  // The packet of `event_` and `interned_`, which are then empty again.
-  void write_event_at(int64_t time_ns) {
+  void write_event_at(int64_t time_ns) { write_body_at<packet::track_event>(time_ns, event_.view()); }
+
+  // The packet of an event and of `interned_`, which is then empty again.
+  template <uint32_t field>
+  void write_body_at(int64_t time_ns, std::string_view body) {
     // Time does not run back within a track of a sound capture; in another one it stands still here.
     const int64_t now = std::max(time_ns, last_ns_);
     packet_.clear();
@@ -223,7 +241,7 @@ class PerfettoWriter {
     last_ns_ = now;
     packet_.number<packet::sequence>(sequence_);
     if (!interned_.empty()) packet_.bytes<packet::interned>(interned_.view());
-    packet_.bytes<packet::track_event>(event_.view());
+    packet_.bytes<field>(body);
     packet_.number<packet::flags>(packet::needs_state);
     write_packet();
     interned_.clear();
@@ -244,7 +262,7 @@ class PerfettoWriter {
   void write_tracks() {
     const std::vector<size_t> first = sort_by_track();
     for (size_t track = 0; track < content_.tracks.size(); ++track) {
-      if (first[track] == first[track + 1]) continue;
+      if (first[track] == first[track + 1] || content_.tracks[track].queue >= 0) continue;
       start_sequence(track_uuid(track));
       for (size_t i = first[track]; i < first[track + 1]; ++i) write_one(order_[i]);
       close_down_to(0);
@@ -279,8 +297,33 @@ class PerfettoWriter {
     } else if (events.flow != nullptr && events.flow[row] < 0) {
       event_.fixed64<event::ending_flow>(static_cast<uint64_t>(-int64_t{events.flow[row]}));
     }
+    if (content_.flows.count > 0) add_launched(row);
     write_event_at(events.start_ns[row]);
     if (is_slice) open_.push_back(events.end_ns[row]);
+  }
+
+  // What the event asked of a GPU, by the ids of the stages.
+  void add_launched(size_t row) {
+    const int32_t* const from = content_.flows.from;
+    const int32_t* const end = from + content_.flows.count;
+    const auto [first, last] = std::equal_range(from, end, static_cast<int32_t>(row));
+    if (first == last) return;
+    part_.clear();
+    for (const int32_t* flow = first; flow < last; ++flow) {
+      part_.number<1>(RenderStages::id_of(static_cast<size_t>(content_.flows.to[flow - from])));
+    }
+    event_.bytes<event::gpu_correlation>(part_.view());
+    event_.number<event::gpu_api>(RenderStages::kCuda);
+  }
+
+  void write_queue(size_t queue) {
+    if (stages_.events_of(queue).empty()) return;
+    start_sequence(0);
+    stages_.start_sequence();
+    for (const size_t row : stages_.events_of(queue)) {
+      const std::string_view body = stages_.stage(queue, row, interned_);
+      write_body_at<packet::render_stage>(content_.events.start_ns[row], body);
+    }
   }
 
   void close_down_to(size_t depth) {
@@ -364,6 +407,7 @@ class PerfettoWriter {
   InternTable names_, categories_, argument_names_, texts_;
   ProtoMessage packet_, event_, interned_, nested_, part_, argument_;
   std::vector<size_t> order_;
+  RenderStages stages_;
   std::vector<int64_t> open_;  // ends of the open slices of the current track
   uint64_t sequence_ = 1;
   int64_t last_ns_ = 0;

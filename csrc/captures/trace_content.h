@@ -27,14 +27,48 @@ struct TraceProcess {
   int32_t pid;
   std::string_view name;
   std::vector<std::string_view> command;
+  bool is_gpu = false;  // stands for a GPU in formats that know nothing but processes
 };
 
 struct TraceTrack {
   int32_t process;
   int32_t tid;
   std::string_view name;
-  int32_t rank;    // order within the process
-  int32_t thread;  // the track of the thread beside which this lane stands; -1: this is a thread
+  int32_t rank;        // order within the process
+  int32_t thread;      // the track of the thread beside which this lane stands; -1: this is a thread
+  int32_t queue = -1;  // the queue of a GPU of which this is a lane; -1: of the host
+};
+
+struct TraceGpu {
+  int32_t id;
+  std::string_view name, architecture;
+  std::vector<std::pair<std::string_view, std::string_view>> about;
+};
+
+// A stream of a GPU, as one process uses it.
+struct TraceQueue {
+  int32_t gpu;      // its id
+  int32_t process;  // of the host
+  std::string_view name;
+};
+
+// How kernels were launched; a negative number is not known.
+struct TraceLaunches {
+  size_t count = 0;
+  const int32_t *grid[3] = {}, *block[3] = {};
+  const int32_t *registers = nullptr, *static_shared_bytes = nullptr, *dynamic_shared_bytes = nullptr;
+
+  // Both kinds together; -1 where neither is known.
+  int64_t shared_bytes(size_t row) const {
+    const int64_t fixed = static_shared_bytes[row], dynamic = dynamic_shared_bytes[row];
+    return fixed < 0 ? dynamic : fixed + (dynamic < 0 ? 0 : dynamic);
+  }
+};
+
+// Arrows from a host's event to the GPU's event that it asked for, in order of `from`.
+struct TraceFlows {
+  size_t count = 0;
+  const int32_t *from = nullptr, *to = nullptr;  // rows of the events
 };
 
 enum class EventShape : uint8_t { slice = 0, instant = 1 };
@@ -49,7 +83,8 @@ struct TraceEvents {
   const int32_t *name = nullptr, *category = nullptr;  // strings; category -1 none
   const uint8_t* payload_type = nullptr;               // tracer::PayloadType; null: no event has one
   const uint64_t* payload = nullptr;
-  const int32_t* flow = nullptr;  // id of the arrow that starts here, negative: that ends here; 0 none
+  const int32_t* flow = nullptr;    // id of the arrow that starts here, negative: that ends here; 0 none
+  const int32_t* launch = nullptr;  // row of TraceLaunches; -1: no kernel; null: no event is one
 };
 
 // One argument of the events: values[event] is a string or a count; negative: that event has none.
@@ -80,6 +115,13 @@ struct TraceContent {
   std::vector<TextArgument> texts;
   std::vector<CountArgument> counts;
   std::vector<TraceCounter> counters;
+  std::vector<TraceGpu> gpus;
+  std::vector<TraceQueue> queues;
+  TraceLaunches launches;
+  TraceFlows flows;
+  const int32_t* labels = nullptr;  // of each string: a shorter one for slices of GPUs, -1 none; may be null
+  std::vector<std::pair<std::string_view, std::string_view>>
+      members;                                                       // of a Chrome trace's object: name, JSON
   std::vector<std::pair<std::string_view, std::string_view>> about;  // what is said about the capture itself
 };
 

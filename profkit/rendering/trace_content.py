@@ -27,6 +27,7 @@ class TraceProcess:
     pid: int
     name: str
     command: tuple[str, ...]
+    is_gpu: bool = False  # stands for a GPU in formats that know nothing but processes
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Track:
     name: str
     rank: int
     thread: int = NONE  # of a lane: the track of its thread
+    queue: int = NONE  # of a lane of a GPU: its stream
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,52 @@ class Events:
     payload_type: Column | None = None  # uint8, PayloadType; None: no event has a payload
     payload: Column | None = None  # uint64
     flow: Column | None = None  # int32, the arrow that starts here, negative: that ends here; 0 none
+    launch: Column | None = None  # int32, row of TraceContent.launches; -1: no kernel
 
     def __len__(self) -> int:
         return len(self.shape)
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU; its id is its place in TraceContent.gpus."""
+
+    id: int
+    name: str
+    architecture: str
+    about: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A stream of a GPU, as one process uses it."""
+
+    gpu: int
+    process: int  # of the host
+    name: str
+
+
+@dataclass(frozen=True)
+class Launches:
+    """How kernels were launched: int32 columns, -1 where it is not known."""
+
+    grid_x: Column
+    grid_y: Column
+    grid_z: Column
+    block_x: Column
+    block_y: Column
+    block_z: Column
+    registers: Column
+    static_shared_bytes: Column
+    dynamic_shared_bytes: Column
+
+
+@dataclass(frozen=True)
+class Arrows:
+    """From calls to what they asked of a GPU: rows of the events, in order of `start`."""
+
+    start: Column
+    end: Column
 
 
 @dataclass(frozen=True)
@@ -74,6 +119,12 @@ class TraceContent:
     counts: list[tuple[int, Column]]  # argument name, number of each event (negative: none)
     counters: tuple[Counter, ...]
     about: tuple[tuple[str, str], ...]
+    gpus: tuple[Gpu, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    launches: Launches | None = None
+    flows: Arrows | None = None
+    labels: Column | None = None  # int32 of each string: a shorter one for slices of GPUs; -1 none
+    members: tuple[tuple[str, str], ...] = ()  # of a Chrome trace's object: name, JSON
 
     @property
     def flow_count(self) -> int:

@@ -8,10 +8,11 @@ from pathlib import Path
 from sanitized_programs import SOURCES, build_program
 
 HERE = Path(__file__).parent
+_SOURCES = ("chrome_trace", "perfetto_extensions", "perfetto_stages", "perfetto_trace", "trace_layout")
 
 
 def test_random_contents_are_written_without_a_finding(tmp_path: Path) -> None:
-    files = [SOURCES / "captures" / f"{name}.cpp" for name in ("chrome_trace", "perfetto_trace", "trace_layout")]
+    files = [SOURCES / "captures" / f"{name}.cpp" for name in _SOURCES]
     program = build_program(
         tmp_path / "stress", [HERE / "native" / "stress_trace_files.cpp", *files], "address,undefined"
     )
