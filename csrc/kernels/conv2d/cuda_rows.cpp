@@ -4,7 +4,12 @@
 namespace profkit {
 
 const std::vector<CudaKernel<profkit_conv2d_params>>& conv2d_cuda_kernels() {
-  static const auto rows = unique_cuda_rows<profkit_conv2d_params>({});
+  static const auto rows = unique_cuda_rows<profkit_conv2d_params>({
+      {"conv2d/native/cuda/implicit_gemm", conv2d_implicit_gemm_cuda_supports,
+       conv2d_implicit_gemm_cuda_workspace, conv2d_implicit_gemm_cuda,
+       conv2d_implicit_gemm_cuda_configurations, conv2d_implicit_gemm_cuda_policy},
+      {"conv2d/native/cuda/direct", conv2d_direct_cuda_supports, no_cuda_workspace, conv2d_direct_cuda},
+  });
   return rows;
 }
 

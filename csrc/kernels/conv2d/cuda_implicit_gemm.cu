@@ -1,0 +1,145 @@
+#include "kernels/conv2d/cuda_implicit_gemm.cuh"
+
+#include <algorithm>
+
+#include "kernels/conv2d/cuda_kernels.h"
+#include "kernels/conv2d/cuda_params.h"
+#include "kernels/cuda/launch.cuh"
+
+namespace profkit {
+namespace {
+
+using Params = profkit_conv2d_params;
+
+constexpr int kPackSide = 32;
+constexpr int kTiles[] = {128, 64};  // by configuration: tiles are as high as wide
+
+cuda::GatherImage gather_image(const cuda::ImageSteps& steps, int height, int width) {
+  return {height, width, static_cast<int>(steps.image), steps.channel, steps.row, steps.column};
+}
+
+bool is_aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
+
+int greatest_common_divisor(int a, int b) { return b == 0 ? a : greatest_common_divisor(b, a % b); }
+
+// The most taps of an axis in any phase.
+int most_taps(int kernel, int stride, int dilation) {
+  return (kernel - 1) / (stride / greatest_common_divisor(dilation, stride)) + 1;
+}
+
+cuda::ImageProduct image_product(const Params& params, int tile) {
+  cuda::ImageProduct product{};
+  const cuda::ConvProblem& conv = product.conv = cuda_problem(params);
+  product.is_gradient = params.direction == PROFKIT_INPUT_GRADIENT;
+  const bool is_gradient = product.is_gradient != 0;
+  product.channels = is_gradient ? conv.out_per_group : conv.in_per_group;
+  product.results = is_gradient ? conv.in_per_group : conv.out_per_group;
+  product.by_channels = cuda::fast_divide(product.channels);
+  product.phases_h = is_gradient ? std::min(conv.stride_h, conv.height) : 1;
+  product.phases_w = is_gradient ? std::min(conv.stride_w, conv.width) : 1;
+  const int taps = is_gradient ? most_taps(conv.kernel_h, conv.stride_h, conv.dilation_h) *
+                                     most_taps(conv.kernel_w, conv.stride_w, conv.dilation_w)
+                               : conv.kernel_h * conv.kernel_w;
+  product.depth_rows = (cuda::slices_of(product.channels * taps) + 1) * cuda::kConvDepth;
+  product.packed_columns = cuda::divide_up(product.results, tile) * tile;
+  const cuda::ImageSteps& target = is_gradient ? conv.x : conv.y;
+  product.source = is_gradient ? gather_image(conv.y, conv.out_h, conv.out_w)
+                               : gather_image(conv.x, conv.height, conv.width);
+  product.target_image_step = static_cast<unsigned>(target.image);
+  product.target_channel_step = static_cast<unsigned>(target.channel);
+  product.target_row_step = static_cast<unsigned>(target.row);
+  product.target_column_step = static_cast<unsigned>(target.column);
+  return product;
+}
+
+int64_t blocks_z(const cuda::ImageProduct& product) {
+  return static_cast<int64_t>(product.conv.groups) * product.phases_h * product.phases_w;
+}
+
+template <int kTile, bool kQuads>
+void launch_tiles(const cuda::ImageProduct& product, const Buffers& buffers, const CudaCall& call) {
+  const int64_t positions = static_cast<int64_t>(product.conv.batch) * product.rows(0).count *
+                            product.columns(0).count;  // no phase has more than the first
+  const dim3 grid(static_cast<unsigned>(cuda::divide_up(positions, int64_t{kTile})),
+                  static_cast<unsigned>(product.packed_columns / kTile),
+                  static_cast<unsigned>(blocks_z(product)));
+  launch<cuda::conv2d_implicit_gemm<kTile, kTile, kQuads>>(
+      {grid, dim3(cuda::TilePlace<kTile, kTile>::kThreads)}, call, product,
+      static_cast<const float*>(buffers.inputs[0]), static_cast<const float*>(buffers.workspace),
+      static_cast<const float*>(buffers.inputs[2]), static_cast<float*>(buffers.output));
+}
+
+void launch_image_product(const Params& params, const Buffers& buffers, const CudaCall& call, int tile) {
+  cuda::ImageProduct product = image_product(params, tile);
+  const bool is_nhwc = product.conv.is_nhwc != 0;
+  product.quads_of_targets = is_aligned(buffers.output) &&
+                             (is_nhwc ? product.results % 4 == 0 : product.target_channel_step % 4 == 0);
+  const bool has_quads = is_nhwc && product.channels % 4 == 0 && is_aligned(buffers.inputs[0]);
+  const dim3 grid(static_cast<unsigned>(cuda::divide_up(product.depth_rows, kPackSide)),
+                  static_cast<unsigned>(cuda::divide_up(product.packed_columns, kPackSide)),
+                  static_cast<unsigned>(blocks_z(product)));
+  launch<cuda::conv2d_pack_weights<kPackSide>>({grid, dim3(kPackSide, 8)}, call, product,
+                                               static_cast<const float*>(buffers.inputs[1]),
+                                               static_cast<float*>(buffers.workspace));
+  if (tile == 128) {
+    has_quads ? launch_tiles<128, true>(product, buffers, call)
+              : launch_tiles<128, false>(product, buffers, call);
+  } else {
+    has_quads ? launch_tiles<64, true>(product, buffers, call)
+              : launch_tiles<64, false>(product, buffers, call);
+  }
+}
+
+int tile_of(const Params& params, const CudaCall& call) {
+  const int configuration = call.configuration == kByPolicy
+                                ? conv2d_implicit_gemm_cuda_policy(params, call.device)
+                                : call.configuration;
+  return kTiles[configuration];
+}
+
+}  // namespace
+
+std::string conv2d_implicit_gemm_cuda_supports(const Params& params, const CudaDevice& device) {
+  std::string reason = float32_only(params, device);
+  if (reason.empty()) reason = fits_cuda(params);
+  if (!reason.empty()) return reason;
+  if (params.kernel_h > cuda::kMostTaps || params.kernel_w > cuda::kMostTaps) {
+    return "which taps lie in the padding is kept as bits of one word: filters have at most 15 rows and "
+           "columns";
+  }
+  if (params.direction == PROFKIT_WEIGHT_GRADIENT) return "to come";
+  const cuda::ImageProduct product = image_product(params, kTiles[0]);
+  if (blocks_z(product) > kMostConvBlocksYZ) {
+    return "groups times phases of the gradient (one per position in the stride) must be at most 65535";
+  }
+  if (static_cast<int64_t>(product.depth_rows) * product.packed_columns >= int64_t{1} << 31) {
+    return "the weights of a group, padded to whole tiles, must have fewer than 2^31 elements";
+  }
+  return {};
+}
+
+size_t conv2d_implicit_gemm_cuda_workspace(const Params& params, const CudaCall& call) {
+  const cuda::ImageProduct product = image_product(params, tile_of(params, call));
+  return static_cast<size_t>(blocks_z(product) * product.depth_rows * product.packed_columns) * sizeof(float);
+}
+
+void conv2d_implicit_gemm_cuda(const Params& params, const Buffers& buffers, const CudaCall& call) {
+  launch_image_product(params, buffers, call, tile_of(params, call));
+}
+
+std::vector<std::string> conv2d_implicit_gemm_cuda_configurations(const Params&, const CudaDevice&) {
+  return {"128x128", "64x64"};
+}
+
+// Large tiles read least; where they cannot occupy every multiprocessor, or columns are few, small ones do.
+int conv2d_implicit_gemm_cuda_policy(const Params& params, const CudaDevice& device) {
+  const bool is_gradient = params.direction == PROFKIT_INPUT_GRADIENT;
+  const int64_t positions =
+      params.batch * (is_gradient ? params.height * params.width : params.out_h * params.out_w);
+  const int64_t results = (is_gradient ? params.in_channels : params.out_channels) / params.groups;
+  const int64_t blocks =
+      cuda::divide_up(positions, int64_t{128}) * cuda::divide_up(results, int64_t{128}) * params.groups;
+  return results > 64 && blocks >= device.multiprocessors ? 0 : 1;
+}
+
+}  // namespace profkit
