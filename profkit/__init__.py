@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from profkit.api import PrintableResult as PrintableResult
     from profkit.api import measure as measure
     from profkit.api import profile_network as profile_network
+    from profkit.backends.headers import include_path as include_path
     from profkit.capture.session import record as record
     from profkit.ops import BiasRelu as BiasRelu
     from profkit.ops import Conv2d as Conv2d
@@ -35,6 +36,7 @@ _HOMES = {
     "scope": "profkit._core",
     "mark": "profkit._core",
     "record": "profkit.capture.session",
+    "include_path": "profkit.backends.headers",
     "Conv2d": "profkit.ops",
     "MatMul": "profkit.ops",
     "Pool2d": "profkit.ops",

@@ -1,4 +1,4 @@
-"""The user's own kernel: `my_conv.py[:function]` or `my_conv.cpp[:symbol]`, see docs/candidates.md.
+"""The user's own kernel: `my_conv.py[:function]`, `my_conv.cpp[:symbol]` or `my_conv.cu`, see docs/candidates.md.
 
 The parent process reads the text that was typed and looks whether the file can be meant; the worker loads or
 compiles it. Standard library and NumPy 1.23 only.
@@ -22,12 +22,14 @@ from typing import Any
 import numpy as np
 
 from profkit.backends.adapter import Array, Availability, Conditions, Implementation, Prepared
-from profkit.backends.candidate_library import CandidateLibrary, compile_candidate
+from profkit.backends.candidate_cuda import prepare_cuda, start_cuda
+from profkit.backends.candidate_library import CandidateLibrary, compile_candidate, host_compiler
 from profkit.backends.outputs import call_on_fresh, call_on_same, unwritten
 from profkit.errors import KernelError, UsageError
 from profkit.ops.spec import Spec
 
-PYTHON, NATIVE = (".py",), (".cpp", ".cc", ".cxx", ".c")
+PYTHON, NATIVE, CUDA = (".py",), (".cpp", ".cc", ".cxx", ".c"), (".cu",)
+SUFFIXES = PYTHON + NATIVE + CUDA
 DEFAULT_SYMBOL = "candidate"
 # The command's word for an operator is accepted as a function's name too: `python -m profkit.conv` runs `conv`.
 _COMMAND_WORDS = {"conv2d": "conv", "pool2d": "pool"}
@@ -41,7 +43,8 @@ def candidate_implementations(texts: list[str], op: str) -> list[Implementation]
         path.stem if stems[path.stem] == 1 else path.stem + (f".{function}" if explicit else path.suffix)
         for path, function, explicit in parsed
     ]
-    keys = [f"{op}/candidate/cpu/{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}" for name in names]
+    devices = ["cuda" if path.suffix in CUDA else "cpu" for path, _, _ in parsed]
+    keys = [f"{op}/candidate/{device}/{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}" for device, name in zip(devices, names)]
     unique = [f"{key}-{keys[: i + 1].count(key)}" if key in keys[:i] else key for i, key in enumerate(keys)]
     return [
         Implementation(key, "candidate", options={"path": str(path), "function": function})
@@ -55,13 +58,13 @@ def _parse(text: str, op: str) -> tuple[Path, str, bool]:
     if not colon or not function.isidentifier():
         name, function = text, ""
     path = Path(name).expanduser().absolute()
-    if path.suffix not in PYTHON + NATIVE:
-        raise UsageError(f"candidate {text!r}: expected a file that ends in {', '.join(PYTHON + NATIVE)}")
+    if path.suffix not in SUFFIXES:
+        raise UsageError(f"candidate {text!r}: expected a file that ends in {', '.join(SUFFIXES)}")
     if not path.is_file():
-        near = [other.name for other in path.parent.glob("*") if other.suffix in PYTHON + NATIVE]
+        near = [other.name for other in path.parent.glob("*") if other.suffix in SUFFIXES]
         close = difflib.get_close_matches(path.name, near)
         raise UsageError(f"candidate {text!r}: no file {path}" + (f"; did you mean {close[0]}?" if close else ""))
-    if path.suffix in NATIVE:
+    if path.suffix not in PYTHON:
         return path, function or DEFAULT_SYMBOL, bool(function)
     wanted = [function] if function else ["prepare", *function_names(op)]
     return path, _find_function(text, path, wanted), bool(function)
@@ -103,7 +106,7 @@ def _defined_names(module: ast.Module) -> set[str]:
 
 
 class CandidateAdapter:
-    """Loads a Python file or compiles a C or C++ file in the worker."""
+    """Loads a Python file or compiles a C, C++ or CUDA file in the worker."""
 
     name = "candidate"
 
@@ -124,9 +127,12 @@ class CandidateAdapter:
 
     def start(self, implementation: Implementation, conditions: Conditions) -> dict[str, str]:
         """Compile or load the file; compiler and flags are the build facts."""
-        path = Path(implementation.options["path"])
+        path, symbol = Path(implementation.options["path"]), implementation.options["function"]
+        if path.suffix in CUDA:
+            self._loaded[implementation.key], facts = start_cuda(path, symbol, implementation.op)
+            return {"candidate": path.name, **facts}
         if path.suffix in NATIVE:
-            library = compile_candidate(path, implementation.options["function"], implementation.op)
+            library = compile_candidate(path, symbol, implementation.op, host_compiler(path.suffix))
             self._loaded[implementation.key] = library
             return {"candidate": path.name, **library.facts}
         self._loaded[implementation.key] = load_python(path)
@@ -138,6 +144,8 @@ class CandidateAdapter:
         """A call of the user's function on these inputs; `start` has loaded it."""
         loaded = self._loaded[implementation.key]
         if isinstance(loaded, CandidateLibrary):
+            if implementation.device == "cuda":
+                return prepare_cuda(loaded, spec, inputs)
             return _prepare_native(loaded, spec, inputs, conditions)
         function = getattr(loaded, implementation.options["function"], None)
         name = f"{Path(implementation.options['path']).name}:{implementation.options['function']}"
@@ -149,10 +157,13 @@ class CandidateAdapter:
 def _prepare_native(
     library: CandidateLibrary, spec: Spec, inputs: Mapping[str, Array], conditions: Conditions
 ) -> Prepared:
-    run = library.bind(spec, list(inputs.values()), conditions.threads)
+    arrays = list(inputs.values())
+    run = library.bind(spec, [array.ctypes.data for array in arrays], conditions.threads, arrays)
     if conditions.output == "reused":
         output = unwritten(spec)
         return Prepared(call_on_same(partial(run, output.ctypes.data), output), _as_it_is, "reused")
+    if spec.dtype_word == "bfloat16":  # which Python's buffers do not know
+        return Prepared(call_on_fresh(lambda output: run(output.ctypes.data), spec), _as_it_is, "fresh")
     # Reading `ctypes.data` of an array takes over a microsecond; an empty view of its buffer a fifth of that.
     view: Callable[[Any], Any] = (ctypes.c_char * 0).from_buffer
     return Prepared(call_on_fresh(lambda output: run(view(output)), spec), _as_it_is, "fresh")

@@ -1,7 +1,8 @@
-"""A user's C or C++ file, compiled with the host compiler, as a function to call; runs in the worker.
+"""A user's C, C++ or CUDA file, compiled, as a function to call; runs in the worker.
 
-Enters: the file and its symbol. Leaves: a call on raw addresses through ctypes, which releases the GIL.
-The C structs are read from params.h itself, so that there is no second list of their fields.
+Enters: the file, its symbol and the compiler (for .cu: candidate_cuda.py). Leaves: a call on raw addresses through
+ctypes, which releases the GIL. The C structs are read from params.h itself, so that there is no second list of their
+fields.
 """
 
 from __future__ import annotations
@@ -18,13 +19,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from profkit.backends.adapter import Array
-from profkit.backends.native_params import include_folder, native_params
+from profkit.backends.headers import include_path
+from profkit.backends.native_params import native_params
 from profkit.errors import KernelError, UnavailableError, UnsupportedError
 from profkit.ops.spec import Spec
 
 FLAGS = ("-O3", "-march=native", "-shared", "-fPIC", "-pthread")
 COMPILE_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A command that makes a shared library of a source file, and what its kernels are given last."""
+
+    command: Sequence[str]
+    flags: Sequence[str]
+    last_argument: Any = ctypes.c_int
+    """The number of threads, or the stream."""
 
 
 @dataclass(frozen=True)
@@ -36,18 +47,18 @@ class CandidateLibrary:
     struct: type[ctypes.Structure]
     facts: dict[str, str]
 
-    def bind(self, spec: Spec, inputs: Sequence[Array], threads: int) -> Callable[[Any], None]:
-        """The kernel on these inputs; the returned function takes the output: its address or a ctypes array.
+    def bind(self, spec: Spec, addresses: Sequence[int], last: int, kept: Sequence[Any]) -> Callable[[Any], None]:
+        """The kernel on inputs at these addresses, valid as long as `kept` live, and its last argument.
 
-        The kernel returns 0 for success, a negative number for a spec that it does not offer.
+        The returned function takes the output: its address or a ctypes array. The kernel returns 0 for success, a
+        negative number for a spec that it does not offer.
         """
         params = self.struct(**native_params(spec))
-        pointers = (ctypes.c_void_p * len(inputs))(*(array.ctypes.data for array in inputs))
+        pointers = (ctypes.c_void_p * len(addresses))(*addresses)
         reference, function, name = ctypes.byref(params), self.function, self.name
-        kept = list(inputs)  # the addresses are valid as long as these arrays live
 
         def run(output: Any) -> None:
-            code = function(reference, pointers, output, threads)
+            code = function(reference, pointers, output, last)
             if not code:
                 return
             if code < 0:
@@ -57,21 +68,24 @@ class CandidateLibrary:
         return run
 
 
-def compile_candidate(path: Path, symbol: str, op: str) -> CandidateLibrary:
+def host_compiler(suffix: str) -> Compiler:
+    """For .c and C++ files; PROFKIT_CXXFLAGS stand last."""
+    own = shlex.split(os.environ.get("PROFKIT_CXXFLAGS", ""))
+    return Compiler(find_compiler(suffix), [*FLAGS, "-std=c11" if suffix == ".c" else "-std=c++17", *own])
+
+
+def compile_candidate(path: Path, symbol: str, op: str, compiler: Compiler) -> CandidateLibrary:
     """Compile and load; the compiler's own words are the message when that fails."""
-    compiler = find_compiler(path.suffix)
     with tempfile.TemporaryDirectory(prefix="profkit-candidate-") as folder:
         header = Path(folder) / "include" / "profkit" / "params.h"
         header.parent.mkdir(parents=True)
         header.write_text(header_path().read_text(encoding="utf-8"), encoding="utf-8")
         library = Path(folder) / "candidate.so"
-        flags = [*FLAGS, "-std=c11" if path.suffix == ".c" else "-std=c++17"]
-        flags += shlex.split(os.environ.get("PROFKIT_CXXFLAGS", ""))
         # Libraries named in the flags (-lopenblas) must stand behind the file that uses them.
-        command = [*compiler, f"-I{header.parents[1]}", "-o", str(library), str(path), *flags]
+        command = [*compiler.command, f"-I{header.parents[1]}", "-o", str(library), str(path), *compiler.flags]
         _run_compiler(command, path)
         # The file may go once it is mapped: nothing is left behind even if the kernel crashes later.
-        loaded = ctypes.CDLL(str(library))
+        loaded = _load(library, path)
         struct = read_struct(header.read_text(encoding="utf-8"), f"profkit_{op}_params")
     try:
         function = loaded[symbol]
@@ -79,9 +93,17 @@ def compile_candidate(path: Path, symbol: str, op: str) -> CandidateLibrary:
         language = "" if path.suffix == ".c" else ' declared extern "C"'
         raise KernelError(f"{path.name} has no function {symbol}{language}") from None
     function.restype = ctypes.c_int
-    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
-    facts = {"compiler": _version(compiler), "flags": " ".join(flags)}
+    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, compiler.last_argument]
+    facts = {"compiler": _version(compiler.command), "flags": " ".join(compiler.flags)}
     return CandidateLibrary(f"{path.name}:{symbol}", function, struct, facts)
+
+
+def _load(library: Path, path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(library), mode=os.RTLD_NOW)
+    except OSError as error:
+        reason = str(error).replace(f"{library}: ", "")
+        raise KernelError(f"{path.name} was compiled but cannot be loaded: {reason}") from error
 
 
 def find_compiler(suffix: str) -> list[str]:
@@ -107,7 +129,7 @@ def header_path() -> Path:
     for path in (package.parent / "csrc" / "kernels" / "params.h", package / "include" / "profkit" / "params.h"):
         if path.is_file():
             return path
-    return include_folder() / "profkit" / "params.h"
+    return include_path() / "profkit" / "params.h"
 
 
 def read_struct(header: str, name: str) -> type[ctypes.Structure]:
@@ -138,4 +160,6 @@ def _run_compiler(command: Sequence[str], path: Path) -> None:
 
 def _version(compiler: Sequence[str]) -> str:
     done = subprocess.run([*compiler, "--version"], check=False, capture_output=True, text=True, errors="replace")
-    return done.stdout.splitlines()[0] if done.stdout else compiler[0]
+    # nvcc's first line is its makers', the last one its build.
+    lines = [line for line in done.stdout.splitlines() if not line.startswith(("nvcc:", "Copyright", "Built on"))]
+    return lines[0] if lines else compiler[0]

@@ -5,12 +5,10 @@ Serves the native kernels and users' C or C++ candidates; does not import the co
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from profkit.errors import UnavailableError, UnsupportedError
+from profkit.errors import UnsupportedError
 from profkit.ops.spec import Spec
 from profkit.ops.window import Window
 
@@ -31,15 +29,6 @@ def native_params(spec: Spec) -> Params:
     if spec.op not in _PARAMS:
         raise UnsupportedError(f"{spec.op} has no native parameters; known operators: {', '.join(_PARAMS)}")
     return _PARAMS[spec.op](spec)
-
-
-def include_folder() -> Path:
-    """Folder that holds `profkit/params.h` for candidates in C and C++: it is installed beside the compiled module."""
-    found = importlib.util.find_spec("profkit._core")
-    folder = Path(found.origin).parent / "include" if found is not None and found.origin else None
-    if folder is None or not (folder / "profkit" / "params.h").is_file():
-        raise UnavailableError("profkit/params.h was not found: the compiled module is missing; pip install -e .")
-    return folder
 
 
 def _numbers(spec: Any, *names: str) -> Params:

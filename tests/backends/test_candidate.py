@@ -112,7 +112,7 @@ def test_a_prepared_candidate_that_returns_the_same_memory_is_called_reused(tmp_
     worker, spec = Worker(), MatMul(2, 3, 4)
     for name, array in spec.make_inputs().items():
         np.save(protocol.input_path(str(tmp_path), name), array)
-    worker.do_start(candidate.key, "candidate", candidate.options, 1, "fresh")
+    worker.do_start(candidate.key, "candidate", candidate.options, 1, "fresh", True)
 
     answer = worker.do_prepare(spec.to_dict(), str(tmp_path), str(tmp_path / "result.npy"))
 
@@ -206,7 +206,7 @@ def test_a_cpp_candidate_is_right_on_every_odd_shape(tmp_path: Path, output: str
     conditions = Conditions(1, output)
     facts = ADAPTER.start(candidate, conditions)
 
-    for spec in odd_specs("bias_relu"):
+    for spec in [spec for spec in odd_specs("bias_relu") if spec.dtype_word in ("float32", "float64")]:
         prepared = ADAPTER.prepare(candidate, spec, spec.make_inputs(), conditions)
         error = max_error(prepared.to_numpy(prepared.call()), spec.reference(spec.make_inputs()))
 

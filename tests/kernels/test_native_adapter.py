@@ -13,7 +13,8 @@ from kernel_calls import OPERATORS
 from profkit import _core
 from profkit.backends import load_adapter
 from profkit.backends.adapter import Conditions, Implementation
-from profkit.backends.native_params import include_folder, native_params
+from profkit.backends.headers import include_path
+from profkit.backends.native_params import native_params
 from profkit.errors import UnsupportedError
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.odd_shapes import odd_specs
@@ -134,7 +135,7 @@ def test_the_installed_header_is_plain_c_that_candidates_can_include(tmp_path: P
     )
 
     done = subprocess.run(
-        [compiler, "-std=c99", "-Wall", "-Werror", "-fsyntax-only", f"-I{include_folder()}", str(source)],
+        [compiler, "-std=c99", "-Wall", "-Werror", "-fsyntax-only", f"-I{include_path()}", str(source)],
         capture_output=True,
         text=True,
         check=False,
