@@ -156,6 +156,9 @@ class TracerState(TypedDict):
     nvtx: bool
     itt: bool
     allocations: bool
+    cupti: bool
+    cupti_message: str
+    """Why the GPU is not recorded, or what is missing; empty while nothing has used one."""
     dropped: int
     """Records this process lost since the capture began."""
     other_nvtx_tool: bool
@@ -174,6 +177,18 @@ def tracer_flush() -> None:
 
 def tracer_state() -> TracerState:
     """What the tracer does in this process; attaches to the library if it is there."""
+
+class CuptiFound(TypedDict):
+    library: str
+    """Path; empty when there is none."""
+    version: int
+    """As cuptiGetVersion gives it: 19 to 99 for CUDA 12, 130000 and more since CUDA 13."""
+    is_usable: bool
+    reason: str
+    """Why it is not usable, and what to do."""
+
+def tracer_find_cupti(wheels: str) -> CuptiFound:
+    """What the CUPTI door would find in this process. `wheels` are paths with a colon between them."""
 
 # --- Attribution (profkit/attribution): passes over the ranges of a capture ---------------------------------------
 

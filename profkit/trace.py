@@ -81,6 +81,7 @@ def _build_parser() -> Parser:
     group.add_argument("--no-allocations", action="store_true", help="no allocations at all")
     group.add_argument("--usage", action="store_true", help="page faults and context switches of each range")
     group.add_argument("--no-children", action="store_true", help="only the program itself, not what it starts")
+    group.add_argument("--no-cuda", action="store_true", help="nothing of the GPU: no kernels, copies and CUDA calls")
     group.add_argument("--no-torch", action="store_true", help="torch's operators are no ranges")
     group.add_argument("--record-shapes", action="store_true", help="shapes in the names of torch's operators")
     group.add_argument(
@@ -109,6 +110,7 @@ def _options(arguments: argparse.Namespace) -> RecordingOptions:
         children=not arguments.no_children,
         flush_ms=arguments.flush_ms,
         buffer_mib=arguments.buffer,
+        cuda=not arguments.no_cuda,
     )
 
 

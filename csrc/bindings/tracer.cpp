@@ -8,6 +8,7 @@
 #endif
 
 #include <cstdlib>
+#include <mutex>
 #include <string>
 
 #include "runtime/check.h"
@@ -105,6 +106,30 @@ void flush() {
   api->flush();
 }
 
+std::string cupti_message(const profkit_tracer_api& api) {
+  profkit_cupti_findings status;
+  api.cupti_status(&status);
+  return status.reason;
+}
+
+py::dict find_cupti(const std::string& wheels) {
+  const std::string problem = attach(0);
+  if (!problem.empty()) raise("UnavailableError", "the tracer cannot be loaded: " + problem);
+  profkit_cupti_findings found;
+  {
+    const py::gil_scoped_release release;
+    static std::mutex one_at_a_time;
+    const std::lock_guard<std::mutex> lock(one_at_a_time);
+    tracer_api.load()->examine_cupti(wheels.c_str(), &found);
+  }
+  py::dict result;
+  result["library"] = py::str(py::bytes(found.library).attr("decode")("utf-8", "surrogateescape"));
+  result["version"] = found.version;
+  result["is_usable"] = found.is_usable != 0;
+  result["reason"] = py::str(py::bytes(found.reason).attr("decode")("utf-8", "replace"));
+  return result;
+}
+
 py::dict state() {
   attach(kOnlyIfLoaded);
   const profkit_tracer_api* api = tracer_api.load();
@@ -119,6 +144,8 @@ py::dict state() {
   result["nvtx"] = (doors & 1u) != 0;
   result["itt"] = (doors & 2u) != 0;
   result["allocations"] = (doors & 4u) != 0;
+  result["cupti"] = (doors & 8u) != 0;
+  result["cupti_message"] = api != nullptr ? cupti_message(*api) : "";
   result["dropped"] = api != nullptr ? api->dropped() : 0;
   result["other_nvtx_tool"] = nvtx_listens;
   return result;
@@ -186,6 +213,7 @@ void register_tracer(py::module_& module) {
   module.def("tracer_stop", &stop);
   module.def("tracer_flush", &flush);
   module.def("tracer_state", &state);
+  module.def("tracer_find_cupti", &find_cupti, py::arg("wheels"));
 }
 
 }  // namespace profkit

@@ -1,7 +1,11 @@
 // The C function table (api.h) over the recorder.
 #include "tracer/api.h"
 
+#include <cstdio>
+
+#include "tracer/cupti_examination.h"
 #include "tracer/device_queue.h"
+#include "tracer/door_cupti.h"
 #include "tracer/recorder.h"
 #include "tracer/session.h"
 #include "tracer/threads.h"
@@ -70,6 +74,27 @@ const char* start_with_options(const char* path, const char* text) {
 
 uint64_t dropped() { return losses.records() + device_counts.dropped(); }
 
+void answer(profkit_cupti_findings* result, uint32_t version, bool is_usable, const char* library,
+            const char* reason) {
+  result->version = version;
+  result->is_usable = is_usable ? 1 : 0;
+  std::snprintf(result->library, sizeof(result->library), "%s", library);
+  std::snprintf(result->reason, sizeof(result->reason), "%s", reason);
+}
+
+void examine(const char* wheels, profkit_cupti_findings* result) {
+  const QuietThread quiet;
+  CuptiFindings findings;
+  examine_cupti(wheels, findings);
+  answer(result, findings.version, findings.is_usable, findings.library, findings.reason);
+}
+
+void tell_cupti_status(profkit_cupti_findings* result) {
+  CuptiStatus status;
+  get_cupti_status(status);
+  answer(result, status.version, status.state == CuptiState::open, status.library, status.message);
+}
+
 static_assert(sizeof(recording) == sizeof(uint32_t));
 
 const profkit_tracer_api table = {
@@ -89,6 +114,8 @@ const profkit_tracer_api table = {
     capture_path,
     open_door_bits,
     dropped,
+    examine,
+    tell_cupti_status,
 };
 
 }  // namespace

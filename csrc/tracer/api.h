@@ -18,6 +18,13 @@ enum profkit_payload_type { /* as tracer/format.h PayloadType */
                             PROFKIT_PAYLOAD_FLOAT64 = 3,
 };
 
+typedef struct profkit_cupti_findings {
+  uint32_t version; /* as cuptiGetVersion gives it; 0 no library */
+  uint32_t is_usable;
+  char library[1024];
+  char reason[1400]; /* why it is not usable */
+} profkit_cupti_findings;
+
 typedef struct profkit_tracer_api {
   uint32_t version;
   uint32_t struct_bytes;
@@ -47,6 +54,12 @@ typedef struct profkit_tracer_api {
   uint32_t (*open_doors)(void);
   /* Records lost by this process since start. */
   uint64_t (*dropped)(void);
+  /* Whether CUPTI could be used in this process. `wheels`: further libraries to look at, paths with a colon
+     between them, may be NULL. One thread at a time. */
+  void (*examine_cupti)(const char* wheels, profkit_cupti_findings* findings);
+  /* Of the CUPTI door of the running capture: is_usable when it is open; the reason is empty while nothing
+     in the process has used a GPU. */
+  void (*cupti_status)(profkit_cupti_findings* status);
 } profkit_tracer_api;
 
 /* NULL when the library does not offer this version. */

@@ -13,15 +13,31 @@ namespace {
 
 constexpr const char* kSystemNames[] = {"libcupti.so.13", "libcupti.so.12"};
 
+// CUDA's driver, if it is in this process; closed again at the end.
+class Driver {
+ public:
+  Driver() : handle_(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) {}
+  ~Driver() {
+    if (handle_ != nullptr) dlclose(handle_);
+  }
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+  explicit operator bool() const { return handle_ != nullptr; }
+  template <class Function>
+  Function find(const char* name) const {
+    return handle_ == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(handle_, name));
+  }
+
+ private:
+  void* handle_;
+};
+
 // CUDA's driver says what it can serve; 0: it is not in this process.
 uint32_t driver_major() {
-  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (driver == nullptr) return 0;
-  const auto get = reinterpret_cast<int32_t (*)(int*)>(dlsym(driver, "cuDriverGetVersion"));
+  const Driver driver;
+  const auto get = driver.find<int32_t (*)(int*)>("cuDriverGetVersion");
   int version = 0;
-  const bool is_known = get != nullptr && get(&version) == 0;
-  dlclose(driver);
-  return is_known ? static_cast<uint32_t>(version) / 1000 : 0;
+  return get != nullptr && get(&version) == 0 ? static_cast<uint32_t>(version) / 1000 : 0;
 }
 
 // A library of a later CUDA than the driver's cannot work; those without a number in their name may.
@@ -127,7 +143,37 @@ const char* cupti_error_name(const CuptiLibrary& library, int32_t result) {
   return library.call.get_result_string(result, &text) == cupti::kSuccess && text != nullptr ? text : "?";
 }
 
-bool load_cupti(CuptiLibrary& library) {
+const char* cupti_advice(int32_t result) {
+  switch (result) {
+    case cupti::kMultipleSubscribers:
+      return "another tool in this process uses CUPTI (torch.profiler, Nsight, another profiler); end it, or "
+             "trace without it. Until then kernels are timed only where profkit launches them itself, by "
+             "CUDA events";
+    case cupti::kInsufficientPrivileges:
+    case cupti::kVirtualisedInsufficientPrivileges:
+      return "the driver keeps profiling for administrators: run as root, give the container CAP_SYS_ADMIN, "
+             "or load the nvidia module with NVreg_RestrictProfilingToAdminUsers=0";
+    case cupti::kNotCompatible:
+      return "it does not fit the driver or another tool's mode of profiling; install the CUPTI of the "
+             "driver's CUDA version, and end other profilers";
+    case cupti::kUnknownError:
+      return "is there an NVIDIA driver and a device? nvidia-smi shows them";
+    default:
+      return "see NVIDIA's documentation of CUPTI for this code";
+  }
+}
+
+bool driver_is_loaded() { return static_cast<bool>(Driver()); }
+
+bool driver_is_in_use() {
+  const Driver driver;
+  const auto get_context = driver.find<int32_t (*)(void**)>("cuCtxGetCurrent");
+  constexpr int32_t kNotInitialized = 3;
+  void* context = nullptr;
+  return get_context != nullptr && get_context(&context) != kNotInitialized;
+}
+
+bool load_cupti(CuptiLibrary& library, const char* wheels) {
   library.reason[0] = '\0';
   if (const char* const wanted = std::getenv("PROFKIT_CUPTI_LIBRARY"); wanted != nullptr && *wanted != '\0') {
     if (try_open(wanted, library)) return true;
@@ -138,7 +184,7 @@ bool load_cupti(CuptiLibrary& library) {
     if (try_open(name, library, RTLD_NOLOAD)) return true;
   }
   const uint32_t driver = driver_major();
-  if (try_wheels(std::getenv("PROFKIT_CUPTI_WHEELS"), driver, library)) return true;
+  if (try_wheels(wheels, driver, library)) return true;
   for (const char* name : kSystemNames) {
     if (suits_driver(name, driver) && try_open(name, library)) return true;
   }

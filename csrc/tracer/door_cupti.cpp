@@ -1,7 +1,6 @@
 // Opens and closes the collector, gives CUPTI its buffers and takes them back.
 #include "tracer/door_cupti.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 
 #include <cstdio>
@@ -80,31 +79,10 @@ void tell(CuptiState state, const char* message) {
   status_version.fetch_add(1);
 }
 
-// What an error code means for the person who sees it, and the next step.
-const char* advice(int32_t result) {
-  switch (result) {
-    case cupti::kMultipleSubscribers:
-      return "another tool in this process uses CUPTI (torch.profiler, Nsight, another profiler); end it, or "
-             "trace without it. Until then kernels are timed only where profkit launches them itself, by "
-             "CUDA events";
-    case cupti::kInsufficientPrivileges:
-    case cupti::kVirtualisedInsufficientPrivileges:
-      return "the driver keeps profiling for administrators: run as root, give the container CAP_SYS_ADMIN, "
-             "or load the nvidia module with NVreg_RestrictProfilingToAdminUsers=0";
-    case cupti::kNotCompatible:
-      return "it does not fit the driver or another tool's mode of profiling; install the CUPTI of the "
-             "driver's CUDA version, and end other profilers";
-    case cupti::kUnknownError:
-      return "is there an NVIDIA driver and a device? nvidia-smi shows them";
-    default:
-      return "see NVIDIA's documentation of CUPTI for this code";
-  }
-}
-
 void fail(const char* what, int32_t result) {
   char text[sizeof(status.message)];
   std::snprintf(text, sizeof(text), "the GPU is not recorded: %s gives %d (%s): %s", what, result,
-                cupti_error_name(library, result), advice(result));
+                cupti_error_name(library, result), cupti_advice(result));
   tell(CuptiState::failed, text);
 }
 
@@ -154,9 +132,11 @@ void finish_at_exit() {
   is_open.store(false);
 }
 
+// Without a subscription CUPTI is another tool's, and so is what it has enabled.
 void disable_all() {
+  if (subscriber == nullptr) return;
   for (const WantedKind& wanted : kWanted) library.call.disable(wanted.kind);
-  if (subscriber != nullptr) library.call.unsubscribe(subscriber);
+  library.call.unsubscribe(subscriber);
   subscriber = nullptr;
 }
 
@@ -185,9 +165,27 @@ const char* enable_all(char* missing, size_t capacity, int32_t* result) {
   return nullptr;
 }
 
+// The program used the GPU, and nobody told us: that must not look like a GPU without work.
+void tell_if_never_asked() {
+  {
+    const Lock lock(status_mutex);
+    if (status.state != CuptiState::closed) return;
+  }
+  if (!options().cuda || was_injected.load() || !driver_is_in_use()) return;
+  const char* const tool = std::getenv("CUDA_INJECTION64_PATH");
+  const bool has_tool = tool != nullptr && *tool != '\0';
+  char text[sizeof(status.message)];
+  std::snprintf(text, sizeof(text),
+                "the GPU is not recorded: the program used it, but CUDA's driver did not call profkit: "
+                "CUDA_INJECTION64_PATH %s%.1000s when the driver started; run the program by profkit trace "
+                "and without another profiler",
+                has_tool ? "was " : "was not set", has_tool ? tool : "");
+  tell(CuptiState::failed, text);
+}
+
 void open_locked() {
   if (is_open.load() || !options().cuda) return;
-  if (!is_loaded) is_loaded = load_cupti(library);
+  if (!is_loaded) is_loaded = load_cupti(library, std::getenv("PROFKIT_CUPTI_WHEELS"));
   if (!is_loaded) {
     char text[sizeof(status.message)];
     std::snprintf(text, sizeof(text), "the GPU is not recorded: %s", library.reason);
@@ -237,11 +235,7 @@ void reset_cupti_status() {
 }
 
 void open_cupti_door_if_driver_is_here() {
-  if (!was_injected.load()) {
-    void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    if (driver == nullptr) return;
-    dlclose(driver);
-  }
+  if (!was_injected.load() && !driver_is_loaded()) return;
   const Lock lock(door_mutex);
   open_locked();
 }
@@ -253,7 +247,7 @@ void flush_cupti() {
 
 void close_cupti_door() {
   const Lock lock(door_mutex);
-  if (!is_open.load()) return;
+  if (!is_open.load()) return tell_if_never_asked();
   set_device_correlation(nullptr);
   flush_cupti();
   stop_cupti_flusher();

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from profkit.capture.cupti_finding import wheels_text
 from profkit.errors import UnavailableError, UsageError
 
 TRACE_FILE = "PROFKIT_TRACE_FILE"
@@ -17,7 +18,8 @@ NVTX_TOOL = "NVTX_INJECTION64_PATH"
 ITT_COLLECTOR = "INTEL_LIBITTNOTIFY64"
 PRELOAD = "LD_PRELOAD"
 PYTHON_PATH = "PYTHONPATH"
-# CUDA_INJECTION64_PATH belongs here once the library has a door for the device's activity.
+CUDA_TOOL = "CUDA_INJECTION64_PATH"
+CUPTI_WHEELS = "PROFKIT_CUPTI_WHEELS"
 
 START_UP_FOLDER = Path(__file__).parent / "start_up"
 _MAX_FLUSH_MS = 60_000
@@ -38,6 +40,8 @@ class RecordingOptions:
     flush_ms: int = 25
     """A killed process loses about this much."""
     buffer_mib: int = 32
+    cuda: bool = True
+    """What the GPU does, where the program uses one."""
 
     def __post_init__(self) -> None:
         _check_range("allocations_from", self.allocations_from, 0, (1 << 63) - 1)
@@ -49,7 +53,8 @@ class RecordingOptions:
         """As the recorder reads them."""
         return (
             f"threshold={self.allocations_from},flush_ms={self.flush_ms},buffer_mib={self.buffer_mib},"
-            f"usage={self.usage:d},allocations={self.allocations:d},children={self.children:d}"
+            f"usage={self.usage:d},allocations={self.allocations:d},children={self.children:d},"
+            f"cuda={self.cuda:d}"
         )
 
 
@@ -90,7 +95,16 @@ def traced_environment(
         ITT_COLLECTOR: library,
         PRELOAD: ":".join([library, *preloaded]),
         PYTHON_PATH: os.pathsep.join([str(START_UP_FOLDER), *_parts(base.get(PYTHON_PATH, ""))]),
+        **(_cuda_environment(base, library) if options.cuda else {}),
     }
+
+
+def _cuda_environment(base: Mapping[str, str], library: str) -> dict[str, str]:
+    """The driver loads what CUDA_INJECTION64_PATH names when a program first uses it; without a driver nobody looks.
+
+    Another tool's stays: two cannot share CUPTI, and the capture says then why it has nothing of the GPU.
+    """
+    return {CUDA_TOOL: base.get(CUDA_TOOL) or library, CUPTI_WHEELS: wheels_text()}
 
 
 def _parts(path: str) -> list[str]:

@@ -11,7 +11,15 @@ from types import TracebackType
 from typing import Any
 
 from profkit import _core
-from profkit.capture.environment import ITT_COLLECTOR, NVTX_TOOL, RecordingOptions, library_path
+from profkit.capture.cupti_finding import wheels_text
+from profkit.capture.environment import (
+    CUDA_TOOL,
+    CUPTI_WHEELS,
+    ITT_COLLECTOR,
+    NVTX_TOOL,
+    RecordingOptions,
+    library_path,
+)
 from profkit.capture.target import claim_target
 from profkit.errors import ProfkitError, UsageError
 
@@ -59,6 +67,7 @@ class Recording:
                 state["allocations"],
                 "malloc's family and mappings" if state["allocations"] else f"LD_PRELOAD is needed, and {_HOW}",
             ),
+            _cupti_door(state["cupti"], state["cupti_message"]),
         )
 
     def start(self) -> Recording:
@@ -76,6 +85,8 @@ class Recording:
         if self._torch:
             self._check_torch()
         library = library_path()
+        if self.options.cuda:
+            self._set(CUPTI_WHEELS, wheels_text())
         _core.tracer_start(os.fsencode(claim_target(self.path)), self.options.text)
         self._is_running = True
         self._announce(library)
@@ -114,11 +125,14 @@ class Recording:
         self.stop()
 
     def _announce(self, library: str) -> None:
-        """Doors that are looked for later (NVTX at its first call, ITT when torch is imported) still open."""
-        for name in (NVTX_TOOL, ITT_COLLECTOR):
-            if not os.environ.get(name):
-                os.environ[name] = library
-                self._variables.append(name)
+        """Doors that are looked for later (by NVTX and CUDA at their first call, by torch at its import) still open."""
+        for name in (NVTX_TOOL, ITT_COLLECTOR, *([CUDA_TOOL] if self.options.cuda else [])):
+            self._set(name, library)
+
+    def _set(self, name: str, value: str) -> None:
+        if not os.environ.get(name):
+            os.environ[name] = value
+            self._variables.append(name)
 
     def _check_torch(self) -> None:
         if "torch" in sys.modules and not _core.tracer_state()["itt"]:
@@ -143,15 +157,21 @@ def record(
     flush_ms: int = RecordingOptions.flush_ms,
     buffer_mib: int = RecordingOptions.buffer_mib,
     torch: bool = False,
+    cuda: bool = True,
 ) -> Recording:
     """Record this process into `path`: `with profkit.record("run.profkit"):`.
 
     Python scopes and profkit's kernels always arrive; `.doors` says what else can, and why not. `torch=True`
     turns torch's operators on this thread into ranges; torch must not be imported yet. `children` are
-    processes forked from this one.
+    processes forked from this one. `cuda=False` leaves out what a GPU does.
     """
     options = RecordingOptions(
-        allocations_from=allocations_from, usage=usage, children=children, flush_ms=flush_ms, buffer_mib=buffer_mib
+        allocations_from=allocations_from,
+        usage=usage,
+        children=children,
+        flush_ms=flush_ms,
+        buffer_mib=buffer_mib,
+        cuda=cuda,
     )
     return Recording(path, options, torch)
 
@@ -165,6 +185,17 @@ def _nvtx_door(is_open: bool) -> Door:
     if "nvtx" in sys.modules:
         return Door("nvtx", False, f"NVTX was used before recording began, and {_HOW}")
     return Door("nvtx", False, "it opens when NVTX is first used while this records")
+
+
+def _cupti_door(is_open: bool, message: str) -> Door:
+    if is_open:
+        return Door("cupti", True, f"kernels, copies, memory and CUDA calls{'; ' if message else ''}{message}")
+    if message:
+        return Door("cupti", False, message)
+    tool = os.environ.get(CUDA_TOOL, "")
+    if tool and tool != _core.tracer_library_path():
+        return Door("cupti", False, f"{CUDA_TOOL} names another tool: {tool}")
+    return Door("cupti", False, "it opens when CUDA is first used while this records")
 
 
 def _itt_door(is_open: bool) -> Door:

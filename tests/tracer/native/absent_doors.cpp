@@ -1,4 +1,5 @@
 // Stands in for the doors where the recorder is tested without them: a sanitizer brings its own malloc.
+#include "tracer/cupti_examination.h"
 #include "tracer/cupti_flusher.h"
 #include "tracer/door_allocations.h"
 #include "tracer/door_cupti.h"
@@ -9,6 +10,7 @@ namespace profkit::tracer {
 
 bool allocations_are_interposed() { return false; }
 bool cupti_door_is_open() { return false; }
+void examine_cupti(const char*, CuptiFindings& findings) { findings = {}; }
 bool cupti_flusher_runs() { return false; }
 uint32_t cupti_status_version() { return 0; }
 void get_cupti_status(CuptiStatus& status) { status = {}; }
