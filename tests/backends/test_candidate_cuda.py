@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import fake_cuda_module
 import numpy as np
 import pytest
+from emulated_nvcc import nvcc
+from sanitized_programs import compiled_object
 from test_candidate import example, write
 
 from profkit.backends.adapter import Conditions
@@ -20,7 +23,6 @@ from profkit.ops.spec import max_error, tolerance
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on this machine")
-EMULATED_NVCC = f"{sys.executable} {Path(__file__).parent / 'emulated_nvcc' / 'nvcc.py'}"
 # The host's side alone: what arrives, without a kernel.
 ENTRY = """
 #include <cuda_runtime.h>
@@ -36,7 +38,8 @@ COPIES_ITS_INPUT = "std::memcpy(out, in[0], 2 * p->batch * p->channels * p->heig
 @pytest.fixture
 def emulated(monkeypatch: pytest.MonkeyPatch) -> fake_cuda_module.FakeCuda:
     """A device of host memory, and an nvcc for it."""
-    monkeypatch.setenv("NVCC", EMULATED_NVCC)
+    objects = [compiled_object(nvcc.SIMT / name, nvcc.FLAGS) for name in ("simt.cpp", "simt_fiber.cpp")]
+    monkeypatch.setenv("NVCC", shlex.join([sys.executable, nvcc.__file__, *objects]))
     return fake_cuda_module.install(monkeypatch)
 
 

@@ -1,7 +1,8 @@
 """An nvcc for machines without a GPU: the same command line, but kernels are compiled for the tests' host SIMT layer.
 
-Launch lines and shared arrays are rewritten as that layer wants them (tests/cuda/native/simt.h); the rest of the file
-stays as it is. It knows as much of CUDA as the candidates of the tests need.
+Called with that layer's objects first, then what profkit gives to nvcc. Launch lines and shared arrays are rewritten as
+the layer wants them (tests/cuda/native/simt.h); the rest of the file stays as it is. It knows as much of CUDA as the
+candidates of the tests need.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SIMT = HERE.parents[1] / "cuda" / "native"
+FLAGS = ("-std=c++17", "-O1", "-fPIC", "-DPROFKIT_EMULATED", f"-I{SIMT}")
 LAUNCH = re.compile(r"(\w+)<<<(.*?), (\w+), (\w+), (\w+)>>>\(")
 SHARED = re.compile(r"__shared__ (\w+) (\w+)((?:\[\w+\])+)")
 
 
 def main(words: list[str]) -> int:
-    """Take what profkit gives to nvcc."""
+    """Compile and link, or tell the version."""
     if "--version" in words:
         print("emulated nvcc")
         return 0
@@ -31,11 +33,9 @@ def main(words: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         rewritten = Path(folder) / "candidate.cpp"
         rewritten.write_text(f'#line 1 "{source}"\n{text}')
-        sources = [str(rewritten), str(SIMT / "simt.cpp"), str(SIMT / "simt_fiber.cpp")]
-        flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-DPROFKIT_EMULATED", "-Wno-narrowing"]
-        return subprocess.run(
-            ["g++", *flags, *folders, f"-I{HERE}", f"-I{SIMT}", *sources, "-o", output], check=False
-        ).returncode
+        objects = [word for word in words if word.endswith(".o")]
+        command = ["g++", *FLAGS, "-shared", "-Wno-narrowing", f"-I{HERE}", *folders, str(rewritten), *objects]
+        return subprocess.run([*command, "-o", output], check=False).returncode
 
 
 if __name__ == "__main__":
