@@ -154,8 +154,17 @@ def table_of(name: str, columns: Mapping[str, Any], rows: int) -> dict[str, Colu
     if unknown:
         raise TypeError(f"{name} has no column {', '.join(sorted(unknown))}")
     return {
-        column: np.ascontiguousarray(columns[column], kind)
+        column: _narrowed(columns[column], kind)
         if column in columns
         else np.full(rows, 0 if kind is np.uint64 else NONE, kind)
         for column, kind in kinds.items()
     }
+
+
+def _narrowed(values: Any, kind: Any) -> Column:
+    """Numbers in this type; one that does not fit it is damage, and not known: wrapped around it would be another's."""
+    column = np.asarray(values)
+    limits = np.iinfo(kind)
+    if column.dtype.kind == "i" and limits.kind == "i" and column.dtype.itemsize > limits.bits // 8:
+        column = np.where((column < limits.min) | (column > limits.max), NONE, column)
+    return np.ascontiguousarray(column, kind)

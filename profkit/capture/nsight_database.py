@@ -46,7 +46,7 @@ class NsightDatabase:
 
     def is_nsight(self) -> bool:
         """Whether any table that only such an export has is there."""
-        return any(name in self._columns or name.startswith("CUPTI_") for name in (*_TELLING_TABLES, *self._columns))
+        return any(name in _TELLING_TABLES or name.startswith("CUPTI_") for name in self._columns)
 
     @cached_property
     def _columns(self) -> Mapping[str, frozenset[str]]:

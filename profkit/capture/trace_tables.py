@@ -15,6 +15,7 @@ from profkit.errors import CaptureError
 LARGEST = (1 << 62) - 1
 """Times and sizes above are damage: sums of a few of them would overflow."""
 LARGEST_SMALL = (1 << 31) - 1
+LARGEST_COPY = 1 << 50
 
 
 class Strings:
@@ -117,7 +118,11 @@ def linked_trace(
 
     activities = _reordered(activities, time_order(activities["start_ns"], activities["end_ns"]))
     if "bytes" in activities:
-        activities["bytes"] = np.maximum(activities["bytes"], NONE)
+        odd = (activities["bytes"] < NONE) | (activities["bytes"] > LARGEST_COPY)
+        activities["bytes"] = np.where(odd, NONE, activities["bytes"])
+        if odd.any():
+            lost = f"{np.count_nonzero(odd):,} copies have a negative size or one above 1 PiB: it is taken as unknown"
+            about["warnings"] = (*about.get("warnings", ()), lost)
     activities["call"] = launches_of(activities, calls)
     called = _taken(calls["range"], activities["call"])
     given = activities.get("range")
