@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from profkit._sweep import build_specs, parse_counts, split_list
 from profkit.errors import ProfkitError, UsageError
-from profkit.measurement.options import MeasureOptions
+from profkit.measurement.options import DEVICES, MeasureOptions
 from profkit.ops import SPECS, default_preset
 from profkit.ops.axes import FLAG
 from profkit.ops.spec import Spec
@@ -30,7 +30,6 @@ class Request:
     specs: list[Spec]
     options: dict[str, Any]
     """Keyword arguments of profkit.measure."""
-    device: str
     columns: list[str] | None
     files: dict[str, str]
     """Format (json, csv, markdown) and path."""
@@ -115,6 +114,7 @@ def parse_request(op: str, command: str, words: Sequence[str]) -> Request:
         "only": split_list(arguments.only or []),
         "exclude": split_list(arguments.exclude or []),
         "baseline": arguments.baseline,
+        "device": arguments.device,
         "threads": threads,
         "budget_s": arguments.budget,
         "timeout_s": arguments.timeout,
@@ -132,7 +132,6 @@ def parse_request(op: str, command: str, words: Sequence[str]) -> Request:
         op=op,
         specs=read_specs(op, arguments, len(threads or [1])),
         options=options,
-        device=arguments.device,
         columns=columns,
         files={name: getattr(arguments, name) for name in ("json", "csv", "markdown") if getattr(arguments, name)},
         lists=arguments.list,
@@ -190,12 +189,12 @@ def _add_selection(parser: Parser) -> None:
     group.add_argument("--only", metavar="KEY", action="append", help="measure only these")
     group.add_argument("--exclude", metavar="KEY", action="append", help="leave these out")
     group.add_argument("--baseline", metavar="KEY", help="what ratios refer to [torch, or the best known there is]")
-    group.add_argument("--device", choices=("cpu", "cuda", "all"), default="all", help="where it runs [all]")
+    group.add_argument("--device", choices=DEVICES, default=MeasureOptions.device, help="where it runs [all]")
     group.add_argument(
         "--candidate",
         metavar="FILE[:FUNCTION]",
         action="append",
-        help="your own kernel, a .py or C/C++ file; may be repeated",
+        help="your own kernel, a .py, C/C++ or .cu file; may be repeated",
     )
     group.add_argument("--watch", action="store_true", help="measure again when a candidate's file changes")
     group.add_argument("--list", action="store_true", help="show what exists here, and why not, and end")
@@ -257,7 +256,7 @@ def _add_output(parser: Parser) -> None:
     group.add_argument("--json", metavar="FILE", help="everything, with raw samples and environment")
     group.add_argument("--csv", metavar="FILE", help="one line per implementation")
     group.add_argument("--markdown", metavar="FILE", help="the tables, for an issue or a README")
-    group.add_argument("--strict", action="store_true", help="exit code 3 when a row is wrong or crashed")
+    group.add_argument("--strict", action="store_true", help="exit code 3 when a row is wrong, crashed or lost")
     group.add_argument("--quiet", action="store_true", help="no progress, only the tables")
 
 
@@ -273,7 +272,7 @@ def _examples(op: str, command: str) -> str:
         f"  profkit {command} --candidate my_kernel.cpp --watch\n"
         f"  profkit {command} --columns +page_faults,first_call --cache cold\n\n"
         "exit codes: 0 measured, 1 nothing could be measured or a file could not be written, 2 wrong usage,\n"
-        "  3 a row is wrong or crashed (with --strict), 130 interrupted"
+        "  3 a row is wrong, crashed or lost (with --strict), 130 interrupted"
     )
 
 

@@ -28,7 +28,7 @@ from profkit.rendering.whole_file import check_target
 
 POLL_S = 0.5
 BUILD_LINE = "from the repository's folder, type: pip install -e ."
-_BAD_STATUSES = ("wrong", "crashed")
+_BAD_STATUSES = ("wrong", "crashed", "lost")
 
 
 def compare(op: str, command: str, words: Sequence[str]) -> int:
@@ -47,12 +47,11 @@ def compare(op: str, command: str, words: Sequence[str]) -> int:
 def measure_once(request: Request) -> int:
     """Measure, show, save; what was measured is shown before anything can fail."""
     api = _load_api()
-    options = {**request.options, "exclude": [*request.options["exclude"], *_device_patterns(request)]}
     if request.cells > 1 and not request.is_quiet:
         budget = request.options["budget_s"]
         tell(f"{request.cells} tables, up to {budget:g} s of sampling each")
     with contextlib.nullcontext(False) if request.is_quiet else show_progress() as progress:
-        result = api.measure(request.specs, progress=progress, **options)
+        result = api.measure(request.specs, progress=progress, **request.options)
     show(result, request.columns)
     problems = _save(result, request)
     if problems:
@@ -140,8 +139,9 @@ def list_implementations(request: Request) -> int:
     found = choose(
         all_implementations(request.op, options["candidates"]),
         options["only"],
-        [*options["exclude"], *_device_patterns(request)],
+        options["exclude"],
         options["baseline"],
+        options["device"],
     )
     items = []
     for implementation in found:
@@ -159,20 +159,6 @@ def _overall(standings: Sequence[tuple[str, str]]) -> tuple[str, str]:
     if len(against) == len(standings):
         return against[0]
     return "available", f"but not for {len(against)} of {len(standings)} specs: {against[0][1]}"
-
-
-def _device_patterns(request: Request) -> list[str]:
-    """What `--device` leaves out, as patterns; one that names nothing would be taken for a typing error."""
-    if request.device == "all":
-        return []
-    from profkit.measurement.selection import all_implementations
-
-    devices = {item.device for item in all_implementations(request.op, request.options["candidates"])}
-    if request.device not in devices:
-        raise UsageError(
-            f"{request.op} has no implementation on {request.device}; there is {', '.join(sorted(devices))}"
-        )
-    return [f"*/{device}" for device in sorted(devices - {request.device})]
 
 
 def _check_files(request: Request) -> None:

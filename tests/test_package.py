@@ -31,10 +31,10 @@ FRAMEWORKS = (
 # Each stage may import itself and the stages named here (DESIGN.md, the flow).
 MAY_IMPORT = {
     "ops": {"errors"},
-    "backends": {"errors", "ops", "_core"},
+    "backends": {"errors", "ops", "_core", "_cuda"},
     # Event sources of whole networks watch what the backends built.
     "capture": {"errors", "ops", "backends", "_core"},
-    "measurement": {"errors", "ops", "backends", "capture", "_core"},
+    "measurement": {"errors", "ops", "backends", "capture", "_core", "_cuda"},
     "attribution": {"errors", "ops", "capture", "_core"},
     # Declared sweeps plan runs, keep their results and draw conclusions from them.
     "studies": {"errors", "ops", "backends", "capture", "measurement", "attribution"},

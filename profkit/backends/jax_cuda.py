@@ -7,13 +7,10 @@ launch and waiting included, and say so. Not run on a GPU: the machines that thi
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from typing import Any
 
 from profkit.backends import jax as cpu_adapter
-from profkit.backends.adapter import Conditions, Implementation, Prepared
-from profkit.backends.framework import ALL_DTYPES, Framework, Job, Operator, no_cuda_driver
-from profkit.backends.tensorflow_cuda import WALL_CLOCK
+from profkit.backends.adapter import Conditions, Implementation
+from profkit.backends.framework import ALL_DTYPES, Framework, no_cuda_driver
 from profkit.errors import UnavailableError
 
 
@@ -28,24 +25,12 @@ def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, 
     return {**cpu_adapter.begin_jax(), "device": str(device.device_kind), "tf32": "off"}
 
 
-def _by_wall_clock(build: Callable[[Job, Any], Prepared]) -> Callable[[Job, Any], Prepared]:
-    def build_with_note(job: Job, spec: Any) -> Prepared:
-        prepared = build(job, spec)
-        prepared.note = "; ".join(part for part in (prepared.note, WALL_CLOCK) if part)
-        return prepared
-
-    return build_with_note
-
-
 ADAPTER = Framework(
     name="jax",
     modules=("jax",),
     extra="jax",
     begin=_begin,
-    operators={
-        op: Operator(_by_wall_clock(operator.build), operator.refuse, operator.variants)
-        for op, operator in cpu_adapter.ADAPTER.operators.items()
-    },
+    operators=cpu_adapter.ADAPTER.operators,
     device="cuda",
     module="jax_cuda",
     environment={

@@ -16,7 +16,6 @@ from profkit.backends.framework import ALL_DTYPES, Framework, Job, Operator, no_
 from profkit.errors import UnavailableError
 
 PLACE = "/GPU:0"
-WALL_CLOCK = "wall clock with waiting: the framework gives no stream to put events on"
 
 
 def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, str]:
@@ -59,7 +58,6 @@ def on_device(build: Callable[[Job, Any], Prepared]) -> Callable[[Job, Any], Pre
             return result
 
         prepared.call = call
-        prepared.note = "; ".join(part for part in (prepared.note, WALL_CLOCK) if part)
         return prepared
 
     return build_on_device

@@ -24,6 +24,11 @@ def wait_for(workers: Sequence[WorkerProcess]) -> list[tuple[WorkerProcess, Answ
 def ask_one(worker: WorkerProcess, limit_s: float, request: Message) -> Message:
     """Ask and wait; raises WorkerFailure."""
     worker.ask(limit_s, request)
+    return wait_for_one(worker)
+
+
+def wait_for_one(worker: WorkerProcess) -> Message:
+    """The answer of a worker that was asked; raises WorkerFailure."""
     while True:
         for _, answer in wait_for([worker]):
             if isinstance(answer, WorkerFailure):

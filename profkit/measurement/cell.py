@@ -20,6 +20,7 @@ from profkit.measurement.asking import Answer, Task, ask_all, ask_one
 from profkit.measurement.bounds import COMPUTE, binding, least_seconds
 from profkit.measurement.cores import usable_cpus
 from profkit.measurement.crew import Crew, flush_bytes
+from profkit.measurement.device_clocks import NOT_WATCHED
 from profkit.measurement.process import WorkerFailure, WorkerProcess
 from profkit.measurement.result import Cell, Row
 from profkit.measurement.sampling import Contender, Rules, race
@@ -42,7 +43,10 @@ class CellRun:
         self.implementations = implementations
         self.tell = tell
         self.rows = {item.key: Row(item.key, "", rounding=item.rounding) for item in implementations}
-        self.devices = {item.key: item.device for item in implementations}
+        self.on_device = {item.key: item for item in implementations if item.device != "cpu"}
+        self.device_loss = ""
+        """Why no row can run on the device any more."""
+        self.remarks: dict[str, str] = {}
         self.device_peaks: dict[str, Mapping[str, float]] = {}
         self.contenders: dict[str, Contender] = {}
         self.begin = time.monotonic()
@@ -81,7 +85,10 @@ class CellRun:
             key = worker.implementation.key
             if isinstance(answer, WorkerFailure):
                 self._fail(key, answer)
+                if key in self.on_device and self.crew.has_lost_device:
+                    self.device_loss = f"the CUDA device was lost in an earlier table and is not back: {answer.reason}"
             elif "versions" in answer:
+                self.crew.has_lost_device &= key not in self.on_device
                 self.crew.versions[key] = answer["versions"]
                 return partial(self._ask_to_prepare, key, folder)
             else:
@@ -96,9 +103,15 @@ class CellRun:
         ]
         self.tell("start", 0.0, f"{len(runnable)} implementations")
         ask_all(tasks, max(1, len(usable_cpus())), finished)
+        crashed = [item.key for item in runnable if self.rows[item.key].status in ("crashed", "timeout")]
+        for key in [key for key in crashed if key in self.on_device][:1]:
+            self._look_after_device(key)
 
     def _begin(self, implementation: Implementation, position: int, folder: str) -> WorkerProcess | None:
         """Start a worker, or give one that lives from an earlier cell its next spec."""
+        if self.device_loss and implementation.key in self.on_device:
+            self._fail(implementation.key, WorkerFailure("lost", self.device_loss))
+            return None
         worker = self.crew.workers.get(implementation.key)
         if worker is not None:
             worker.move_to_cores(self.crew.start_cores(position))
@@ -159,12 +172,26 @@ class CellRun:
     def _fail(self, key: str, failure: WorkerFailure) -> None:
         row = self.rows[key]
         row.status, row.reason = failure.status, failure.reason
-        # An error of a device sticks to the process that met it: the next cell gets a new one.
-        is_lost = self.devices[key] != "cpu" and failure.status == "crashed"
-        if failure.alive and not is_lost and key in self.crew.versions:
+        # An error of a device sticks to the process that met it.
+        is_spoilt = key in self.on_device and failure.status in ("crashed", "lost")
+        if failure.alive and not is_spoilt and key in self.crew.versions:
             self.crew.workers[key].pause()
         else:
             self.crew.drop(key)
+
+    def _look_after_device(self, key: str) -> None:
+        """After a failure on a device a new process takes the worker's place; if it finds none, the device is lost."""
+        reason = self.rows[key].reason
+        trouble = self.crew.replace(self.on_device[key])
+        if trouble is None:
+            return
+        self.crew.has_lost_device = True
+        self.device_loss = f"the CUDA device was lost while {key} ran: {reason}; a new process says: {trouble.reason}"
+        for other in self.on_device:
+            if other == key or self.rows[other].status == "ok":
+                self._fail(other, WorkerFailure("lost", self.device_loss))
+                if other in self.contenders:
+                    self.contenders[other].failed = True
 
     def _ask(self, key: str, request: dict[str, Any]) -> Mapping[str, Any] | None:
         """Wake one worker, ask it, put it to rest; None when that ended it."""
@@ -174,6 +201,8 @@ class CellRun:
             answer = ask_one(worker, self.options.timeout_s, request)
         except WorkerFailure as failure:
             self._fail(key, failure)
+            if key in self.on_device and failure.status in ("crashed", "timeout", "unavailable"):
+                self._look_after_device(key)
             return None
         worker.pause()
         return answer
@@ -182,6 +211,8 @@ class CellRun:
         """One after the other: memory of a call, and first times to plan the race with."""
         right = [key for key, row in self.rows.items() if row.status == "ok"]
         for position, key in enumerate(right):
+            if self.device_loss and key in self.on_device:
+                continue
             self.tell("verify", position / len(right), key)
             self.crew.workers[key].move_to_cores(self.crew.cores)
             warm = self._ask(key, {"do": "warm_up", "least_calls": WARM_UP_CALLS, "least_ns": WARM_UP_NS})
@@ -213,7 +244,9 @@ class CellRun:
                 contender.failed = True
                 return
             row = self.rows[contender.key]
-            row.timing, row.device = answer["timing"], answer.get("device", {})
+            if contender.key in self.on_device:
+                row.timing, row.device = answer["timing"], answer["device"]
+                self.remarks[row.key] = answer["remark"]
             known = len(contender.samples_ns)
             row.throttled_samples += [known + i for i, slow in enumerate(answer.get("throttled", ())) if slow]
             contender.samples_ns += answer["samples_ns"]
@@ -233,12 +266,14 @@ class CellRun:
         ]
         baseline = pick_baseline(sampled, self.options.baseline)
         for key in sampled:
-            self._fill(self.rows[key], self.contenders[key], peaks if self.devices[key] == "cpu" else None)
+            self._fill(self.rows[key], self.contenders[key], None if key in self.on_device else peaks)
             self._compare(self.rows[key], baseline)
         unfinished = [
             key for key, row in self.rows.items() if not row.status or (row.status == "ok" and key not in sampled)
         ]
         notes = [f"not measured before the interruption: {', '.join(unfinished)}"] if unfinished else []
+        unwatched = {self.rows[key].device.get(NOT_WATCHED, "") for key in sampled} - {""}
+        notes += [f"GPU clocks {text}" for text in sorted(unwatched)]
         if self.options.baseline and baseline is None:
             notes.append(f"no ratio: the baseline {self.options.baseline} gave no time")
         return Cell(
@@ -276,6 +311,9 @@ class CellRun:
             row.percent_of_bound = 100.0 * max(least_s.values()) * 1e9 / time_ns.value
         if contender.page_faults:
             row.page_faults = float(np.median(contender.page_faults))
+        slow = len(row.throttled_samples)
+        held_down = f"{slow} of {len(row.samples_ns)} samples were taken while it was" if slow else ""
+        row.note = "; ".join(text for text in (row.note, self.remarks.get(row.key, ""), held_down) if text)
 
     def _compare(self, row: Row, baseline: str | None) -> None:
         if baseline is None:

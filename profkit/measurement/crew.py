@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 from profkit.backends.adapter import Implementation
+from profkit.measurement.asking import wait_for_one
 from profkit.measurement.cores import cores_for, usable_cpus
 from profkit.measurement.options import MeasureOptions
-from profkit.measurement.process import WorkerProcess, WorkerSettings
+from profkit.measurement.process import WorkerFailure, WorkerProcess, WorkerSettings
 
 
 class Crew:
@@ -20,6 +21,8 @@ class Crew:
         self.cores = cores_for(threads)
         self.workers: dict[str, WorkerProcess] = {}
         self.versions: dict[str, dict[str, str]] = {}
+        self.has_lost_device = False
+        """A new process found no CUDA device after a row had run there; a later cell tries again."""
 
     def start_cores(self, position: int) -> list[int]:
         """Cores of one's own while several workers start or prepare at once; as many as in the race."""
@@ -46,6 +49,20 @@ class Crew:
         }
         worker.ask(self.options.timeout_s, request)
         return worker
+
+    def replace(self, implementation: Implementation) -> WorkerFailure | None:
+        """Start a failed worker anew at once; what is in the way of that."""
+        self.drop(implementation.key)
+        try:
+            worker = self.start(implementation, 0)
+            self.versions[implementation.key] = wait_for_one(worker)["versions"]
+        except WorkerFailure as failure:
+            self.drop(implementation.key)
+            return failure
+        except OSError as error:
+            return WorkerFailure("crashed", f"the worker could not be started: {error}")
+        worker.pause()
+        return None
 
     def drop(self, key: str) -> None:
         """End a worker that failed; a later cell starts it anew."""

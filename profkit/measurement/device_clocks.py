@@ -1,6 +1,7 @@
-"""A GPU's clocks and what holds them down, read through NVML; standard library and, where installed, nvidia-ml-py.
+"""A GPU's clocks, temperature and what holds it down, read through NVML (nvidia-ml-py) where that is installed.
 
-Enters: a device's ordinal as CUDA counts. Leaves: facts for the fingerprint, and whether it is throttled right now.
+Enters: a device's ordinal as CUDA counts. Leaves: facts for the fingerprint, whether it is throttled right now, and
+what a reader of a row must know of it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from typing import Any
 INSTALL = 'pip install "profkit[gpu]"'
 SM_CLOCK, MEMORY_CLOCK = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM
 TEMPERATURE_OF_GPU = 0  # NVML_TEMPERATURE_GPU
+NOT_WATCHED = "clocks"
+"""The fact that says why nothing was seen."""
+STEADY = 0.95
+"""A lowest clock above this share of the highest is no change worth a word: clocks move in steps of 15 MHz."""
 
 # Bits of nvmlDeviceGetCurrentClocksEventReasons that make a device slower than it could be; idling and clocks that
 # somebody has set are no throttling.
@@ -32,7 +37,9 @@ class ClockWatch:
 
     read_reasons: Callable[[], int]
     read_mhz: Callable[[], int]
+    read_celsius: Callable[[], int]
     seen_mhz: list[int] = field(default_factory=list)
+    seen_celsius: list[int] = field(default_factory=list)
     seen_reasons: set[str] = field(default_factory=set)
     trouble: str = ""
     """Why it sees nothing, or no more."""
@@ -43,21 +50,35 @@ class ClockWatch:
             return False
         try:
             reasons = throttle_words(self.read_reasons())
-            self.seen_mhz.append(self.read_mhz())
+            mhz, celsius = self.read_mhz(), self.read_celsius()
         except Exception as error:  # NVML's own types; a lost device shows here before the next launch fails
             self.trouble = f"NVML: {error}"
             return False
+        self.seen_mhz.append(mhz)
+        self.seen_celsius.append(celsius)
         self.seen_reasons.update(reasons)
         return bool(reasons)
 
     def facts(self) -> dict[str, str]:
         """What was seen since the watch began, for the row."""
-        if self.trouble:
-            return {"clocks": f"not watched: {self.trouble}"}
-        if not self.seen_mhz:
-            return {}
-        facts = {"sm_clock_mhz": f"{min(self.seen_mhz)} to {max(self.seen_mhz)}"}
-        return {**facts, "throttled_by": ", ".join(sorted(self.seen_reasons))} if self.seen_reasons else facts
+        facts = {NOT_WATCHED: f"not watched: {self.trouble}"} if self.trouble else {}
+        if self.seen_mhz:
+            facts["sm_clock_mhz"] = f"{min(self.seen_mhz)} to {max(self.seen_mhz)}"
+            facts["temperature_c"] = f"{min(self.seen_celsius)} to {max(self.seen_celsius)}"
+        if self.seen_reasons:
+            facts["throttled_by"] = ", ".join(sorted(self.seen_reasons))
+        return facts
+
+    def remark(self) -> str:
+        """What makes the row's times doubtful: a clock that changed, a reason for throttling; usually nothing."""
+        remarks = []
+        if self.seen_mhz and min(self.seen_mhz) < STEADY * max(self.seen_mhz):
+            remarks.append(f"the GPU's clock moved between {min(self.seen_mhz)} and {max(self.seen_mhz)} MHz")
+        if self.seen_reasons:
+            remarks.append(
+                f"the GPU was held down by {', '.join(sorted(self.seen_reasons))} at up to {max(self.seen_celsius)} °C"
+            )
+        return "; ".join(remarks)
 
 
 def throttle_words(reasons: int) -> list[str]:
@@ -71,11 +92,26 @@ def open_watch(ordinal: int) -> ClockWatch:
         nvml = open_nvml()
         handle = handle_of(nvml, ordinal)
     except Exception as error:  # NVML's own types, ImportError
-        return ClockWatch(lambda: 0, lambda: 0, trouble=str(error))
+        return blind_watch(str(error))
     # Older packages have the same call under an older name only.
     newer = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
     reasons = newer or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
-    return ClockWatch(lambda: reasons(handle), lambda: nvml.nvmlDeviceGetClockInfo(handle, SM_CLOCK))
+    return ClockWatch(
+        lambda: reasons(handle),
+        lambda: nvml.nvmlDeviceGetClockInfo(handle, SM_CLOCK),
+        lambda: temperature(nvml, handle),
+    )
+
+
+def blind_watch(trouble: str) -> ClockWatch:
+    """One that only says why it cannot look."""
+    return ClockWatch(lambda: 0, lambda: 0, lambda: 0, trouble=trouble)
+
+
+def temperature(nvml: Any, handle: Any) -> int:
+    """Degrees Celsius; the call without V goes with CUDA 14, the one with it is not in older packages."""
+    ask = getattr(nvml, "nvmlDeviceGetTemperatureV", None) or nvml.nvmlDeviceGetTemperature
+    return int(ask(handle, TEMPERATURE_OF_GPU))
 
 
 def open_nvml() -> Any:
@@ -121,7 +157,7 @@ def _device_facts(nvml: Any, handle: Any) -> dict[str, Any]:
         "memory_clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, MEMORY_CLOCK),
         "memory_clock_max_mhz": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, MEMORY_CLOCK),
         "power_limit_w": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000.0,
-        "temperature_c": lambda: nvml.nvmlDeviceGetTemperature(handle, TEMPERATURE_OF_GPU),
+        "temperature_c": lambda: temperature(nvml, handle),
         "memory_bytes": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total,
         "ecc": lambda: bool(nvml.nvmlDeviceGetEccMode(handle)[0]),
         "mig": lambda: bool(nvml.nvmlDeviceGetMigMode(handle)[0]),

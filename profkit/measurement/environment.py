@@ -15,6 +15,7 @@ import profkit
 from profkit import _core
 from profkit.backends.machine import cpu_model
 from profkit.measurement.cores import container_cpus, usable_cpus
+from profkit.measurement.device_clocks import gpu_facts
 from profkit.measurement.process import THREAD_VARIABLES
 
 PACKAGES = (
@@ -32,6 +33,7 @@ PACKAGES = (
     "cupy-cuda12x",
     "cupy-cuda13x",
     "numba-cuda",
+    "nvidia-ml-py",
     "nvtx",
 )
 
@@ -50,6 +52,7 @@ def fingerprint() -> dict[str, Any]:
         "blas": numpy_blas(),
         "packages": installed_packages(),
         "memory_bytes": memory_bytes(),
+        "gpus": gpu_facts(),
         "governor": read_text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "transparent_huge_pages": read_text("/sys/kernel/mm/transparent_hugepage/enabled"),
         "load": list(os.getloadavg()),

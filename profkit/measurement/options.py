@@ -20,7 +20,7 @@ class MeasureOptions:
     only: Sequence[str] = ()
     exclude: Sequence[str] = ()
     baseline: str | None = None
-    device: str = "cpu"
+    device: str = "all"
     """`cpu`, `cuda` or `all`: where implementations run; a candidate always takes part."""
     threads: Sequence[int] = ()
     """Thread counts, one cell each; empty means all usable physical cores."""

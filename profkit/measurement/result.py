@@ -10,7 +10,7 @@ from profkit.ops import spec_from_dict
 from profkit.ops.spec import Spec
 
 SCHEMA = "profkit.result/1"
-STATUSES = ("ok", "unavailable", "unsupported", "wrong", "oom", "timeout", "crashed")
+STATUSES = ("ok", "unavailable", "unsupported", "wrong", "oom", "timeout", "crashed", "lost")
 VERDICTS = ("baseline", "faster", "slower", "same", "not resolved")
 
 

@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from profkit.backends.adapter import Implementation
 from profkit.backends.tuned import Tuning, tuning_text
@@ -50,6 +50,8 @@ class Task:
     spec: Spec
     threads: int
     tunables: Sequence[Tunable]
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Of the kernel's own implementation (`rounding`)."""
 
     @property
     def trials(self) -> list[Tuning]:
@@ -139,7 +141,7 @@ def trial_implementation(task: Task, tuning: Mapping[str, int | str]) -> Impleme
     """The kernel with these sizes, as an implementation of its own; without sizes, the kernel as it is by default."""
     text = tuning_text(tuning)
     key = f"{task.key}@{text.replace(' ', ',')}" if text else task.key
-    return Implementation(key, task.adapter, options={"kernel": task.key, "tuning": text})
+    return Implementation(key, task.adapter, options={**task.options, "kernel": task.key, "tuning": text})
 
 
 class _Arena:

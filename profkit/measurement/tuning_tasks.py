@@ -1,18 +1,37 @@
-"""What there is to tune: kernels of profkit's own, by key and device, for a spec; and the choice that is kept of it."""
+"""What there is to tune: kernels of profkit's own, by key and device, for a spec; and the choice that is kept of it.
+
+On a CPU that is the sizes of a kernel's blocks, on a CUDA device its launch configuration.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, cast
 
-from profkit.backends.adapter import Implementation
-from profkit.backends.native import ADAPTER
-from profkit.backends.tuned import Choice
+from profkit.backends import load_adapter
+from profkit.backends.adapter import Adapter, Implementation
+from profkit.backends.tuned import Choice, counted_threads
 from profkit.errors import UsageError
 from profkit.measurement.cell import standing
 from profkit.measurement.selection import matches, unmatched
 from profkit.measurement.tuning import Outcome, Task, Tunable
 from profkit.ops.spec import Spec
+
+
+TUNED_BACKENDS = ("native", "native_cuda")
+
+
+class TunedAdapter(Adapter, Protocol):
+    """An adapter whose kernels leave something to choose."""
+
+    def tunables(self, implementation: Implementation, spec: Spec, threads: int) -> list[dict[str, Any]]:
+        """Name, default and candidates of each choice; empty when there is none for this spec."""
+        ...
+
+    def fingerprint(self, implementation: Implementation) -> dict[str, str]:
+        """What a choice for this kernel belongs to: device and build."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -27,7 +46,7 @@ class Refusal:
 
 def tunable_kernels(op: str, only: Sequence[str], device: str) -> list[Implementation]:
     """Native kernels that the patterns and the device name; a pattern that names none is a UsageError."""
-    known = list(ADAPTER.implementations(op))
+    known = [item for backend in TUNED_BACKENDS for item in load_adapter(backend).implementations(op)]
     keys = [implementation.key for implementation in known]
     for pattern in only:
         if not any(matches(key, pattern) for key in keys):
@@ -48,9 +67,9 @@ def find_tasks(kernels: Sequence[Implementation], spec: Spec, threads: int) -> t
         if status:
             refusals.append(Refusal(kernel.key, spec, status, reason))
             continue
-        found = [Tunable(**tunable) for tunable in ADAPTER.tunables(kernel, spec, threads)]
+        found = [Tunable(**tunable) for tunable in _adapter(kernel.adapter).tunables(kernel, spec, threads)]
         if any(tunable.candidates for tunable in found):
-            tasks.append(Task(kernel.key, kernel.adapter, spec, threads, found))
+            tasks.append(Task(kernel.key, kernel.adapter, spec, threads, found, kernel.options))
     return tasks, refusals
 
 
@@ -64,5 +83,10 @@ def choice_of(outcome: Outcome) -> Choice:
         "ratio": [row.ratio, row.ratio_low, row.ratio_high] if row else None,
         "reason": outcome.reason,
     }
-    fingerprint = ADAPTER.fingerprint(Implementation(task.key, task.adapter))
-    return Choice(task.key, task.spec.to_dict(), task.threads, fingerprint, outcome.chosen, measured)
+    fingerprint = _adapter(task.adapter).fingerprint(Implementation(task.key, task.adapter))
+    threads = counted_threads(task.key, task.threads)
+    return Choice(task.key, task.spec.to_dict(), threads, fingerprint, outcome.chosen, measured)
+
+
+def _adapter(name: str) -> TunedAdapter:
+    return cast(TunedAdapter, load_adapter(name))

@@ -28,14 +28,23 @@ from profkit.ops import spec_from_dict
 from profkit.ops.dtypes import for_file, from_file
 from profkit.ops.spec import Spec
 
-OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc", "oom when")
+OUT_OF_MEMORY_WORDS = (
+    "out of memory",
+    "out_of_memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "bad_alloc",
+    "oom when",
+)
 
-# CUDA's own, which every framework passes on: this device, or this build, cannot run it at all.
+# CUDA's own, which every framework passes on: there is no device, or it cannot run what was compiled.
 NO_DEVICE_WORDS = (
     "no kernel image is available",
+    "no_binary_for_gpu",
+    "device kernel image is invalid",
+    "unsupported toolchain",
     "driver version is insufficient",
     "no cuda-capable device",
-    "unsupported toolchain",
 )
 
 
@@ -93,7 +102,8 @@ class Worker:
         self.prepared: Prepared | None = None
         self.spec: Spec | None = None
         self.flush_buffer: Array | None = None
-        self.clock = CallClock()
+        self.clock: CallClock | None = None
+        """Of a call on a device."""
 
     @property
     def is_candidate(self) -> bool:
@@ -110,7 +120,7 @@ class Worker:
 
     def do_prepare(self, spec: dict[str, Any], folder: str, result_path: str) -> Message:
         """Set the call up and run it for the first time; its result goes to `result_path` for checking."""
-        self.prepared = None
+        self.prepared = self.clock = None
         gc.unfreeze()
         gc.collect()
         self.spec = spec_from_dict(spec)
@@ -123,7 +133,7 @@ class Worker:
         first_call_ns = time.perf_counter_ns() - begin
         save_result(result_path, prepared.to_numpy(result), self.spec)
         self.prepared = prepared
-        self.clock = clock_of(prepared.device, self.implementation.device)
+        self.clock = clock_of(prepared, self.implementation.device)
         # A framework's import leaves a million Python objects; collecting them again and again would take longer
         # than the samples and sweep the caches.
         gc.collect()
@@ -133,7 +143,7 @@ class Worker:
             "output": prepared.output,
             "layout": prepared.layout,
             "note": prepared.note,
-            "timing": self.clock.timing,
+            "timing": self.clock.timing if self.clock else "",
         }
 
     def do_recheck(self, result_path: str) -> Message:
@@ -156,16 +166,17 @@ class Worker:
             samples = []
         while not samples or (len(samples) < least_calls and sum(samples) < 10 * least_ns) or sum(samples) < least_ns:
             samples.append(timed(call, 1))
-        return {"samples_ns": samples, "peak_bytes": peak_bytes, **self.clock.limits(self.spec)}
+        limits = self.clock.limits(self.spec) if self.clock and self.spec else {}
+        return {"samples_ns": samples, "peak_bytes": peak_bytes, **limits}
 
     def do_sample(self, count: int, calls: int, warm_calls: int, flush_bytes: int) -> Message:
         """Take `count` samples of `calls` calls each, after warm-up calls or, cold, after a cache flush each."""
         call = self._call()
-        if self.clock.sampler is not None:
-            return self.clock.sample(count, calls, warm_calls, bool(flush_bytes))
         samples: list[float] = []
         gc.disable()
         try:
+            if self.clock is not None:
+                return self.clock.sample(count, calls, warm_calls, bool(flush_bytes))
             for _ in range(warm_calls):
                 call()
             faults = 0
@@ -177,7 +188,7 @@ class Worker:
                 faults += resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
         finally:
             gc.enable()
-        return {"samples_ns": samples, "page_faults": faults / (count * calls), "timing": self.clock.timing}
+        return {"samples_ns": samples, "page_faults": faults / (count * calls)}
 
     def _peak_bytes(self, call: Callable[[], Any]) -> int | None:
         """Peak bytes above inputs and output during one call; None where the system does not tell."""
@@ -186,7 +197,7 @@ class Worker:
         fresh = self.prepared.output == "fresh"
         output_bytes = int(np.prod(self.spec.output_shape())) * self.spec.numpy_dtype.itemsize if fresh else 0
         try:
-            rise = resident_rise(call) if self.clock.device == "cpu" else self.clock.device_bytes()
+            rise = resident_rise(call) if self.clock is None else self.clock.peak_bytes()
         except (OSError, UnavailableError):
             return None  # not Linux, or a device that cannot be asked
         return max(0, rise - output_bytes) + self.prepared.held_bytes
@@ -198,9 +209,6 @@ class Worker:
 
     def _flush_caches(self, size: int) -> None:
         """Push everything out of the caches by writing a buffer larger than the last level."""
-        if self.clock.device != "cpu":
-            self.clock.flush_device()
-            return
         if self.flush_buffer is None or self.flush_buffer.nbytes != size:
             self.flush_buffer = np.zeros(size, dtype=np.uint8)
         self.flush_buffer += 1

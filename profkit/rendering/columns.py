@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from profkit.measurement.result import Cell, Row
@@ -53,8 +53,8 @@ def _ratio(row: Row, _: Cell) -> str:
     return ratio_interval_text(row.ratio, row.ratio_low, row.ratio_high)
 
 
-def _versions(row: Row, _: Cell) -> str:
-    return ", ".join(f"{name} {version}" for name, version in row.versions.items())
+def _pairs(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 COLUMNS = (
@@ -93,7 +93,17 @@ COLUMNS = (
     Column("output", "output", "fresh or reused output", lambda row, _: row.output, True),
     Column("layout", "layout", "own layout of the images", lambda row, _: row.layout, True),
     Column("note", "note", "what a reader must know", lambda row, _: row.note, True),
-    Column("versions", "versions", "versions and build facts", _versions, True),
+    Column("rounding", "rounding", "coarser format of its products", lambda row, _: row.rounding, True),
+    Column("timing", "timing", "how a row on a GPU was timed", lambda row, _: row.timing, True),
+    Column(
+        "throttled_samples",
+        "throttled",
+        "samples taken while the GPU was held down",
+        lambda row, _: str(len(row.throttled_samples)),
+    ),
+    Column("kernel", "kernels", "time of a call's GPU kernels by CUPTI", lambda row, _: time_text(row.kernel_ns)),
+    Column("device", "device", "what was seen of the GPU", lambda row, _: _pairs(row.device), True),
+    Column("versions", "versions", "versions and build facts", lambda row, _: _pairs(row.versions), True),
     Column("key", "key", "the whole key", lambda row, _: row.key, True),
     Column("status", "status", "ok, or why there is no time", lambda row, _: row.status, True),
     Column("reason", "reason", "the reason of a status", lambda row, _: row.reason, True),

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from itertools import count, product
 from string import ascii_lowercase
 
+from profkit.measurement.device_timing import HELD
 from profkit.measurement.result import Cell, Result, Row
 from profkit.rendering.columns import DISPENSABLE, IMPLEMENTATION, Column, choose_columns
 from profkit.rendering.names import cell_words, preset_name, short_keys, spec_text, swept_axes
 from profkit.rendering.quantities import error_text, rate_text, ratio_text, time_text
 
 # What needs a look first stands first.
-_ABSENT_ORDER = ("wrong", "crashed", "timeout", "oom", "unsupported", "unavailable")
+_ABSENT_ORDER = ("wrong", "crashed", "lost", "timeout", "oom", "unsupported", "unavailable")
 _OTHER_OUTPUT = {
     "reused": "writes into the same output in each call (the others allocate a fresh one)",
     "fresh": "allocates a fresh output in each call (it cannot reuse one)",
@@ -121,10 +122,14 @@ def _title(cell: Cell, axes: Sequence[str]) -> str:
 def _facts(cell: Cell) -> tuple[str, ...]:
     threads = f"{cell.threads} thread{'' if cell.threads == 1 else 's'}"
     flops, bandwidth = cell.peaks.get("flops_per_s"), cell.peaks.get("bytes_per_s")
-    peak = f"this machine's peak {rate_text(flops, 'FLOP/s')}, {rate_text(bandwidth, 'B/s')}"
-    bound = "memory bandwidth" if cell.bound == "memory" else "arithmetic"
     output = ", reused output" if cell.output == "reused" else ""
-    return (f"{threads}, {cell.cache} cache{output}; {peak}; limited by {bound}",)
+    facts = [f"{threads}, {cell.cache} cache{output}"]
+    if flops or not any(row.timing for row in cell.rows):
+        facts.append(f"this machine's peak {rate_text(flops, 'FLOP/s')}, {rate_text(bandwidth, 'B/s')}")
+        facts.append(f"limited by {'memory bandwidth' if cell.bound == 'memory' else 'arithmetic'}")
+    if any(row.timing and row.percent_of_peak is not None for row in cell.rows):
+        facts.append("shares on a GPU are of its peak by clock and units, which was not measured")
+    return ("; ".join(facts),)
 
 
 def _missing(cell: Cell, names: dict[str, str]) -> tuple[Missing, ...]:
@@ -146,6 +151,8 @@ def _remarks(row: Row, asked_output: str) -> list[str]:
     """What a reader must know of this row, as far as it differs from what was asked."""
     remarks = [_OTHER_OUTPUT[row.output]] if row.output in _OTHER_OUTPUT and row.output != asked_output else []
     remarks += [f"holds its images as {row.layout}"] if row.layout else []
+    remarks += [f"its products round to {row.rounding}"] if row.rounding else []
+    remarks += [f"timed by {row.timing}"] if row.timing not in ("", HELD) else []
     return remarks + ([row.note] if row.note else [])
 
 

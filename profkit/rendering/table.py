@@ -33,6 +33,7 @@ _STATUSES = {
     "note": "yellow",
     "wrong": "bold red",
     "crashed": "bold red",
+    "lost": "bold red",
     "timeout": "yellow",
     "oom": "yellow",
 }
