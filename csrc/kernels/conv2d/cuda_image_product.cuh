@@ -106,7 +106,7 @@ __device__ __forceinline__ PhasePlace phase_place(const ImageProduct& product, i
 // term and the last result. Read along k, written along the results; the tile's odd pitch keeps both sides
 // free of bank conflicts.
 template <int kSide>
-__global__ void conv2d_pack_weights(const ImageProduct product, const float* weights, float* packed) {
+__global__ void conv2d_implicit_gemm_pack(const ImageProduct product, const float* weights, float* packed) {
   PROFKIT_SHARED(float, tile, [kSide][kSide + 1]);
   const PhasePlace place = phase_place(product, static_cast<int>(blockIdx.z));
   const int lane = static_cast<int>(threadIdx.x), turn = static_cast<int>(threadIdx.y);

@@ -4,6 +4,7 @@
 
 #include "kernels/conv2d/cuda_kernels.h"
 #include "kernels/conv2d/cuda_params.h"
+#include "kernels/conv2d/cuda_weight_product.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace profkit {
@@ -78,9 +79,9 @@ void launch_image_product(const Params& params, const Buffers& buffers, const Cu
   const dim3 grid(static_cast<unsigned>(cuda::divide_up(product.depth_rows, kPackSide)),
                   static_cast<unsigned>(cuda::divide_up(product.packed_columns, kPackSide)),
                   static_cast<unsigned>(blocks_z(product)));
-  launch<cuda::conv2d_pack_weights<kPackSide>>({grid, dim3(kPackSide, 8)}, call, product,
-                                               static_cast<const float*>(buffers.inputs[1]),
-                                               static_cast<float*>(buffers.workspace));
+  launch<cuda::conv2d_implicit_gemm_pack<kPackSide>>({grid, dim3(kPackSide, 8)}, call, product,
+                                                     static_cast<const float*>(buffers.inputs[1]),
+                                                     static_cast<float*>(buffers.workspace));
   if (tile == 128) {
     has_quads ? launch_tiles<128, true>(product, buffers, call)
               : launch_tiles<128, false>(product, buffers, call);
@@ -88,6 +89,69 @@ void launch_image_product(const Params& params, const Buffers& buffers, const Cu
     has_quads ? launch_tiles<64, true>(product, buffers, call)
               : launch_tiles<64, false>(product, buffers, call);
   }
+}
+
+constexpr int kLeastTermsPerSplit = 256;  // below, adding up costs more than it saves
+constexpr int kSumThreads = 256;
+
+cuda::WeightProduct weight_product(const Params& params, int tile, const CudaDevice& device) {
+  cuda::WeightProduct product{};
+  const cuda::ConvProblem& conv = product.conv = cuda_problem(params);
+  const int taps = conv.kernel_h * conv.kernel_w, plane = conv.out_h * conv.out_w;
+  product.rows = conv.in_per_group * taps;
+  product.columns = conv.out_per_group;
+  product.depth = conv.batch * plane;
+  product.weights = static_cast<int64_t>(conv.out_channels) * product.rows;
+  product.by_taps = cuda::fast_divide(taps);
+  product.by_kernel_w = cuda::fast_divide(conv.kernel_w);
+  product.by_channels = cuda::fast_divide(conv.in_per_group);
+  product.by_plane = cuda::fast_divide(plane);
+  product.by_out_w = cuda::fast_divide(conv.out_w);
+  product.source = gather_image(conv.x, conv.height, conv.width);
+  product.gradient = gather_image(conv.y, conv.out_h, conv.out_w);
+  const int64_t tiles = static_cast<int64_t>(cuda::divide_up(product.rows, tile)) *
+                        cuda::divide_up(product.columns, tile) * conv.groups;
+  // As many blocks as the device holds at once.
+  const int64_t at_once = static_cast<int64_t>(device.multiprocessors) * (tile == 128 ? 2 : 6);
+  const int64_t most =
+      std::min<int64_t>(product.depth / kLeastTermsPerSplit, kMostConvBlocksYZ / conv.groups);
+  const int64_t wanted = std::max<int64_t>(1, std::min(at_once / tiles, most));
+  constexpr int step = 2 * cuda::kConvDepth;
+  product.terms_per_split =
+      static_cast<int>(cuda::divide_up(cuda::divide_up(int64_t{product.depth}, wanted), int64_t{step})) *
+      step;
+  product.splits = cuda::divide_up(product.depth, product.terms_per_split);
+  return product;
+}
+
+template <int kTile, bool kAlongDepth>
+void launch_weight_tiles(const cuda::WeightProduct& product, const Buffers& buffers, const CudaCall& call,
+                         float* target) {
+  const dim3 grid(static_cast<unsigned>(cuda::divide_up(product.rows, kTile)),
+                  static_cast<unsigned>(cuda::divide_up(product.columns, kTile)),
+                  static_cast<unsigned>(product.conv.groups * product.splits));
+  launch<cuda::conv2d_implicit_gemm_weights<kTile, kAlongDepth>>(
+      {grid, dim3(cuda::TilePlace<kTile, kTile>::kThreads)}, call, product,
+      static_cast<const float*>(buffers.inputs[0]), static_cast<const float*>(buffers.inputs[1]), target);
+}
+
+void launch_weight_product(const Params& params, const Buffers& buffers, const CudaCall& call, int tile) {
+  const cuda::WeightProduct product = weight_product(params, tile, call.device);
+  float* const output = static_cast<float*>(buffers.output);
+  float* const target = product.splits > 1 ? static_cast<float*>(buffers.workspace) : output;
+  const bool is_nhwc = product.conv.is_nhwc != 0;
+  if (tile == 128) {
+    is_nhwc ? launch_weight_tiles<128, false>(product, buffers, call, target)
+            : launch_weight_tiles<128, true>(product, buffers, call, target);
+  } else {
+    is_nhwc ? launch_weight_tiles<64, false>(product, buffers, call, target)
+            : launch_weight_tiles<64, true>(product, buffers, call, target);
+  }
+  if (product.splits == 1) return;
+  const auto blocks = static_cast<unsigned>(cuda::divide_up(product.weights, int64_t{kSumThreads}));
+  launch<cuda::conv2d_implicit_gemm_add_splits<kSumThreads>>({dim3(blocks), dim3(kSumThreads)}, call,
+                                                             static_cast<const float*>(target), output,
+                                                             product.weights, product.splits);
 }
 
 int tile_of(const Params& params, const CudaCall& call) {
@@ -107,7 +171,8 @@ std::string conv2d_implicit_gemm_cuda_supports(const Params& params, const CudaD
     return "which taps lie in the padding is kept as bits of one word: filters have at most 15 rows and "
            "columns";
   }
-  if (params.direction == PROFKIT_WEIGHT_GRADIENT) return "to come";
+  if (params.groups > kMostConvBlocksYZ) return "groups must be at most 65535, the blocks of a grid in z";
+  if (params.direction == PROFKIT_WEIGHT_GRADIENT) return {};
   const cuda::ImageProduct product = image_product(params, kTiles[0]);
   if (blocks_z(product) > kMostConvBlocksYZ) {
     return "groups times phases of the gradient (one per position in the stride) must be at most 65535";
@@ -119,12 +184,19 @@ std::string conv2d_implicit_gemm_cuda_supports(const Params& params, const CudaD
 }
 
 size_t conv2d_implicit_gemm_cuda_workspace(const Params& params, const CudaCall& call) {
-  const cuda::ImageProduct product = image_product(params, tile_of(params, call));
+  const int tile = tile_of(params, call);
+  if (params.direction == PROFKIT_WEIGHT_GRADIENT) {
+    const cuda::WeightProduct product = weight_product(params, tile, call.device);
+    return product.splits > 1 ? static_cast<size_t>(product.weights * product.splits) * sizeof(float) : 0;
+  }
+  const cuda::ImageProduct product = image_product(params, tile);
   return static_cast<size_t>(blocks_z(product) * product.depth_rows * product.packed_columns) * sizeof(float);
 }
 
 void conv2d_implicit_gemm_cuda(const Params& params, const Buffers& buffers, const CudaCall& call) {
-  launch_image_product(params, buffers, call, tile_of(params, call));
+  const int tile = tile_of(params, call);
+  if (params.direction == PROFKIT_WEIGHT_GRADIENT) return launch_weight_product(params, buffers, call, tile);
+  launch_image_product(params, buffers, call, tile);
 }
 
 std::vector<std::string> conv2d_implicit_gemm_cuda_configurations(const Params&, const CudaDevice&) {
@@ -132,14 +204,18 @@ std::vector<std::string> conv2d_implicit_gemm_cuda_configurations(const Params&,
 }
 
 // Large tiles read least; where they cannot occupy every multiprocessor, or columns are few, small ones do.
+// The depth of a weight gradient is split until all are occupied.
 int conv2d_implicit_gemm_cuda_policy(const Params& params, const CudaDevice& device) {
   const bool is_gradient = params.direction == PROFKIT_INPUT_GRADIENT;
-  const int64_t positions =
-      params.batch * (is_gradient ? params.height * params.width : params.out_h * params.out_w);
   const int64_t results = (is_gradient ? params.in_channels : params.out_channels) / params.groups;
-  const int64_t blocks =
-      cuda::divide_up(positions, int64_t{128}) * cuda::divide_up(results, int64_t{128}) * params.groups;
-  return results > 64 && blocks >= device.multiprocessors ? 0 : 1;
+  if (params.direction == PROFKIT_WEIGHT_GRADIENT) {
+    return results > 64 && params.in_channels / params.groups * params.kernel_h * params.kernel_w > 64 ? 0
+                                                                                                       : 1;
+  }
+  const int64_t plane = is_gradient ? params.height * params.width : params.out_h * params.out_w;
+  const int64_t tiles = cuda::divide_up(params.batch * plane, int64_t{128}) *
+                        cuda::divide_up(results, int64_t{128}) * params.groups;
+  return results > 64 && tiles >= device.multiprocessors ? 0 : 1;
 }
 
 }  // namespace profkit
