@@ -52,9 +52,11 @@ def _plan(
 
     tasks: list[Task] = []
     refusals: list[Refusal] = []
-    for threads in counts:
+    for number, threads in enumerate(counts):
+        # Threads of the host make no difference to kernels on a device.
+        concerned = [kernel for kernel in kernels if kernel.device == "cpu" or number == 0]
         for spec in specs:
-            found, refused = find_tasks(kernels, spec, threads)
+            found, refused = find_tasks(concerned, spec, threads)
             tasks += found
             refusals += refused
     return tasks, refusals
@@ -133,8 +135,12 @@ def _show_plan(tasks: Sequence[Task]) -> int:
 
 
 def _show_refusals(refusals: Sequence[Refusal]) -> None:
-    for line in dict.fromkeys(f"{item.key}: {item.status}: {item.reason}" for item in refusals):
-        _tell(line)
+    """One line per reason: where there is no device, all its kernels have the same."""
+    keys: dict[tuple[str, str], dict[str, None]] = {}
+    for item in refusals:
+        keys.setdefault((item.status, item.reason), {})[item.key] = None
+    for (status, reason), named in keys.items():
+        _tell(f"{', '.join(named)}: {status}: {reason}")
 
 
 def _forget(op: str, arguments: argparse.Namespace, keys: Sequence[str]) -> int:

@@ -158,10 +158,10 @@ def version_text(version: int) -> str:
 def _number(tuning: Tuning, names: Sequence[str]) -> int:
     if not tuning:
         return BY_POLICY
-    name = tuning.get(CONFIGURATION)
+    name = str(tuning.get(CONFIGURATION))  # a name of digits comes back as a number
     if set(tuning) != {CONFIGURATION} or name not in names:
         raise KernelError(f"{tuning_text(tuning)}: there is {', '.join(names) or 'no configuration to choose'}")
-    return list(names).index(str(name))
+    return list(names).index(name)
 
 
 def _options(key: str) -> dict[str, str]:

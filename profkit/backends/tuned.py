@@ -35,6 +35,7 @@ class Choice:
     key: str
     spec: dict[str, Any]
     threads: int
+    """0 for kernels on a device."""
     fingerprint: dict[str, str]
     tuning: Tuning
     """Empty: the default stays."""
@@ -88,8 +89,13 @@ def read_choices(path: Path | None = None) -> Known:
 
 def find_choice(known: Known, key: str, spec: Spec, threads: int, fingerprint: Fingerprint) -> Choice | None:
     """The choice for exactly this; that of another machine, build, spec or thread count is none."""
-    wanted = Choice(key, spec.to_dict(), threads, dict(fingerprint), {}, {}).identity
+    wanted = Choice(key, spec.to_dict(), counted_threads(key, threads), dict(fingerprint), {}, {}).identity
     return next((choice for choice in known.choices if choice.identity == wanted), None)
+
+
+def counted_threads(key: str, threads: int) -> int:
+    """Threads that a choice depends on: none where the kernel runs on a device."""
+    return threads if key.split("/")[2] == "cpu" else 0
 
 
 def keep_choices(found: Sequence[Choice]) -> None:

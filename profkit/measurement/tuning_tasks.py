@@ -18,7 +18,6 @@ from profkit.measurement.selection import matches, unmatched
 from profkit.measurement.tuning import Outcome, Task, Tunable
 from profkit.ops.spec import Spec
 
-
 TUNED_BACKENDS = ("native", "native_cuda")
 
 

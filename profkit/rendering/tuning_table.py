@@ -115,6 +115,8 @@ def _title(task: Task) -> str:
 
 def _facts(task: Task) -> tuple[str, ...]:
     default = " ".join(f"{item.name}={item.default}" for item in task.tunables)
+    if task.key.split("/")[2] != "cpu":
+        return (f"default {default}",)
     return (f"{task.threads} thread{'' if task.threads == 1 else 's'}; default {default}",)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from profkit.backends import native_cuda
 from profkit.errors import UnavailableError
 
 DEVICE = {
@@ -70,6 +72,8 @@ class FakeCuda(ModuleType):
         self.waited: list[int] = []
         self.rows: dict[str, list[str]] = {}
         """Kernels and their configurations; the policy takes the second, where there is one."""
+        self.bound: list[tuple[str, int]] = []
+        """Kernel and configuration of every call that was prepared."""
 
     def devices(self) -> list[dict[str, Any]]:
         if not self.has_driver:
@@ -102,10 +106,31 @@ class FakeCuda(ModuleType):
         self.devices()
         return len(self.rows[key][:2]) - 1
 
+    def workspace_bytes(self, key: str, params: Any, configuration: int = -1, device: Any = None) -> int:
+        assert -1 <= configuration < max(1, len(self.rows[key]))
+        return 0
+
+    def bind(
+        self,
+        key: str,
+        params: Any,
+        inputs: list[DeviceMemory],
+        output: DeviceMemory,
+        workspace: Any,
+        stream: int,
+        configuration: int = -1,
+    ) -> Callable[[], None]:
+        """A product of float32 matrices, whatever the key."""
+        self.bound.append((key, configuration))
+        shapes = ((params["m"], params["k"]), (params["k"], params["n"]))
+        a, b = (memory._bytes.view(np.float32).reshape(shape) for memory, shape in zip(inputs, shapes))
+        return lambda: np.matmul(a, b, out=output._bytes.view(np.float32).reshape(len(a), -1))
+
 
 def install(monkeypatch: pytest.MonkeyPatch, has_driver: bool = True) -> FakeCuda:
     """Put it where profkit._cuda is, or would be."""
     fake = FakeCuda(has_driver)
     monkeypatch.setitem(sys.modules, "profkit._cuda", fake)
     monkeypatch.setattr("profkit._cuda", fake, raising=False)
+    native_cuda._device.cache_clear()
     return fake

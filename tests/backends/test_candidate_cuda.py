@@ -7,10 +7,10 @@ import shutil
 import sys
 from pathlib import Path
 
+import emulated_nvcc as nvcc
 import fake_cuda_module
 import numpy as np
 import pytest
-from emulated_nvcc import nvcc
 from sanitized_programs import compiled_object
 from test_candidate import example, write
 

@@ -13,8 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).parent
-SIMT = HERE.parents[1] / "cuda" / "native"
+HEADERS = Path(__file__).parent / "native"
+SIMT = Path(__file__).parents[1] / "cuda" / "native"
 FLAGS = ("-std=c++17", "-O1", "-fPIC", "-DPROFKIT_EMULATED", f"-I{SIMT}")
 LAUNCH = re.compile(r"(\w+)<<<(.*?), (\w+), (\w+), (\w+)>>>\(")
 SHARED = re.compile(r"__shared__ (\w+) (\w+)((?:\[\w+\])+)")
@@ -34,7 +34,7 @@ def main(words: list[str]) -> int:
         rewritten = Path(folder) / "candidate.cpp"
         rewritten.write_text(f'#line 1 "{source}"\n{text}')
         objects = [word for word in words if word.endswith(".o")]
-        command = ["g++", *FLAGS, "-shared", "-Wno-narrowing", f"-I{HERE}", *folders, str(rewritten), *objects]
+        command = ["g++", *FLAGS, "-shared", "-Wno-narrowing", f"-I{HEADERS}", *folders, str(rewritten), *objects]
         return subprocess.run([*command, "-o", output], check=False).returncode
 
 

@@ -1,4 +1,4 @@
-// What a candidate's host side takes from CUDA's own header of this name; see nvcc.py.
+// What a candidate's host side takes from CUDA's own header of this name; see ../emulated_nvcc.py.
 #pragma once
 
 #include "simt_launch.h"
