@@ -30,7 +30,8 @@ struct HoldState {
   volatile unsigned gave_up;   // written by the device: the last hold whose time was over
 };
 
-static __global__ void hold_stream(HoldState* state, unsigned hold, unsigned long long limit_ns) {
+// Included by one file only, hence no template as other kernels are.
+__global__ void hold_stream(HoldState* state, unsigned hold, unsigned long long limit_ns) {
   const unsigned long long start = device_clock_ns();
   while (state->released < hold) {
     if (device_clock_ns() - start > limit_ns) {

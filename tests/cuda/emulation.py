@@ -1,4 +1,4 @@
-"""CUDA kernels on the host SIMT layer: specs in, results of every kernel out. See native/simt.h for what is emulated."""
+"""CUDA kernels on the host SIMT layer: specs in, results of every kernel out. native/simt.h says what is emulated."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ CAPABILITY = 90
 POLICY = -1
 # What else an operator's kernels are made of.
 _PARTS = {"conv2d": ("matmul",)}
-# -O2: unoptimised, the deep templates of a tiled product run ten times slower.
-_FLAGS = ("-std=c++17", "-O2", "-g1", "-DPROFKIT_EMULATED", "-I", str(SOURCES), "-I", str(NATIVE))
+# -O2: unoptimised, the deep templates of a tiled product run ten times slower. -fPIC: the same objects make the double
+# of the CUDA runtime.
+EMULATED_FLAGS = ("-std=c++17", "-O2", "-g1", "-fPIC", "-DPROFKIT_EMULATED", "-I", str(SOURCES), "-I", str(NATIVE))
 _SANITIZED = {
     "": (),
     "address,undefined": ("-DPROFKIT_UNDER_ASAN",),
@@ -76,18 +77,27 @@ class Outcome:
 
 
 @cache
-def cuda_sources(op: str) -> tuple[Path, ...]:
-    """The .cu files that CMakeLists.txt lists for an operator and the operators it is made of."""
-    listed = re.findall(r"csrc/kernels/(\w+)/(cuda_\w+\.cu)\b", (ROOT / "CMakeLists.txt").read_text())
+def _listed_sources() -> tuple[tuple[str, str], ...]:
+    """Operator and file name of every .cu that CMakeLists.txt lists."""
+    return tuple(re.findall(r"csrc/kernels/(\w+)/(cuda_\w+\.cu)\b", (ROOT / "CMakeLists.txt").read_text()))
+
+
+def all_cuda_sources() -> list[Path]:
+    """The kernels of every operator."""
+    return [SOURCES / "kernels" / folder / name for folder, name in _listed_sources()]
+
+
+def cuda_sources(op: str) -> list[Path]:
+    """Those of one operator and of the operators it is made of."""
     folders = (op, *_PARTS.get(op, ()))
-    return tuple(SOURCES / "kernels" / folder / name for folder, name in listed if folder in folders)
+    return [SOURCES / "kernels" / folder / name for folder, name in _listed_sources() if folder in folders]
 
 
 def build(op: str, sanitizers: str = "", replaced: dict[Path, Path] | None = None) -> Path:
     """The program that runs the operator's emulated kernels; `replaced` puts a mutant in a source's place."""
     folder = Path(os.environ[OBJECTS_FOLDER])
     instrumented = (f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all") if sanitizers else ()
-    flags = (*_FLAGS, *_SANITIZED[sanitizers])
+    flags = (*EMULATED_FLAGS, *_SANITIZED[sanitizers])
     rows = [SOURCES / "kernels" / part / "cuda_rows.cpp" for part in (op, *_PARTS.get(op, ()))]
     kernels = [(replaced or {}).get(path, path) for path in cuda_sources(op)]
     jobs = [

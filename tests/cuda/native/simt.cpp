@@ -407,8 +407,8 @@ Block& the_block() {
   return block;
 }
 
-std::map<std::string, Invoker>& enrolled() {
-  static std::map<std::string, Invoker> kernels;
+std::map<std::string, Binder>& enrolled() {
+  static std::map<std::string, Binder> kernels;
   return kernels;
 }
 
@@ -477,13 +477,13 @@ void fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
 void fill_zero(void* target, size_t bytes) { std::memset(target, 0, bytes); }
 
-bool enrol(const void* kernel, Invoker invoker) {
+bool enrol(const void* kernel, Binder binder) {
   Dl_info info{};
-  if (dladdr(kernel, &info) != 0 && info.dli_sname != nullptr) enrolled().emplace(info.dli_sname, invoker);
+  if (dladdr(kernel, &info) != 0 && info.dli_sname != nullptr) enrolled().emplace(info.dli_sname, binder);
   return true;
 }
 
-Invoker invoker_of(const char* mangled_name) {
+Binder binder_of(const char* mangled_name) {
   const auto found = enrolled().find(mangled_name);
   return found == enrolled().end() ? nullptr : found->second;
 }

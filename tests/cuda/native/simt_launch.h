@@ -2,6 +2,7 @@
 // name.
 #pragma once
 
+#include <functional>
 #include <tuple>
 #include <utility>
 
@@ -17,10 +18,11 @@ using Body = void (*)(void* context);
 void run(dim3 grid, dim3 block, size_t dynamic_shared_bytes, Body body, void* context);
 void fill_zero(void* target, size_t bytes);
 
-// Calls a kernel whose arguments lie behind `arguments`, as cudaLaunchKernel has them.
-using Invoker = void (*)(dim3 grid, dim3 block, size_t dynamic_shared_bytes, void** arguments);
-bool enrol(const void* kernel, Invoker invoker);
-Invoker invoker_of(const char* mangled_name);  // null: no such kernel
+// A launch of a kernel whose arguments lie behind `arguments`, as cudaLaunchKernel has them; they are copied.
+using Binder = std::function<void()> (*)(dim3 grid, dim3 block, size_t dynamic_shared_bytes,
+                                         void** arguments);
+bool enrol(const void* kernel, Binder binder);
+Binder binder_of(const char* mangled_name);  // null: no such kernel
 
 template <auto kernel>
 struct Emulated;
@@ -40,18 +42,18 @@ struct Emulated<kernel> {
         &values);
   }
 
-  static void invoke(dim3 grid, dim3 block, size_t dynamic_shared_bytes, void** arguments) {
-    invoke_with(grid, block, dynamic_shared_bytes, arguments, std::index_sequence_for<Parameters...>{});
+  static std::function<void()> bind(dim3 grid, dim3 block, size_t dynamic_shared_bytes, void** arguments) {
+    return bind_all(grid, block, dynamic_shared_bytes, arguments, std::index_sequence_for<Parameters...>{});
   }
 
   template <size_t... place>
-  static void invoke_with(dim3 grid, dim3 block, size_t dynamic_shared_bytes, void** arguments,
-                          std::index_sequence<place...>) {
+  static std::function<void()> bind_all(dim3 grid, dim3 block, size_t dynamic_shared_bytes, void** arguments,
+                                        std::index_sequence<place...>) {
     Values values{*static_cast<std::tuple_element_t<place, Values>*>(arguments[place])...};
-    start(grid, block, dynamic_shared_bytes, values);
+    return [=]() mutable { start(grid, block, dynamic_shared_bytes, values); };
   }
 
-  static inline const bool is_enrolled = enrol(reinterpret_cast<const void*>(kernel), invoke);
+  static inline const bool is_enrolled = enrol(reinterpret_cast<const void*>(kernel), bind);
 };
 
 template <auto kernel, class... Arguments>

@@ -1,0 +1,49 @@
+"""Runs in a process on the double of the CUDA runtime: every kernel of an operator, in every configuration, through the
+binding. Prints one line of JSON: [key, configuration, spec, trouble] of every run."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from profkit import _cuda
+from profkit.backends import load_adapter
+from profkit.backends.adapter import Conditions, Implementation
+from profkit.backends.native_params import native_params
+from profkit.backends.tuned import tuning_text
+from profkit.ops import Conv2d, MatMul, Pool2d, odd_specs
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from profkit.ops.dtypes import TF32
+from profkit.ops.spec import Spec, max_error, tolerance
+
+DIRECTIONS = (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
+# Kernels that want round numbers decline odd ones.
+ROUND: dict[str, list[Spec]] = {
+    "pool2d": [Pool2d(1, 8, 6, 6, kernel_size=2, stride=2, layout="NHWC", direction=way) for way in DIRECTIONS[:2]],
+    "matmul": [MatMul(64, 64, 512, dtype=dtype) for dtype in ("float32", "float16")],
+    "conv2d": [Conv2d(1, 8, 6, 6, 8, 3, padding=1, direction=way) for way in DIRECTIONS]
+    + [Conv2d(1, 8, 7, 7, 8, size, padding=1, groups=groups) for size, groups in ((5, 1), (3, 8))],
+}
+
+
+def main(op: str) -> None:
+    adapter = load_adapter("native_cuda")
+    runs = []
+    for spec in [*odd_specs(op), *ROUND.get(op, [])]:
+        inputs = spec.make_inputs()
+        reference = spec.reference(inputs)
+        for row in adapter.implementations(op):
+            if adapter.supports(row, spec):
+                continue
+            for name in _cuda.configurations(row.key, native_params(spec)) or [""]:
+                chosen = {"tuning": tuning_text({"configuration": name})} if name else {}
+                trial = Implementation(row.key, row.adapter, options={**row.options, **chosen})
+                prepared = adapter.prepare(trial, spec, inputs, Conditions())
+                error = max_error(prepared.to_numpy(prepared.call()), reference)
+                limit = tolerance(spec.numpy_dtype, spec.reduction_length(), TF32 if row.rounding else "")
+                runs.append([row.key, name, str(spec), "" if error <= limit else f"error {error:.3g} > {limit:.3g}"])
+    print(json.dumps(runs))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

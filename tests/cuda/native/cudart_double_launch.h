@@ -1,0 +1,18 @@
+// Between the CUDA runtime's double, which sees CUDA's own types, and the SIMT layer, which has its own ones
+// of the same names.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace cudart_double {
+
+struct Extent {
+  unsigned x, y, z;
+};
+
+// The emulated kernel of this mangled name with a copy of its arguments; empty when there is none.
+std::function<void()> bound_kernel(const char* name, Extent grid, Extent block, size_t dynamic_shared_bytes,
+                                   void** arguments);
+
+}  // namespace cudart_double

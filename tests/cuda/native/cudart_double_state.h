@@ -1,0 +1,55 @@
+// The device that the double of the CUDA runtime has, the failures that tests ask of it, and what it
+// remembers. All of it comes from the environment, because the code under test runs in worker processes:
+//   PROFKIT_CUDA_DOUBLE_DRIVER      version, 13000 unless told; 0: none
+//   PROFKIT_CUDA_DOUBLE_DEVICES     how many, 1 unless told
+//   PROFKIT_CUDA_DOUBLE_CAPABILITY  90 unless told
+//   PROFKIT_CUDA_DOUBLE_MEMORY      bytes of a device, 1 GiB unless told
+//   PROFKIT_CUDA_DOUBLE_FAIL        what@n=code, as launch@3=209: the third launch is refused with that
+//   error;
+//                                   execution@2=700: the second kernel fails on the device, and the error
+//                                   sticks
+//   PROFKIT_CUDA_DOUBLE_LOG         a file that gets a line of JSON per launch
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <mutex>
+#include <string>
+
+namespace cudart_double {
+
+struct Settings {
+  int driver = 13000, devices = 1, capability = 90;
+  size_t memory_bytes = size_t{1} << 30;
+  std::string failing;  // "launch" or "execution"
+  int failing_at = 0;
+  cudaError_t failing_code = cudaSuccess;
+  std::string log;
+};
+const Settings& settings();
+
+// Errors as the runtime keeps them: the last one is forgotten when asked for, one of the device never is.
+class Errors {
+ public:
+  // What a call that got `code` returns: an error that sticks comes before.
+  cudaError_t returned(cudaError_t code);
+  void stick(cudaError_t code);
+  cudaError_t sticky();
+  cudaError_t take_last();
+
+ private:
+  std::mutex mutex_;
+  cudaError_t last_ = cudaSuccess, sticky_ = cudaSuccess;
+};
+Errors& errors();
+
+// The driver's and device's absence, which every call but the questions for versions returns.
+cudaError_t absence();
+
+// Whether this is the one that the test wants to fail; counts.
+cudaError_t failure_of(const std::string& what);
+
+const char* error_name(cudaError_t code);
+const char* error_text(cudaError_t code);
+
+}  // namespace cudart_double
