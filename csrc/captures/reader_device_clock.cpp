@@ -13,6 +13,8 @@ __extension__ typedef __int128 int128;
 constexpr int64_t kFarthestNs = int64_t{1} << 61;  // differences of two times never overflow
 // Clocks that drift apart faster than this did not drift: one was set.
 constexpr int64_t kMostDriftPart = 100;
+// Pairs closer than this would say more about their uncertainty than about the clocks' rates.
+constexpr int64_t kLeastApartNs = 50'000'000;
 
 bool is_possible(const DeviceClockEntry& pair) {
   return pair.device_ns < static_cast<uint64_t>(kFarthestNs) && pair.monotonic_ns > -kFarthestNs &&
@@ -39,7 +41,8 @@ DeviceClock::DeviceClock(std::vector<DeviceClockEntry> pairs) {
             [](const auto& a, const auto& b) { return a.device_ns < b.device_ns; });
   for (const DeviceClockEntry& pair : pairs) {
     const auto device_ns = static_cast<int64_t>(pair.device_ns);
-    if (pair.uncertainty_ns > limit || (!points_.empty() && points_.back().device_ns == device_ns)) continue;
+    if (pair.uncertainty_ns > limit) continue;
+    if (!points_.empty() && device_ns - points_.back().device_ns < kLeastApartNs) continue;
     points_.push_back({device_ns, pair.monotonic_ns - device_ns});
     error_ns_ = std::max(error_ns_, pair.uncertainty_ns);
   }

@@ -158,6 +158,7 @@ def test_the_doors_say_what_is_open_and_how_to_open_the_rest(tmp_path: Path) -> 
         "nvtx: closed",
         "itt: closed",
         "allocations: closed",
+        "cupti: closed",
     ]
     assert "first used while this records" in lines[1]
     assert "python -m profkit.trace" in lines[3]
@@ -264,5 +265,15 @@ def test_the_environment_of_a_traced_process_keeps_what_was_there() -> None:
     assert traced[PYTHON_PATH] == f"{START_UP_FOLDER}{os.pathsep}/home/x"
     assert (traced["PATH"], traced["LANG"]) == ("/bin", "C")
     assert traced["PROFKIT_TRACE_FILE"] == os.path.abspath("run.profkit")
-    assert "usage=1" in traced["PROFKIT_TRACE_OPTIONS"] and "CUDA_INJECTION64_PATH" not in traced
+    assert "usage=1" in traced["PROFKIT_TRACE_OPTIONS"]
     assert traced_environment(traced, "run.profkit", RecordingOptions(usage=True)) == traced
+
+
+def test_the_driver_is_told_to_load_the_tracer_but_not_in_another_tools_place() -> None:
+    alone = traced_environment({}, "run.profkit", RecordingOptions())
+    beside = traced_environment({"CUDA_INJECTION64_PATH": "/opt/tool.so"}, "run.profkit", RecordingOptions())
+    without = traced_environment({}, "run.profkit", RecordingOptions(cuda=False))
+
+    assert alone["CUDA_INJECTION64_PATH"] == library_path() and "cuda=1" in alone["PROFKIT_TRACE_OPTIONS"]
+    assert beside["CUDA_INJECTION64_PATH"] == "/opt/tool.so"
+    assert "CUDA_INJECTION64_PATH" not in without and "cuda=0" in without["PROFKIT_TRACE_OPTIONS"]

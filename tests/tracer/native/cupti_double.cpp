@@ -1,0 +1,473 @@
+// A libcupti for tests: the functions that the collector uses, and double_*() by which a program says what
+// "the GPU" did. Records have the layouts of the version that CUPTI_DOUBLE_VERSION asks for.
+// CUPTI_DOUBLE_FAIL makes functions fail ("cuptiSubscribe=39,cuptiActivityEnable:49=35"), CUPTI_DOUBLE_WALKER
+// lets a real library walk the buffers.
+#include <dlfcn.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cupti_layouts.h"
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+namespace at = cupti_layouts;
+
+constexpr int kSuccess = 0, kInvalidParameter = 1, kMaxLimitReached = 12, kQueueEmpty = 26,
+              kMultipleSubscribers = 39;
+constexpr uint32_t kMemcpy = 1, kMemset = 2, kDriver = 4, kRuntime = 5, kDevice = 8, kKernel = 10,
+                   kOverhead = 17, kPeer = 22, kExternal = 39, kMemory = 49;
+constexpr uint64_t kClockDistanceNs = 3'600'000'000'000;  // CUPTI's clock is another one than ours
+constexpr uint64_t kDriftPart = 50'000;                   // and runs 20 ppm faster
+
+using Requested = void (*)(uint8_t**, size_t*, size_t*);
+using Completed = void (*)(void*, uint32_t, uint8_t*, size_t, size_t);
+
+std::recursive_mutex mutex;
+using Lock = std::lock_guard<std::recursive_mutex>;
+std::set<uint32_t> enabled;
+std::set<std::string> kept_names;
+bool is_subscribed = false;
+Requested requested = nullptr;
+Completed completed = nullptr;
+uint8_t* buffer = nullptr;
+size_t buffer_bytes = 0, used = 0;
+size_t dropped = 0;
+std::atomic<uint32_t> next_correlation{1}, disable_calls{0}, flush_calls{0}, push_calls{0};
+thread_local std::map<uint32_t, std::vector<uint64_t>> external_ids;  // by kind
+
+uint32_t version() {
+  static const uint32_t asked = [] {
+    const char* const text = std::getenv("CUPTI_DOUBLE_VERSION");
+    return text == nullptr ? 130001u : static_cast<uint32_t>(std::strtoul(text, nullptr, 10));
+  }();
+  return asked;
+}
+
+// What CUPTI_DOUBLE_FAIL says about this function, 0 when nothing.
+int failure(const std::string& function) {
+  const char* const asked = std::getenv("CUPTI_DOUBLE_FAIL");
+  const std::string list = std::string(",") + (asked == nullptr ? "" : asked);
+  const size_t found = list.find("," + function + "=");
+  return found == std::string::npos ? 0 : std::atoi(list.c_str() + found + function.size() + 2);
+}
+
+uint64_t monotonic_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+uint64_t device_ns() {
+  static const uint64_t first = monotonic_ns();
+  const uint64_t passed = monotonic_ns() - first;
+  return first + kClockDistanceNs + passed + passed / kDriftPart;
+}
+
+size_t size_of(uint32_t kind) {
+  const at::Sizes& sizes = at::sizes_of(version());
+  switch (kind) {
+    case kKernel:
+      return sizes.kernel;
+    case kMemcpy:
+      return sizes.memcpy;
+    case kPeer:
+      return sizes.peer;
+    case kMemset:
+      return sizes.memset;
+    case kMemory:
+      return sizes.memory;
+    case kOverhead:
+      return sizes.overhead;
+    case kDevice:
+      return sizes.device;
+    case kDriver:
+    case kRuntime:
+      return at::kApi;
+    case kExternal:
+      return at::kExternal;
+    default:
+      return 56;  // as SYNCHRONIZATION; good enough for what nobody decodes
+  }
+}
+
+class Record {
+ public:
+  explicit Record(uint32_t kind)
+      : bytes_(size_of(kind), 0xA5) {  // what a later version has there is anything
+    put(0, kind);
+  }
+  template <class Value>
+  Record& put(size_t offset, const Value& value) {
+    std::memcpy(bytes_.data() + offset, &value, sizeof(value));
+    return *this;
+  }
+  const std::vector<uint8_t>& bytes() const { return bytes_; }
+
+ private:
+  std::vector<uint8_t> bytes_;
+};
+
+void complete() {
+  uint8_t* full;
+  size_t bytes, valid;
+  {
+    const Lock lock(mutex);
+    full = buffer, bytes = buffer_bytes, valid = used;
+    buffer = nullptr;
+    used = 0;
+  }
+  if (full != nullptr && completed != nullptr) completed(nullptr, 0, full, bytes, valid);
+}
+
+bool is_enabled(uint32_t kind) {
+  const Lock lock(mutex);
+  return enabled.count(kind) != 0;
+}
+
+void add_bytes(const std::vector<uint8_t>& bytes) {
+  for (int tries = 0; tries < 2; ++tries) {
+    {
+      const Lock lock(mutex);
+      if (buffer == nullptr && requested != nullptr) {
+        size_t most = 0;
+        requested(&buffer, &buffer_bytes, &most);
+        used = 0;
+      }
+      if (buffer == nullptr) {
+        ++dropped;
+        return;
+      }
+      if (used + bytes.size() <= buffer_bytes) {
+        std::memcpy(buffer + used, bytes.data(), bytes.size());
+        used += bytes.size();
+        return;
+      }
+    }
+    complete();
+  }
+}
+
+void add(const Record& record) {
+  uint32_t kind;
+  std::memcpy(&kind, record.bytes().data(), sizeof(kind));
+  if (is_enabled(kind)) add_bytes(record.bytes());
+}
+
+const char* keep(const char* name) {
+  const Lock lock(mutex);
+  return name == nullptr ? nullptr : kept_names.insert(name).first->c_str();
+}
+
+}  // namespace
+
+// --- CUPTI's functions ---
+
+EXPORT int cuptiGetVersion(uint32_t* result) {
+  *result = version();
+  return failure("cuptiGetVersion");
+}
+
+EXPORT int cuptiGetTimestamp(uint64_t* result) {
+  *result = device_ns();
+  return failure("cuptiGetTimestamp");
+}
+
+EXPORT int cuptiGetResultString(int result, const char** text) {
+  switch (result) {
+    case 35:
+      *text = "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES";
+      break;
+    case 39:
+      *text = "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED";
+      break;
+    case 999:
+      *text = "CUPTI_ERROR_UNKNOWN";
+      break;
+    default:
+      *text = "CUPTI_ERROR_OF_THE_DOUBLE";
+  }
+  return kSuccess;
+}
+
+EXPORT int cuptiGetCallbackName(uint32_t domain, uint32_t id, const char** name) {
+  static const std::map<std::pair<uint32_t, uint32_t>, const char*> names = {
+      {{2, 20}, "cudaMalloc_v3020"}, {{2, 22}, "cudaFree_v3020"},
+      {{2, 31}, "cudaMemcpy_v3020"}, {{2, 211}, "cudaLaunchKernel_v7000"},
+      {{1, 307}, "cuLaunchKernel"},  {{2, 311}, "cudaGraphLaunch_v10000"},
+  };
+  const auto found = names.find({domain, id});
+  if (found == names.end()) return kInvalidParameter;
+  *name = found->second;
+  return kSuccess;
+}
+
+EXPORT int cuptiSubscribe(void** subscriber, void (*)(void*, uint32_t, uint32_t, const void*), void*) {
+  if (const int code = failure("cuptiSubscribe")) return code;
+  const Lock lock(mutex);
+  if (is_subscribed) return kMultipleSubscribers;
+  is_subscribed = true;
+  *subscriber = &is_subscribed;
+  return kSuccess;
+}
+
+EXPORT int cuptiUnsubscribe(void*) {
+  const Lock lock(mutex);
+  is_subscribed = false;
+  return kSuccess;
+}
+
+EXPORT int cuptiActivityRegisterCallbacks(Requested wanted, Completed done) {
+  if (const int code = failure("cuptiActivityRegisterCallbacks")) return code;
+  const Lock lock(mutex);
+  requested = wanted;
+  completed = done;
+  return kSuccess;
+}
+
+EXPORT int cuptiActivityEnable(uint32_t kind) {
+  if (const int code = failure("cuptiActivityEnable:" + std::to_string(kind))) return code;
+  const Lock lock(mutex);
+  enabled.insert(kind);
+  return kSuccess;
+}
+
+EXPORT int cuptiActivityDisable(uint32_t kind) {
+  ++disable_calls;
+  const Lock lock(mutex);
+  enabled.erase(kind);
+  return kSuccess;
+}
+
+EXPORT int cuptiActivityFlushAll(uint32_t) {
+  ++flush_calls;
+  if (std::getenv("CUPTI_DOUBLE_HANGS") != nullptr) pause();
+  complete();
+  return kSuccess;
+}
+
+EXPORT int cuptiActivityGetNextRecord(uint8_t* start, size_t valid, void** record) {
+  using Walk = int (*)(uint8_t*, size_t, void**);
+  static const Walk real = [] {
+    const char* const path = std::getenv("CUPTI_DOUBLE_WALKER");
+    void* const library = path == nullptr ? nullptr : dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return reinterpret_cast<Walk>(library == nullptr ? nullptr
+                                                     : dlsym(library, "cuptiActivityGetNextRecord"));
+  }();
+  if (std::getenv("CUPTI_DOUBLE_WALKER") != nullptr)
+    return real == nullptr ? 999 : real(start, valid, record);
+  uint8_t* next = start;
+  if (*record != nullptr) {
+    uint32_t kind;
+    std::memcpy(&kind, *record, sizeof(kind));
+    next = static_cast<uint8_t*>(*record) + size_of(kind);
+  }
+  if (next >= start + valid) return kMaxLimitReached;
+  *record = next;
+  return kSuccess;
+}
+
+EXPORT int cuptiActivityGetNumDroppedRecords(void*, uint32_t, size_t* count) {
+  const Lock lock(mutex);
+  *count = dropped;
+  dropped = 0;
+  return kSuccess;
+}
+
+EXPORT int cuptiActivityPushExternalCorrelationId(uint32_t kind, uint64_t id) {
+  ++push_calls;
+  external_ids[kind].push_back(id);
+  return kSuccess;
+}
+
+EXPORT int cuptiActivityPopExternalCorrelationId(uint32_t kind, uint64_t* last) {
+  std::vector<uint64_t>& ids = external_ids[kind];
+  if (ids.empty()) return kQueueEmpty;
+  if (last != nullptr) *last = ids.back();
+  ids.pop_back();
+  return kSuccess;
+}
+
+EXPORT int cuptiSetThreadIdType(uint32_t) { return failure("cuptiSetThreadIdType"); }
+
+// --- What the GPU does, told by the program ---
+
+EXPORT uint64_t double_now() { return device_ns(); }
+
+// A call of the program that takes until now; gives its correlation. As CUPTI does, the record of the call is
+// preceded by one for each kind of external id. `is_lost`: no record of the call, only of the ids.
+EXPORT uint32_t double_call(uint32_t domain, uint32_t callback, uint32_t result, int is_lost) {
+  const uint64_t start = device_ns();
+  const uint32_t correlation = next_correlation++;
+  for (const auto& [kind, ids] : external_ids) {
+    if (ids.empty()) continue;
+    add(Record(kExternal)
+            .put(at::external::external_kind, kind)
+            .put(at::external::id, ids.back())
+            .put(at::external::correlation, correlation));
+  }
+  if (is_lost) return correlation;
+  add(Record(domain == 1 ? kDriver : kRuntime)
+          .put(at::api::callback, callback)
+          .put(at::api::start, start)
+          .put(at::api::end, device_ns())
+          .put(at::api::process, static_cast<uint32_t>(getpid()))
+          .put(at::api::thread, static_cast<uint32_t>(syscall(SYS_gettid)))
+          .put(at::api::correlation, correlation)
+          .put(at::api::result, result));
+  return correlation;
+}
+
+// An id of another tool.
+EXPORT void double_push_foreign(uint64_t id) { external_ids[1].push_back(id); }
+
+EXPORT void double_kernel(const char* name, uint32_t correlation, uint64_t start, uint64_t end,
+                          uint32_t stream, uint64_t graph_node) {
+  Record record(kKernel);
+  record.put<uint16_t>(at::kernel::registers, 40)
+      .put(at::kernel::start, start)
+      .put(at::kernel::end, end)
+      .put<uint32_t>(at::kernel::device, 0)
+      .put<uint32_t>(at::kernel::context, 1)
+      .put(at::kernel::stream, stream)
+      .put<int32_t>(at::kernel::static_shared, 1024)
+      .put<int32_t>(at::kernel::dynamic_shared, 2048)
+      .put(at::kernel::correlation, correlation)
+      .put(at::kernel::name, keep(name))
+      .put<uint64_t>(at::kernel::queued, 0)
+      .put(at::kernel::graph_node, graph_node)
+      .put<uint32_t>(at::kernel::graph, graph_node == 0 ? 0 : 9);
+  const int32_t grid[] = {16, 2, 3}, block[] = {128, 1, 4};
+  record.put(at::kernel::grid, grid).put(at::kernel::block, block);
+  add(record);
+}
+
+EXPORT void double_copy(uint32_t copy_kind, uint32_t source, uint32_t target, uint64_t bytes,
+                        uint32_t correlation, uint64_t start, uint64_t end) {
+  add(Record(kMemcpy)
+          .put(at::copy::copy_kind, static_cast<uint8_t>(copy_kind))
+          .put(at::copy::source_kind, static_cast<uint8_t>(source))
+          .put(at::copy::target_kind, static_cast<uint8_t>(target))
+          .put(at::copy::bytes, bytes)
+          .put(at::copy::start, start)
+          .put(at::copy::end, end)
+          .put<uint32_t>(at::copy::device, 0)
+          .put<uint32_t>(at::copy::context, 1)
+          .put<uint32_t>(at::copy::stream, 7)
+          .put(at::copy::correlation, correlation)
+          .put<uint64_t>(at::copy::graph_node, 0)
+          .put<uint32_t>(at::copy::graph, 0));
+}
+
+EXPORT void double_peer_copy(uint64_t bytes, uint32_t correlation, uint64_t start, uint64_t end) {
+  add(Record(kPeer)
+          .put<uint8_t>(at::copy::copy_kind, 10)
+          .put<uint8_t>(at::copy::source_kind, 3)
+          .put<uint8_t>(at::copy::target_kind, 3)
+          .put(at::copy::bytes, bytes)
+          .put(at::copy::start, start)
+          .put(at::copy::end, end)
+          .put<uint32_t>(at::copy::device, 0)
+          .put<uint32_t>(at::copy::context, 1)
+          .put<uint32_t>(at::copy::stream, 7)
+          .put<uint32_t>(at::peer::source_device, 0)
+          .put<uint32_t>(at::peer::target_device, 1)
+          .put(at::peer::correlation, correlation)
+          .put<uint64_t>(at::peer::graph_node, 0)
+          .put<uint32_t>(at::peer::graph, 0));
+}
+
+EXPORT void double_set(uint64_t bytes, uint32_t correlation, uint64_t start, uint64_t end) {
+  add(Record(kMemset)
+          .put<uint32_t>(at::set::value, 0)
+          .put(at::set::bytes, bytes)
+          .put(at::set::start, start)
+          .put(at::set::end, end)
+          .put<uint32_t>(at::set::device, 0)
+          .put<uint32_t>(at::set::context, 1)
+          .put<uint32_t>(at::set::stream, 7)
+          .put(at::set::correlation, correlation)
+          .put<uint16_t>(at::set::flags, 0)
+          .put<uint16_t>(at::set::memory_kind, 3)
+          .put<uint64_t>(at::set::graph_node, 0)
+          .put<uint32_t>(at::set::graph, 0));
+}
+
+EXPORT void double_memory(int is_release, uint64_t address, uint64_t bytes, uint32_t correlation,
+                          uint64_t pool) {
+  add(Record(kMemory)
+          .put<uint32_t>(at::memory::operation, is_release ? 2 : 1)
+          .put<uint32_t>(at::memory::memory_kind, 3)
+          .put(at::memory::correlation, correlation)
+          .put(at::memory::address, address)
+          .put(at::memory::bytes, bytes)
+          .put(at::memory::time, device_ns())
+          .put(at::memory::process, static_cast<uint32_t>(getpid()))
+          .put<uint32_t>(at::memory::device, 0)
+          .put<uint32_t>(at::memory::context, 1)
+          .put<uint32_t>(at::memory::stream, 7)
+          .put<uint32_t>(at::memory::pool_type, pool == 0 ? 0 : 1)
+          .put(at::memory::pool_address, pool));
+}
+
+EXPORT void double_overhead(uint32_t overhead_kind, uint64_t start, uint64_t end) {
+  add(Record(kOverhead)
+          .put(at::overhead::overhead_kind, overhead_kind)
+          .put(at::overhead::start, start)
+          .put(at::overhead::end, end));
+}
+
+EXPORT void double_device(uint32_t id, const char* name) {
+  add(Record(kDevice)
+          .put<uint64_t>(at::device::bandwidth, 1'555'000'000)
+          .put<uint64_t>(at::device::memory_bytes, uint64_t{40} << 30)
+          .put<uint32_t>(at::device::l2_bytes, 40 << 20)
+          .put<uint32_t>(at::device::clock_khz, 1'410'000)
+          .put<uint32_t>(at::device::multiprocessors, 108)
+          .put<uint32_t>(at::device::warps, 64)
+          .put<uint32_t>(at::device::shared_bytes, 164 << 10)
+          .put<uint32_t>(at::device::capability_major, 8)
+          .put<uint32_t>(at::device::capability_minor, 0)
+          .put(at::device::id, id)
+          .put(at::device::name, keep(name)));
+}
+
+// A record of a kind that nobody asked for.
+EXPORT void double_record_of_kind(uint32_t kind) { add_bytes(Record(kind).bytes()); }
+
+// So many bytes of what was written last never came, and the buffer is given back as it is.
+EXPORT void double_cut(uint64_t bytes) {
+  {
+    const Lock lock(mutex);
+    used -= bytes;
+  }
+  complete();
+}
+
+EXPORT void double_drop(uint64_t count) {
+  const Lock lock(mutex);
+  dropped += count;
+}
+
+EXPORT void double_subscribe_another_tool() {
+  const Lock lock(mutex);
+  is_subscribed = true;
+}
+
+EXPORT uint32_t double_disable_calls() { return disable_calls; }
+EXPORT uint32_t double_flush_calls() { return flush_calls; }
+EXPORT uint32_t double_push_calls() { return push_calls; }
+EXPORT uint32_t double_open_ids() { return static_cast<uint32_t>(external_ids[3].size()); }
