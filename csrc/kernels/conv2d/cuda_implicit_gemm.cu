@@ -15,10 +15,6 @@ using Params = profkit_conv2d_params;
 constexpr int kPackSide = 32;
 constexpr int kTiles[] = {128, 64};  // by configuration: tiles are as high as wide
 
-cuda::GatherImage gather_image(const cuda::ImageSteps& steps, int height, int width) {
-  return {height, width, static_cast<int>(steps.image), steps.channel, steps.row, steps.column};
-}
-
 bool is_aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
 
 int greatest_common_divisor(int a, int b) { return b == 0 ? a : greatest_common_divisor(b, a % b); }

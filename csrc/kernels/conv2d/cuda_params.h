@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "kernels/conv2d/cuda_gather.cuh"
 #include "kernels/conv2d/cuda_problem.cuh"
 #include "kernels/cuda_registry.h"
 
@@ -69,6 +70,11 @@ inline cuda::ConvProblem cuda_problem(const profkit_conv2d_params& p) {
   problem.x = image_steps(p.layout, p.in_channels, p.height, p.width);
   problem.y = image_steps(p.layout, p.out_channels, p.out_h, p.out_w);
   return problem;
+}
+
+// Offsets in 32 bits: only for params that fits_cuda takes.
+inline cuda::GatherImage gather_image(const cuda::ImageSteps& steps, int height, int width) {
+  return {height, width, static_cast<int>(steps.image), steps.channel, steps.row, steps.column};
 }
 
 }  // namespace profkit
