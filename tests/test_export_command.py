@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from capture_builders import CaptureBuilder
+from foreign_traces import KinetoTrace, NsightExport
 from trace_viewers import load_with_catapult, load_with_trace_processor
 
 from profkit.export import main
@@ -122,3 +123,64 @@ def test_a_file_that_is_no_capture_is_refused(tmp_path: Path, capsys: pytest.Cap
     assert code != 0
     assert "foreign" in capsys.readouterr().err
     assert not (tmp_path / "t").exists()
+
+
+# --- GPU traces of other tools ---
+
+
+@pytest.fixture
+def gpu_traces(tmp_path: Path) -> list[Path]:
+    kineto = KinetoTrace().operator("aten::mm", 100, 300).call(150, 200, 1).kernel(400, 900, 1, "gemm")
+    nsight = NsightExport().range("step", 100, 300).call(150, 200, 1).kernel(400, 900, 1, "gemm")
+    return [kineto.write(tmp_path / "torch.trace.json.gz"), nsight.write(tmp_path / "report.sqlite")]
+
+
+@pytest.mark.parametrize(("kind", "ending"), [("perfetto", ".pftrace"), ("chrome", ".chrome.json.gz")])
+def test_gpu_traces_of_other_tools_become_traces_named_after_them(
+    kind: str, ending: str, gpu_traces: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    codes = [main([str(trace), "--format", kind]) for trace in gpu_traces]
+
+    assert codes == [0, 0]
+    assert sorted(os.listdir()) == [f"report{ending}", f"torch.trace{ending}"]
+    for name in os.listdir():
+        loaded = load_with_trace_processor(Path(name), ["select ts, dur from slice where name = 'gemm'"])
+        assert loaded.is_sound
+        assert loaded.answers == [[[300, 500]]]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--folded", "{}/t"], "--folded is for captures of profkit"),
+        (["--parquet", "{}/t"], "--parquet is for captures of profkit"),
+        (["--chrome", "{}/t", "--flows"], "this is a GPU trace"),
+        (["--format", "chrome", "--chrome", "{}/t"], "leave out --chrome or --format"),
+    ],
+)
+def test_what_a_gpu_trace_cannot_become_is_said_before_anything_is_written(
+    words: list[str], said: str, gpu_traces: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(os.listdir(tmp_path))
+
+    code = main([str(gpu_traces[0]), *(word.format(tmp_path) for word in words)])
+
+    assert code == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_damage_of_a_gpu_trace_is_told_and_the_rest_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = KinetoTrace().call(150, 200, 1).kernel(400, 900, 1, "gemm").kernel(950, 990, 2, "cut").text()
+    (tmp_path / "cut.json").write_text(text[: text.index('"cut"')])
+
+    code = main([str(tmp_path / "cut.json"), "--chrome", str(tmp_path / "out.json")])
+
+    assert code == 0
+    assert "warning: " in capsys.readouterr().err
+    assert load_with_trace_processor(tmp_path / "out.json").slices == 2 + 1
