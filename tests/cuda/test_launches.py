@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from cuda_double import run_on_double
+from emulation import note_proof
 
 RUNNER = str(Path(__file__).parent / "launch_runner.py")
 OPERATORS = ("bias_relu", "conv2d", "lrn", "matmul", "pool2d", "softmax")
@@ -30,6 +31,7 @@ def test_every_kernel_is_launched_and_right(op: str, tmp_path: Path) -> None:
     assert {run[0] for run in runs} == set(keys), "kernels that no odd spec reaches"
     launches = launches_of(tmp_path / "launches")
     assert len(launches) >= len(runs)
+    note_proof("launched", ((run[0], run[2]) for run in runs), launches=launches)
     # Calls are timed on a stream of their own: what went to the default stream would escape the events.
     assert not [launch for launch in launches if launch["default_stream"]]
 

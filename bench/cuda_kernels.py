@@ -1,0 +1,277 @@
+"""Every CUDA kernel's proof: what the compiler made of it for each architecture, and what ran without a GPU.
+
+Run: python bench/cuda_kernels.py [--build FOLDER]   (writes docs/cuda-kernels.md)
+Needs profkit built with CUDA for all architectures (`pip install -e .` with nvcc; FOLDER is its build folder), the test
+extra, and cuobjdump (see bench/sass.py). Runs the emulated tests first: a report is made only of what passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sass import Kernel, Mix, SassError, function_name, kernels_in, main_loop, mix, registry_key
+
+ROOT = Path(__file__).parents[1]
+REPORT = ROOT / "docs" / "cuda-kernels.md"
+OPERATORS = ("matmul", "conv2d", "pool2d", "lrn", "bias_relu", "softmax")
+ORDERS = ("ascending", "descending", "random")
+
+
+@dataclass
+class Proof:
+    """What the tests ran of one kernel: distinct problems by kind (and, emulated, by thread order)."""
+
+    problems: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    @property
+    def emulated(self) -> int:
+        """Problems that ran in every order."""
+        return len(set.intersection(*(self.problems[f"plain {order}"] for order in ORDERS)))
+
+    def count(self, kind: str) -> int:
+        """Problems of a kind in any order."""
+        named = [found for name, found in self.problems.items() if name.split()[0] == kind]
+        return len(set().union(*named)) if named else 0
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How the host code started a kernel on the double."""
+
+    threads: int
+    dynamic_bytes: int
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One kernel for one architecture, with the launches that were seen of it."""
+
+    kernel: Kernel
+    loop: Mix
+    launches: frozenset[Launch]
+
+    @property
+    def capability(self) -> int:
+        return int(self.kernel.architecture.removeprefix("sm_").rstrip("af"))
+
+
+def run_tests(folder: Path) -> tuple[dict[str, Proof], dict[str, set[Launch]]]:
+    """Proofs by key and launches by mangled name, of a run in which every test passed."""
+    path = folder / "proof"
+    command = [sys.executable, "-m", "pytest", "-q", str(ROOT / "tests" / "cuda")]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PROFKIT_PROOF": str(path)}, check=False)
+    if done.returncode:
+        raise SassError("a test failed: there is no report of what is not right")
+    proofs: dict[str, Proof] = defaultdict(Proof)
+    launches: dict[str, set[Launch]] = defaultdict(set)
+    for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        for key, spec in line["ran"]:
+            proofs[key].problems[f"{line['kind']} {line.get('order', '')}"].add(spec)
+        for launch in line.get("launches", ()):
+            threads = launch["block"][0] * launch["block"][1] * launch["block"][2]
+            launches[launch["kernel"]].add(Launch(threads, launch["shared_bytes"]))
+    return proofs, launches
+
+
+def compiled_kernels(build: Path, launches: dict[str, set[Launch]]) -> list[Compiled]:
+    """All kernels of the objects that the module is linked of."""
+    objects = sorted(build.glob("CMakeFiles/profkit_cuda.dir/csrc/kernels/**/*.cu.o"))
+    if not objects:
+        raise SassError(f"there are no CUDA objects in {build}; build profkit where nvcc is on the PATH")
+    return [
+        Compiled(kernel, mix(main_loop(kernel.instructions)), frozenset(launches.get(kernel.mangled, ())))
+        for path in objects
+        for kernel in kernels_in(path)
+    ]
+
+
+def occupancies(kernels: Iterable[Compiled], build: Path, folder: Path) -> dict[tuple[str, str], list[float]]:
+    """(architecture, mangled name) -> percent of a multiprocessor's warps, one per launch that was seen."""
+    program = folder / "occupancy"
+    source = Path(__file__).with_name("occupancy.cpp")
+    command = ["g++", "-std=c++17", "-O1", "-isystem", toolkit_headers(build), str(source), "-o", str(program)]
+    subprocess.run(command, check=True)
+    places, lines = [], []
+    for each in kernels:
+        for launch in sorted(each.launches, key=lambda launch: (launch.threads, launch.dynamic_bytes)):
+            places.append((each.kernel.architecture, each.kernel.mangled))
+            sizes = (each.kernel.registers, each.kernel.shared_bytes, launch.dynamic_bytes, launch.threads)
+            lines.append(" ".join(map(str, (each.capability, *sizes))))
+    done = subprocess.run([str(program)], input="\n".join(lines), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SassError(done.stderr.strip())
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for place, text in zip(places, done.stdout.split(), strict=True):
+        found[place].append(float(text))
+    return found
+
+
+def toolkit_headers(build: Path) -> str:
+    """Where cuda_occupancy.h is, as CMake found it."""
+    for path in build.glob("CMakeFiles/*/CMakeCUDACompiler.cmake"):
+        for line in path.read_text().splitlines():
+            if line.startswith("set(CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES"):
+                return line.split('"')[1].split(";")[0]
+    raise SassError(f"{build} does not say where CUDA's headers are")
+
+
+def proof_table(keys: Sequence[str], proofs: dict[str, Proof], compiled: dict[str, list[Compiled]]) -> list[str]:
+    """One line per registry row."""
+    lines = [
+        "| kernel | compiled: architectures, variants, spills | emulated: problems | raced: address+undefined, thread |"
+        " launched: problems |",
+        "|---|---|---|---|---|",
+    ]
+    for key in keys:
+        parts, proof = compiled[key], proofs.get(key, Proof())
+        architectures = {part.kernel.architecture for part in parts}
+        variants = {part.kernel.mangled for part in parts}
+        spilling = {part.kernel.mangled for part in parts if part.kernel.stack_bytes}
+        sizes = f"{len(architectures)}, {len(variants)}, {len(spilling) or 'none'}"
+        raced = f"{proof.count('address+undefined')}, {proof.count('thread')}"
+        lines.append(f"| `{short(key)}` | {sizes} | {proof.emulated} | {raced} | {proof.count('launched')} |")
+    return lines
+
+
+def short(key: str) -> str:
+    """`matmul naive` for matmul/native/cuda/naive."""
+    return f"{key.split('/')[0]} {key.rpartition('/')[2]}"
+
+
+def architecture_table(
+    keys: Sequence[str], compiled: dict[str, list[Compiled]], occupancy: dict[tuple[str, str], list[float]]
+) -> list[str]:
+    """One line per kernel and architecture."""
+    lines = [
+        "| kernel | architecture | variants | registers | shared KiB | occupancy % | main loop of | instructions |"
+        " products | share | loads per product |",
+        "|---|---|---:|---:|---:|---:|---|---:|---:|---:|---:|",
+    ]
+    for key in keys:
+        capabilities = sorted({part.capability for part in compiled[key]})
+        for capability in capabilities:
+            parts = [part for part in compiled[key] if part.capability == capability]
+            lines.append(f"| `{short(key)}` | sm_{capability} | " + " | ".join(_cells(parts, occupancy)) + " |")
+    return lines
+
+
+def _cells(parts: Sequence[Compiled], occupancy: dict[tuple[str, str], list[float]]) -> list[str]:
+    launched = [part for part in parts if part.launches]
+    shared = [part.kernel.shared_bytes + launch.dynamic_bytes for part in launched for launch in part.launches]
+    occupied = [value for part in launched for value in occupancy[part.kernel.architecture, part.kernel.mangled]]
+    # That with most products; without products the longest.
+    first = max(parts, key=lambda part: (part.loop.products, part.loop.instructions))
+    loop = first.loop
+    return [
+        str(len(parts)),
+        _range([part.kernel.registers for part in parts]),
+        _range([round(size / 1024, 1) for size in shared]),
+        _range([round(value) for value in occupied]),
+        f"`{variant_name(first.kernel.name)}`" if loop.instructions else "no loop",
+        str(loop.instructions or ""),
+        str(loop.products or ""),
+        f"{loop.product_share:.2f}" if loop.products else "",
+        f"{loop.loads_per_product:.2f}" if loop.products else "",
+    ]
+
+
+def variant_name(name: str) -> str:
+    """The function with its template arguments, without namespaces and parameters, short enough for a table."""
+    head = name.removeprefix("void ").partition("(profkit::cuda::")[0].partition("(float")[0].partition("(int")[0]
+    head = head.replace("profkit::cuda::", "").replace("(bool)", "").replace("(int)", "").replace("unsigned int", "")
+    function = function_name(name)
+    arguments = head[len(function) :]
+    return function + (arguments if len(arguments) <= 60 else arguments[:57] + "...")
+
+
+def _range(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    low, high = min(values), max(values)
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def document(sections: Sequence[str]) -> str:
+    """The page."""
+    return "\n".join(sections) + "\n"
+
+
+INTRODUCTION = """# CUDA kernels and how each was proven
+
+Generated by `python bench/cuda_kernels.py`; do not edit. No GPU was at hand: nothing here was run on one.
+
+- **compiled**: by nvcc for {architectures}, with PTX of the last one; the build of CI ends at a register spill.
+- **emulated**: the same source ran on the host SIMT layer (`tests/cuda/native/simt.h`: fibers for threads, shared memory
+  full of NaN, barriers, shuffles, masks, asynchronous copies, mma at fragment level) in three thread orders, against
+  the float64 reference. The number is of distinct problems that ran in all three.
+- **raced**: the same under AddressSanitizer with UndefinedBehaviourSanitizer, and under ThreadSanitizer, which sees
+  every pair of accesses that no barrier orders.
+- **launched**: host code as nvcc compiled it, on a double of the CUDA runtime that checks the geometry and runs the
+  emulated kernel with the arguments that it was given.
+
+Seeded mutants (`tests/cuda/test_seeded_mutants.py`) show that these checks catch what they are for.
+"""
+
+EXPLANATION = """## What the compiler made of them
+
+A kernel has variants: template arguments for types, layouts and tile sizes. Registers are per thread; shared memory
+(static and dynamic) and occupancy (`cuda_occupancy.h`: warps that a multiprocessor holds of those that it could) are of
+the launches that tests made. The main loop is the innermost one with most products (FFMA, FFMA2 or HMMA), in the variant
+that has most of them; `share` is that of products among its instructions. Kernels without products move data: their
+longest loop is counted.
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, help="build folder [the last one in build/]")
+    parser.add_argument("--output", type=Path, default=REPORT)
+    options = parser.parse_args()
+    build = options.build or max(ROOT.glob("build/*"), default=ROOT / "build")
+    try:
+        from profkit import _cuda
+    except ImportError as error:
+        print(f"profkit was built without CUDA: {error}", file=sys.stderr)
+        return 1
+    keys = [key for op in OPERATORS for key in _cuda.kernels(op)]
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            proofs, launches = run_tests(Path(name))
+            everything = compiled_kernels(build, launches)
+            occupancy = occupancies(everything, build, Path(name))
+    except SassError as error:
+        print(error, file=sys.stderr)
+        return 1
+    compiled: dict[str, list[Compiled]] = defaultdict(list)
+    for each in everything:
+        key = registry_key(each.kernel.name, keys)
+        if key is None:
+            print(f"no row for {each.kernel.name}", file=sys.stderr)
+            return 1
+        compiled[key].append(each)
+    names = sorted({each.capability for each in everything})
+    text = document(
+        [
+            INTRODUCTION.format(architectures=", ".join(f"sm_{name}" for name in names)),
+            *proof_table(keys, proofs, compiled),
+            "",
+            EXPLANATION,
+            *architecture_table(keys, compiled, occupancy),
+        ]
+    )
+    options.output.write_text(text, encoding="utf-8")
+    print(options.output)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
