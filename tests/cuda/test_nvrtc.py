@@ -1,0 +1,91 @@
+"""NVRTC takes every kernel header, as CuPy's RawModule gives it: no standard headers, no host code, no driver.
+
+What is compiled is what the launchers start: the instances are read from their objects for the host SIMT layer.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+from emulation import EMULATED_FLAGS
+from nvrtc import NvrtcError, compile_kernels, library_path, toolkit_headers
+from sanitized_programs import compiled_object
+
+from profkit.backends.headers import include_flags, kernel_headers
+
+KERNELS = Path(__file__).parents[2] / "csrc" / "kernels"
+ARCHITECTURES = ("sm_80", "sm_90", "sm_120")
+pytestmark = [
+    pytest.mark.skipif(library_path() is None, reason="nvidia-cuda-nvrtc is not installed"),
+    pytest.mark.skipif(toolkit_headers() is None, reason="no nvcc on this machine, hence no cuda_fp16.h"),
+]
+
+
+def kernel_names(text: str) -> list[str]:
+    """Of every __global__ function that a source defines."""
+    plain = re.sub(r"__launch_bounds__\((?:[^()]|\([^()]*\))*\)", "", text)
+    return re.findall(r"__global__\s+void\s+(\w+)\s*\(", plain)
+
+
+def template_id(symbol: str) -> str:
+    """`profkit::cuda::naive<float>` of a demangled `void profkit::cuda::naive<float>(Problem, float const*)`."""
+    text, depth = symbol.removeprefix("void "), 0
+    for place, letter in enumerate(text):
+        depth += {"<": 1, ">": -1}.get(letter, 0)
+        if letter == "(" and depth == 0:
+            return text[:place]
+    raise AssertionError(f"no function: {symbol}")
+
+
+@cache
+def started_kernels(op: str) -> frozenset[str]:
+    """Every function in the objects of an operator's launchers that could be a kernel, as C++ names it."""
+    objects = [compiled_object(path, (*EMULATED_FLAGS, "-x", "c++")) for path in sorted((KERNELS / op).glob("*.cu"))]
+    listed = subprocess.run(["nm", "-C", "--defined-only", *objects], capture_output=True, text=True, check=True).stdout
+    symbols = re.findall(r"^[0-9a-f]+ [WTtu] ((?:void )?profkit::cuda::.*\))$", listed, re.M)
+    return frozenset(template_id(symbol) for symbol in symbols)
+
+
+def started(header: str) -> list[str]:
+    """The instances of a header's kernels that some launcher starts."""
+    names = kernel_names((KERNELS / header).read_text())
+    # A kernel of one operator may be started by another (a product by im2col).
+    ops = [header.split("/")[0], *(folder.name for folder in sorted(KERNELS.iterdir()) if folder.is_dir())]
+    for op in dict.fromkeys(ops):
+        found = [f"profkit::cuda::{name}" for name in names]
+        instances = sorted(item for item in started_kernels(op) if item.partition("<")[0] in found)
+        if instances:
+            return instances
+    return []
+
+
+@pytest.mark.parametrize("header", kernel_headers(KERNELS))
+def test_a_header_compiles_with_every_instance_that_is_started(header: str) -> None:
+    instances = started(header)
+    flags = [f"-I{KERNELS.parent}", f"-I{toolkit_headers()}"]
+
+    compiled = [compile_kernels(f'#include "kernels/{header}"\n', name, flags, instances) for name in ARCHITECTURES]
+
+    assert instances, "nobody starts a kernel of this header"
+    for cubin, lowered in compiled:
+        assert cubin[:4] == b"\x7fELF"
+        assert len(set(lowered)) == len(instances)
+        assert all(name.encode() in cubin for name in lowered)
+
+
+def test_the_installed_headers_compile_as_a_user_includes_them() -> None:
+    header, name = "matmul/cuda_naive.cuh", "profkit::cuda::matmul_naive<float>"
+    flags = [*include_flags(), f"-I{toolkit_headers()}"]
+
+    cubin, _ = compile_kernels(f"#include <profkit/kernels/{header}>\n", "sm_90", flags, [name])
+
+    assert cubin[:4] == b"\x7fELF"
+
+
+def test_a_kernel_that_does_not_compile_is_told_in_the_compilers_words() -> None:
+    with pytest.raises(NvrtcError, match=r'kernels.cu\(1\): error: identifier "y" is undefined'):
+        compile_kernels("__global__ void kernel(float* x) { x[0] = y; }", "sm_90", [], ["kernel"])
