@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
 from profkit._arguments import Parser, chosen_top
@@ -43,6 +43,7 @@ _EXAMPLES = """examples:
   profkit report run.profkit --json usage.json       every row, exact numbers
   profkit report network.profkit --by layer          a network's run that profkit network saved
   profkit report trace.json.gz                       GPU time by operator of a torch.profiler trace
+  profkit report run.profkit --by kernel             kernels of a traced program that used a GPU
   profkit report report.sqlite --by copy             copies by direction of an Nsight Systems export
 """
 _OF_PROGRAMS = ("process", "thread", "subtract_overhead")
@@ -57,7 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags that say what the table of a traced program shows; profkit.trace has them too."""
     group = parser.add_argument_group("table")
-    group.add_argument("--by", choices=list(GROUPINGS), default="name", help="what one row is (default: name)")
+    by = f"what one row is: {', '.join(GROUPINGS)} (default: name), or of the GPU {', '.join(DEVICE_GROUPINGS)}"
+    choices = [*GROUPINGS, *sorted(_OF_DEVICES_ONLY)]
+    group.add_argument("--by", choices=choices, metavar="WHAT", help=by)
     add_table_arguments(group)
     _add_program_arguments(group)
     add_file_arguments(parser)
@@ -104,11 +107,25 @@ def check_table_arguments(arguments: argparse.Namespace) -> None:
 
 
 def print_report(capture: Capture, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:
-    """Print the table, then write the files; what cannot be written is told after all others were."""
+    """Print the table, then write the files; what cannot be written is told after all others were.
+
+    Where a GPU was recorded and no grouping is asked for, its table follows; the files are of the first.
+    """
+    if arguments.by in _OF_DEVICES_ONLY:
+        _refuse_program_flags(capture, arguments)
+        return _print_device(_device_of(capture, arguments.by), arguments, named_files(arguments), stream)
+    _print_program(capture, arguments, stream)
+    if arguments.by is None and capture.device is not None and len(capture.device.activities["kind"]):
+        print(file=sys.stdout if stream is None else stream)
+        _print_device(capture.device, arguments, {}, stream)
+    return None
+
+
+def _print_program(capture: Capture, arguments: argparse.Namespace, stream: TextIO | None) -> None:
     view = chosen_view(arguments)
     usage = usage_by(
         capture,
-        arguments.by,
+        arguments.by or "name",
         process=_process_id(arguments),
         thread=arguments.thread,
         subtract_overhead=arguments.subtract_overhead,
@@ -143,32 +160,38 @@ def _run(words: Sequence[str]) -> int:
 
     if is_device_trace(arguments.capture):
         _check_by(arguments, list(DEVICE_GROUPINGS), "GPU trace")
-        _refuse_program_flags(arguments, "GPU trace")
-        _print_device(open_device_trace(arguments.capture), arguments)
+        trace = open_device_trace(arguments.capture)
+        _refuse_program_flags(trace, arguments)
+        _print_device(trace, arguments, named_files(arguments))
         return 0
-    capture = read(arguments.capture)
-    if capture.device is not None and arguments.by in _OF_DEVICES_ONLY:
-        _refuse_program_flags(arguments, "GPU table")
-        _print_device(capture.device, arguments)
-        return 0
-    _check_by(arguments, list(GROUPINGS), "program")
-    arguments.by = arguments.by or "name"
-    print_report(capture, arguments)
+    _check_by(arguments, [*GROUPINGS, *DEVICE_GROUPINGS], "program")
+    print_report(read(arguments.capture), arguments)
     return 0
 
 
-def _print_device(trace: DeviceTrace, arguments: argparse.Namespace) -> None:
+def _device_of(capture: Capture, by: str) -> DeviceTrace:
+    if capture.device is not None:
+        return capture.device
+    told = [text for text in capture.warnings if "GPU" in text]
+    raise UsageError(
+        f"{capture.path} has no table by {by}: {'; '.join(told) or 'the program used no GPU while it was recorded'}. "
+        f"Without a GPU the table can be by {', '.join(GROUPINGS)}"
+    )
+
+
+def _print_device(
+    trace: DeviceTrace, arguments: argparse.Namespace, files: Mapping[str, str], stream: TextIO | None = None
+) -> None:
     from profkit._device_report import print_device_trace
 
-    view, by = chosen_view(arguments), arguments.by or "operator"
-    print_device_trace(trace, by, view, arguments.format, named_files(arguments))
+    print_device_trace(trace, arguments.by or "operator", chosen_view(arguments), arguments.format, files, stream)
 
 
-def _refuse_program_flags(arguments: argparse.Namespace, what: str) -> None:
+def _refuse_program_flags(trace: Capture | DeviceTrace, arguments: argparse.Namespace) -> None:
     for name in _OF_PROGRAMS:
         if getattr(arguments, name):
             flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{flag} is for captures of programs; {arguments.capture} is asked for a {what}")
+            raise UsageError(f"{flag} is for captures of programs; {trace.path} is asked for a table of the GPU")
 
 
 def _check_by(arguments: argparse.Namespace, groupings: Sequence[str], what: str) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def double(name: str, sanitizers: str = "") -> Path:
     return target
 
 
-def gpu_environment(capture: Path, options: RecordingOptions | None = None, **variables: str) -> dict[str, str]:
+def gpu_environment(capture: Path, options: RecordingOptions | None = None) -> dict[str, str]:
     """A program started with this finds the doubles and records into `capture`."""
     kept = {
         key: value
@@ -75,18 +76,23 @@ def gpu_environment(capture: Path, options: RecordingOptions | None = None, **va
     except UnavailableError as error:
         pytest.skip(str(error))
     doubles = {"LD_LIBRARY_PATH": str(double("driver_double").parent)}
-    return traced | doubles | {"PROFKIT_CUPTI_LIBRARY": str(double("cupti_double"))} | variables
+    return traced | doubles | {"PROFKIT_CUPTI_LIBRARY": str(double("cupti_double"))}
 
 
 def run_gpu_program(
-    folder: Path, text: str, options: RecordingOptions | None = None, prelude: str = PRELUDE, **variables: str
+    folder: Path,
+    text: str,
+    variables: Mapping[str, str] | None = None,
+    *,
+    options: RecordingOptions | None = None,
+    prelude: str = PRELUDE,
 ) -> tuple[Capture, str]:
     """The capture of a program that must end well, and what it printed."""
     script, capture = folder / "program.py", folder / "gpu.profkit"
     script.write_text(prelude + text)
     done = subprocess.run(
         [sys.executable, str(script)],
-        env=gpu_environment(capture, options, **variables),
+        env=gpu_environment(capture, options) | dict(variables or {}),
         capture_output=True,
         text=True,
         timeout=100,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gpu_programs import device_of, kernel_ranges, run_gpu_program
 
-from profkit.capture.device_trace import NONE, ActivityKind, CopyDirection, MemoryKind
+from profkit.capture.device_trace import NONE, ActivityKind, CopyDirection, DeviceTrace, MemoryKind
 
 VERSIONS = {"12.0": "19", "12.9": "27", "13.0": "130001", "13.4": "130400"}
 
@@ -37,7 +37,7 @@ gpu.double_overhead(1 << 16, big(start), big(start + 700))
 
 @pytest.mark.parametrize("version", VERSIONS.values(), ids=VERSIONS.keys())
 def test_every_kind_of_record_arrives_whatever_the_sizes_of_the_version(version: str, tmp_path: Path) -> None:
-    capture, _ = run_gpu_program(tmp_path, EVERYTHING, CUPTI_DOUBLE_VERSION=version)
+    capture, _ = run_gpu_program(tmp_path, EVERYTHING, {"CUPTI_DOUBLE_VERSION": version})
 
     trace = device_of(capture)
     check_everything(capture.device, capture.warnings)
@@ -47,7 +47,9 @@ def test_every_kind_of_record_arrives_whatever_the_sizes_of_the_version(version:
 def test_the_real_librarys_walker_finds_the_same_records(tmp_path: Path) -> None:
     library = real_cupti()
 
-    capture, _ = run_gpu_program(tmp_path, EVERYTHING, CUPTI_DOUBLE_VERSION="130001", CUPTI_DOUBLE_WALKER=library)
+    capture, _ = run_gpu_program(
+        tmp_path, EVERYTHING, {"CUPTI_DOUBLE_VERSION": "130001", "CUPTI_DOUBLE_WALKER": library}
+    )
 
     check_everything(capture.device, capture.warnings)
 
@@ -67,7 +69,7 @@ def real_cupti() -> str:
     pytest.skip("no libcupti of CUDA 13.0 on this machine")
 
 
-def check_everything(trace: object, warnings: tuple[str, ...]) -> None:
+def check_everything(trace: DeviceTrace | None, warnings: tuple[str, ...]) -> None:
     """What EVERYTHING must give."""
     assert trace is not None and warnings == ()
     activities, calls, memory = trace.activities, trace.calls, trace.memory
