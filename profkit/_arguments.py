@@ -115,6 +115,7 @@ def parse_request(op: str, command: str, words: Sequence[str]) -> Request:
         "exclude": split_list(arguments.exclude or []),
         "baseline": arguments.baseline,
         "device": arguments.device,
+        "kernel_time": arguments.kernel_time,
         "threads": threads,
         "budget_s": arguments.budget,
         "timeout_s": arguments.timeout,
@@ -241,6 +242,7 @@ def _add_measurement(parser: Parser) -> None:
         help="run a framework's worker under another Python, which needs no profkit; may be repeated",
     )
     group.add_argument("--no-tuned", action="store_true", help="leave out what profkit tune chose for native kernels")
+    group.add_argument("--kernel-time", action="store_true", help="ask CUPTI for the time of a GPU call's kernels, too")
     group.add_argument("--seed", metavar="N", type=int, default=0, help="of the random inputs [0]")
     group.add_argument("--remeasure-peaks", action="store_true", help="measure this machine's peaks anew")
 

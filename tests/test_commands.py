@@ -201,7 +201,7 @@ def test_options_reach_the_measurement(measured: Measured) -> None:
     words = (
         "--only native,torch --only jax --exclude keras --baseline numpy --threads 1,2 --budget 1m30s --timeout 5s "
         "--memory-limit 4GiB --cache cold --output reused --margin 5% --seed 7 --remeasure-peaks --quiet "
-        "--python torch=other/python --no-tuned --device cuda"
+        "--python torch=other/python --no-tuned --device cuda --kernel-time"
     )
 
     run("conv", *words.split())
@@ -211,6 +211,7 @@ def test_options_reach_the_measurement(measured: Measured) -> None:
         "exclude": ["keras"],
         "baseline": "numpy",
         "device": "cuda",
+        "kernel_time": True,
         "threads": [1, 2],
         "budget_s": 90.0,
         "timeout_s": 5.0,

@@ -47,6 +47,8 @@ class CellRun:
         self.device_loss = ""
         """Why no row can run on the device any more."""
         self.remarks: dict[str, str] = {}
+        self.no_kernel_times: dict[str, list[str]] = {}
+        """Reasons, and the rows that have each."""
         self.device_peaks: dict[str, Mapping[str, float]] = {}
         self.contenders: dict[str, Contender] = {}
         self.begin = time.monotonic()
@@ -70,6 +72,8 @@ class CellRun:
             self._warm_up()
             self._race()
             self._recheck(folder)
+            if self.options.kernel_time:
+                self._ask_for_kernel_times(folder)
 
     def _start_and_check(self, folder: str) -> None:
         runnable = []
@@ -168,6 +172,25 @@ class CellRun:
             self._check(key, folder)
             if self.rows[key].status == "wrong":
                 self.rows[key].reason = f"right at first, wrong after the samples: {self.rows[key].reason}"
+
+    def _ask_for_kernel_times(self, folder: str) -> None:
+        """Last of all, in workers that end with it: what CUPTI once was in is not measured any more."""
+        for key in self.on_device:
+            row = self.rows[key]
+            if row.status != "ok" or key not in self.contenders:
+                continue
+            self.tell("kernels", 0.0, key)
+            worker = self.crew.workers[key]
+            worker.resume()
+            try:
+                request = {"do": "kernel_time", "path": os.path.join(folder, "kernel_time.profkit")}
+                answer = ask_one(worker, self.options.timeout_s, request)
+            except WorkerFailure as failure:
+                answer = {"kernel_ns": None, "trouble": failure.reason}
+            row.kernel_ns = answer["kernel_ns"]
+            if answer["trouble"]:
+                self.no_kernel_times.setdefault(answer["trouble"], []).append(key)
+            self.crew.drop(key)
 
     def _fail(self, key: str, failure: WorkerFailure) -> None:
         row = self.rows[key]
@@ -274,6 +297,7 @@ class CellRun:
         notes = [f"not measured before the interruption: {', '.join(unfinished)}"] if unfinished else []
         unwatched = {self.rows[key].device.get(NOT_WATCHED, "") for key in sampled} - {""}
         notes += [f"GPU clocks {text}" for text in sorted(unwatched)]
+        notes += [f"no kernel time: {', '.join(keys)}: {why}" for why, keys in self.no_kernel_times.items()]
         if self.options.baseline and baseline is None:
             notes.append(f"no ratio: the baseline {self.options.baseline} gave no time")
         return Cell(

@@ -22,6 +22,8 @@ class MeasureOptions:
     baseline: str | None = None
     device: str = "all"
     """`cpu`, `cuda` or `all`: where implementations run; a candidate always takes part."""
+    kernel_time: bool = False
+    """Whether CUPTI is asked for the time of a GPU call's kernels, after the samples."""
     threads: Sequence[int] = ()
     """Thread counts, one cell each; empty means all usable physical cores."""
     budget_s: float = 20.0

@@ -190,6 +190,15 @@ class Worker:
             gc.enable()
         return {"samples_ns": samples, "page_faults": faults / (count * calls)}
 
+    def do_kernel_time(self, path: str) -> Message:
+        """What CUPTI says of the kernels of one call, or why it says nothing; the row has its samples already."""
+        from profkit.measurement.device_kernel_time import kernel_ns_per_call
+
+        try:
+            return {"kernel_ns": kernel_ns_per_call(self._call(), path), "trouble": ""}
+        except (ProfkitError, ImportError) as error:  # a foreign interpreter has no compiled core
+            return {"kernel_ns": None, "trouble": str(error)}
+
     def _peak_bytes(self, call: Callable[[], Any]) -> int | None:
         """Peak bytes above inputs and output during one call; None where the system does not tell."""
         if self.spec is None or self.prepared is None:

@@ -9,7 +9,7 @@ from string import ascii_lowercase
 
 from profkit.measurement.device_timing import HELD
 from profkit.measurement.result import Cell, Result, Row
-from profkit.rendering.columns import DISPENSABLE, IMPLEMENTATION, Column, choose_columns
+from profkit.rendering.columns import DISPENSABLE, IMPLEMENTATION, Column, choose_columns, find_column
 from profkit.rendering.names import cell_words, preset_name, short_keys, spec_text, swept_axes
 from profkit.rendering.quantities import error_text, rate_text, ratio_text, time_text
 
@@ -92,6 +92,8 @@ def build_summaries(result: Result, axes: Sequence[str] | None = None) -> list[T
 
 def _cell_table(cell: Cell, columns: Sequence[Column], axes: Sequence[str], is_default: bool) -> Table:
     names = short_keys(row.key for row in cell.rows)
+    if is_default and any(row.kernel_ns is not None for row in cell.rows):
+        columns = [columns[0], find_column("kernel"), *columns[1:]]
     measured = sorted((row for row in cell.rows if row.status == "ok"), key=lambda row: row.median_ns or 0.0)
     marks = _footnotes(measured, cell.output)
     headings = [Heading(IMPLEMENTATION, IMPLEMENTATION, True)]

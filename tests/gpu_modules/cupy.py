@@ -1,11 +1,13 @@
 """For worker processes: NumPy in CuPy's place on a made-up GPU that fails as FAKE_GPU_TROUBLE says.
 
 What other processes must see too lies as a file in FAKE_GPU_FOLDER: a device that was lost is so for everybody, and a
-launch fails once. FAKE_GPU_AFTER calls go well before.
+launch fails once. FAKE_GPU_AFTER calls go well before. With the doubles of the driver and of CUPTI on the path every
+product is a kernel of KERNEL_NS there.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import types
@@ -20,6 +22,9 @@ AFTER = int(os.environ.get("FAKE_GPU_AFTER", "0"))
 FOLDER = Path(os.environ["FAKE_GPU_FOLDER"])
 LOST, FAILED = FOLDER / "lost", FOLDER / "failed"
 
+KERNEL_NS = 5000
+LAUNCH, RUNTIME = 211, 2
+
 START = {
     "old driver": "cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version",
     "no device": "cudaErrorNoDevice: no CUDA-capable device is detected",
@@ -30,6 +35,21 @@ CALLS = {
     "launch": "cudaErrorLaunchFailure: unspecified launch failure",
     "lost": "cudaErrorUnknown: unknown error",
 }
+
+
+def cupti_double() -> Any:
+    """CUPTI's double, with the driver's up; None where the test has none."""
+    if "PROFKIT_CUPTI_LIBRARY" not in os.environ:
+        return None
+    ctypes.CDLL("libcuda.so.1").cuInit(0)
+    if not Path(os.environ["PROFKIT_CUPTI_LIBRARY"]).exists():
+        return None
+    library = ctypes.CDLL(os.environ["PROFKIT_CUPTI_LIBRARY"])
+    library.double_now.restype = ctypes.c_uint64
+    return library
+
+
+CUPTI = cupti_double()
 
 
 class CUDARuntimeError(RuntimeError):
@@ -67,6 +87,16 @@ class Gpu(FakeCupy):
         self.calls += 1
         if LOST.exists() or (TROUBLE in CALLS and self.calls > AFTER and not FAILED.exists()):
             self.fail()
+        if CUPTI is not None:
+            start = CUPTI.double_now()
+            CUPTI.double_kernel(
+                b"product",
+                CUPTI.double_call(RUNTIME, LAUNCH, 0, 0),
+                ctypes.c_uint64(start),
+                ctypes.c_uint64(start + KERNEL_NS),
+                7,
+                ctypes.c_uint64(0),
+            )
         return super().matmul(a, b)
 
     def fail(self) -> None:

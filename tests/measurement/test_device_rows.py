@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_programs import double
 
 import profkit
 from profkit.backends.framework import no_cuda_driver
@@ -204,3 +205,28 @@ def test_the_device_chooses_the_rows(gpu: pytest.MonkeyPatch, device: str, keys:
 
     assert sorted(row.key for row in result.cells[0].rows) == sorted(keys)
     assert all(row.status == "ok" for row in result.cells[0].rows)
+
+
+def test_kernel_time_is_what_cupti_recorded(gpu: pytest.MonkeyPatch) -> None:
+    gpu.setenv("LD_LIBRARY_PATH", str(double("driver_double").parent))
+    gpu.setenv("PROFKIT_CUPTI_LIBRARY", str(double("cupti_double")))
+
+    result = measured(kernel_time=True)
+
+    row = result.cells[0].row(GPU)
+    assert (row.status, row.kernel_ns) == ("ok", 5000.0), result.cells[0].notes
+    assert row.samples_ns
+    assert result.cells[0].row(CPU).kernel_ns is None
+    assert "kernels" in str(result)
+
+
+def test_without_cupti_the_row_keeps_its_time_and_the_table_says_why(gpu: pytest.MonkeyPatch) -> None:
+    gpu.setenv("PROFKIT_CUPTI_LIBRARY", "/nowhere/libcupti.so")
+    gpu.setenv("LD_LIBRARY_PATH", str(double("driver_double").parent))
+
+    cell = measured(kernel_time=True).cells[0]
+
+    assert (cell.row(GPU).status, cell.row(GPU).kernel_ns) == ("ok", None)
+    assert len(cell.notes) == 1
+    assert cell.notes[0].startswith(f"no kernel time: {GPU}: CUPTI recorded nothing: ")
+    assert "/nowhere/libcupti.so" in cell.notes[0]

@@ -1,0 +1,52 @@
+"""The time that a call's kernels take on a GPU, as CUPTI records it: a call goes in, nanoseconds per call come out.
+
+Worker side, after the last sample: a collector that once was on may cost time in every later launch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from profkit.capture.device_trace import ActivityKind, DeviceTrace
+from profkit.errors import UnavailableError
+
+CALLS = 10
+
+
+def kernel_ns_per_call(call: Callable[[], Any], path: str, calls: int = CALLS) -> float:
+    """Record `calls` calls, each of which waits for the device; UnavailableError with what CUPTI said.
+
+    All kernels count, whichever thread launched them: nothing else runs in a worker. The capture is removed.
+    """
+    from profkit.capture.environment import RecordingOptions
+    from profkit.capture.reading import read
+    from profkit.capture.session import Recording
+
+    call()
+    recording = Recording(path, RecordingOptions(allocations=False, children=False), torch=False)
+    try:
+        with recording:
+            for _ in range(calls):
+                call()
+            door = next(door for door in recording.doors if door.name == "cupti")
+        trace = read(path).device
+    finally:
+        if os.path.exists(path):
+            os.unlink(path)
+    if trace is None:
+        raise UnavailableError(f"CUPTI recorded nothing: {door.detail}")
+    return kernel_ns(trace) / calls
+
+
+def kernel_ns(trace: DeviceTrace) -> int:
+    """Sum over all kernels; UnavailableError where records were lost, or there are none: never a silent zero."""
+    if trace.dropped:
+        raise UnavailableError(f"CUPTI lost {trace.dropped} records")
+    is_kernel = trace.activities["kind"] == ActivityKind.KERNEL
+    if not np.any(is_kernel):
+        raise UnavailableError("CUPTI recorded no kernel")
+    return int(np.sum(trace.activities["end_ns"][is_kernel] - trace.activities["start_ns"][is_kernel]))
