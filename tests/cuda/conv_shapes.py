@@ -78,12 +78,14 @@ def unit_stride_specs() -> list[Conv2d]:
 
 
 def depthwise_specs() -> list[Conv2d]:
-    """One filter or more for every input channel."""
+    """One filter or more for every input channel; half of them of the sizes that have kernels of their own."""
     specs = []
     for multiplier, seed in ((1, 4), (2, 5), (3, 6)):
         for channels in (1, 2, 3, 4, 5, 8, 12, 33):
             sizes = {"in_channels": channels, "out_channels": channels * multiplier, "groups": channels}
-            specs += _random_specs(9, seed * 100 + channels, **sizes)
+            specs += _random_specs(6, seed * 100 + channels, **sizes)
+            plain = {"kernel_size": (3, 5)[channels % 2], "stride": 1 + channels // 2 % 2, "dilation": 1}
+            specs += _random_specs(6, seed * 1000 + channels, **sizes, **plain)
     return _distinct(specs)
 
 

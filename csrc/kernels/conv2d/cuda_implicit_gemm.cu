@@ -88,7 +88,6 @@ void launch_image_product(const Params& params, const Buffers& buffers, const Cu
 }
 
 constexpr int kLeastTermsPerSplit = 256;  // below, adding up costs more than it saves
-constexpr int kSumThreads = 256;
 
 cuda::WeightProduct weight_product(const Params& params, int tile, const CudaDevice& device) {
   cuda::WeightProduct product{};
@@ -144,10 +143,11 @@ void launch_weight_product(const Params& params, const Buffers& buffers, const C
             : launch_weight_tiles<64, true>(product, buffers, call, target);
   }
   if (product.splits == 1) return;
-  const auto blocks = static_cast<unsigned>(cuda::divide_up(product.weights, int64_t{kSumThreads}));
-  launch<cuda::conv2d_implicit_gemm_add_splits<kSumThreads>>({dim3(blocks), dim3(kSumThreads)}, call,
-                                                             static_cast<const float*>(target), output,
-                                                             product.weights, product.splits);
+  const auto blocks =
+      static_cast<unsigned>(cuda::divide_up(product.weights, int64_t{cuda::kAddSplitsThreads}));
+  launch<cuda::conv2d_implicit_gemm_add_splits<0>>({dim3(blocks), dim3(cuda::kAddSplitsThreads)}, call,
+                                                   static_cast<const float*>(target), output, product.weights,
+                                                   product.splits);
 }
 
 int tile_of(const Params& params, const CudaCall& call) {

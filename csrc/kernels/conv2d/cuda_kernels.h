@@ -13,6 +13,10 @@ std::vector<std::string> conv2d_implicit_gemm_cuda_configurations(const profkit_
                                                                   const CudaDevice& device);
 int conv2d_implicit_gemm_cuda_policy(const profkit_conv2d_params& params, const CudaDevice& device);
 
+std::string conv2d_depthwise_cuda_supports(const profkit_conv2d_params& params, const CudaDevice& device);
+size_t conv2d_depthwise_cuda_workspace(const profkit_conv2d_params& params, const CudaCall& call);
+void conv2d_depthwise_cuda(const profkit_conv2d_params& params, const Buffers& buffers, const CudaCall& call);
+
 std::string conv2d_winograd_cuda_supports(const profkit_conv2d_params& params, const CudaDevice& device);
 size_t conv2d_winograd_cuda_workspace(const profkit_conv2d_params& params, const CudaCall& call);
 void conv2d_winograd_cuda(const profkit_conv2d_params& params, const Buffers& buffers, const CudaCall& call);

@@ -5,6 +5,7 @@
 // between blocks; each writes its own sums and a second kernel adds them up, always in the same order.
 #pragma once
 
+#include "kernels/conv2d/cuda_add_splits.cuh"
 #include "kernels/conv2d/cuda_gather.cuh"
 #include "kernels/conv2d/cuda_problem.cuh"
 #include "kernels/conv2d/cuda_slab_loop.cuh"
@@ -143,15 +144,11 @@ __global__ void __launch_bounds__(TilePlace<kTile, kTile>::kThreads,
   }
 }
 
-// target[i] = the sum of the splits' values at i.
-template <int kThreads>
-__global__ void __launch_bounds__(kThreads)
-    conv2d_implicit_gemm_add_splits(const float* partial, float* target, int64_t weights, int splits) {
-  const int64_t at = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (at >= weights) return;
-  float sum = 0.0f;
-  for (int split = 0; split < splits; ++split) sum += partial[split * weights + at];
-  target[at] = sum;
+// A template, because the header may be in several sources.
+template <int kUnused>
+__global__ void __launch_bounds__(kAddSplitsThreads)
+    conv2d_implicit_gemm_add_splits(const float* partial, float* target, int64_t count, int splits) {
+  add_splits(partial, target, count, splits);
 }
 
 }  // namespace profkit::cuda
