@@ -10,6 +10,7 @@
 namespace profkit::cuda {
 
 #if defined(PROFKIT_EMULATED)
+using simt::load_matrices;
 using simt::mma_m16n8k16_bf16;
 using simt::mma_m16n8k16_f16;
 using simt::mma_m16n8k8_tf32;
@@ -47,6 +48,25 @@ __device__ __forceinline__ void mma_m16n8k8_tf32(float (&c)[4], const uint32_t (
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #endif
+}
+
+// Four 8x8 matrices of 16-bit elements from shared memory (ldmatrix): lane l brings the address of row l % 8
+// of matrix l / 8, 16 bytes aligned, and gets of each matrix the pair of elements at row `group`, columns 2 *
+// member and the next; with kTransposed of the transposed matrix.
+template <bool kTransposed>
+__device__ __forceinline__ void load_matrices(uint32_t (&values)[4], const void* row) {
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  if constexpr (kTransposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(values[0]), "=r"(values[1]), "=r"(values[2]), "=r"(values[3])
+                 : "r"(address)
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(values[0]), "=r"(values[1]), "=r"(values[2]), "=r"(values[3])
+                 : "r"(address)
+                 : "memory");
+  }
 }
 
 // Rounds to nearest (ties away), which the hardware expects of TF32 operands.

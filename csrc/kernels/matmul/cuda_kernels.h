@@ -70,4 +70,18 @@ int matmul_split_k_cuda_policy(const profkit_matmul_params& params, const CudaDe
 size_t matmul_split_k_cuda_workspace(const profkit_matmul_params& params, const CudaCall& call);
 void matmul_split_k_cuda(const profkit_matmul_params& params, const Buffers& buffers, const CudaCall& call);
 
+// Of both tensor_core kernels.
+std::vector<std::string> matmul_tensor_core_cuda_configurations(const profkit_matmul_params& params,
+                                                                const CudaDevice& device);
+int matmul_tensor_core_cuda_policy(const profkit_matmul_params& params, const CudaDevice& device);
+
+std::string matmul_tensor_core_cuda_supports(const profkit_matmul_params& params, const CudaDevice& device);
+void matmul_tensor_core_cuda(const profkit_matmul_params& params, const Buffers& buffers,
+                             const CudaCall& call);
+
+std::string matmul_tensor_core_tf32_cuda_supports(const profkit_matmul_params& params,
+                                                  const CudaDevice& device);
+void matmul_tensor_core_tf32_cuda(const profkit_matmul_params& params, const Buffers& buffers,
+                                  const CudaCall& call);
+
 }  // namespace profkit

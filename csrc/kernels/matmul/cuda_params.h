@@ -47,7 +47,9 @@ inline bool has_aligned_operands(const profkit_matmul_params& p, const MatmulOpe
          has_aligned_rows(o.b, p.transpose_b ? p.k : p.n, o.b_row, o.b_batch_step, elements, element_bytes);
 }
 
-inline cuda::MatmulProblem cuda_problem(const profkit_matmul_params& p, const MatmulOperands& o) {
+// `c_pack`: how many neighbours of c a kernel would like to store at once.
+inline cuda::MatmulProblem cuda_problem(const profkit_matmul_params& p, const MatmulOperands& o,
+                                        int c_pack = 4, size_t element_bytes = sizeof(float)) {
   const auto bias_of = !p.bias          ? cuda::BiasOf::nobody
                        : o.bias_of_rows ? cuda::BiasOf::rows
                                         : cuda::BiasOf::columns;
@@ -64,7 +66,7 @@ inline cuda::MatmulProblem cuda_problem(const profkit_matmul_params& p, const Ma
           o.c_batch_step,
           bias_of,
           static_cast<int>(p.activation == PROFKIT_RELU),
-          static_cast<int>(has_aligned_rows(o.c, p.n, o.c_row, o.c_batch_step, 4, sizeof(float)))};
+          static_cast<int>(has_aligned_rows(o.c, p.n, o.c_row, o.c_batch_step, c_pack, element_bytes))};
 }
 
 }  // namespace profkit

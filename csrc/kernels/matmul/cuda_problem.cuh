@@ -14,7 +14,7 @@ struct MatmulProblem {
   int64_t a_batch_step, b_batch_step, c_batch_step;
   BiasOf bias_of;
   int has_relu;
-  int has_aligned_rows_of_c;  // 128-bit stores are possible
+  int has_aligned_rows_of_c;  // packs of c can be stored: 128 bits, or pairs from tensor cores
 
   __device__ __forceinline__ int64_t a_index(int row, int at) const {
     return transpose_a ? static_cast<int64_t>(at) * a_row + row : static_cast<int64_t>(row) * a_row + at;
@@ -31,19 +31,31 @@ struct MatmulProblem {
     if (bias_of != BiasOf::nobody) sum += to_float(bias[bias_of == BiasOf::rows ? row : column]);
     return has_relu && sum < 0.0f ? 0.0f : sum;
   }
-  // Four neighbours of a row that begin inside c.
-  __device__ __forceinline__ void store_four(float* c, const float* bias, int row, int column, float s0,
-                                             float s1, float s2, float s3) const {
-    float* const target = c + c_index(row, column);
-    if (has_aligned_rows_of_c) {
-      *reinterpret_cast<float4*>(target) =
-          make_float4(finished(s0, bias, row, column), finished(s1, bias, row, column + 1),
-                      finished(s2, bias, row, column + 2), finished(s3, bias, row, column + 3));
-    } else {
-      target[0] = finished(s0, bias, row, column);
-      if (column + 1 < n) target[1] = finished(s1, bias, row, column + 1);
-      if (column + 2 < n) target[2] = finished(s2, bias, row, column + 2);
-      if (column + 3 < n) target[3] = finished(s3, bias, row, column + 3);
+  // The same for a thread's many sums, each with its row and column in c: questions are asked once.
+  template <int kRows, int kColumns, class T, class RowOf, class ColumnOf>
+  __device__ __forceinline__ void finish(float (&sums)[kRows][kColumns], const T* bias, const RowOf& row_of,
+                                         const ColumnOf& column_of) const {
+    if (bias_of == BiasOf::columns) {
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) {
+        const float value = column_of(j) < n ? to_float(bias[column_of(j)]) : 0.0f;
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) sums[i][j] += value;
+      }
+    } else if (bias_of == BiasOf::rows) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        const float value = row_of(i) < m ? to_float(bias[row_of(i)]) : 0.0f;
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j) sums[i][j] += value;
+      }
+    }
+    if (has_relu) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j) sums[i][j] = sums[i][j] < 0.0f ? 0.0f : sums[i][j];
+      }
     }
   }
 };

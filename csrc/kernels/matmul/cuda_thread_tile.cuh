@@ -58,15 +58,25 @@ __device__ __forceinline__ void add_outer_product(float (&sums)[kThreadSide][kTh
 // Bias, ReLU, and out; 128-bit stores when rows of c are aligned. `row` and `column` count in the whole c.
 __device__ __forceinline__ void store_thread_tile(const MatmulProblem& problem, float* c, const float* bias,
                                                   int row, int column,
-                                                  const float (&sums)[kThreadSide][kThreadSide]) {
+                                                  float (&sums)[kThreadSide][kThreadSide]) {
+  const auto row_of = [&](int i) { return row + i / 4 * (kWarpRows / 2) + i % 4; };
+  const auto column_of = [&](int j) { return column + j / 4 * (kWarpColumns / 2) + j % 4; };
+  problem.finish(sums, bias, row_of, column_of);
 #pragma unroll
-  for (int j = 0; j < kThreadSide; j += 4) {
-    const int first = column + j / 4 * (kWarpColumns / 2);
+  for (int i = 0; i < kThreadSide; ++i) {
+    if (row_of(i) >= problem.m) continue;
 #pragma unroll
-    for (int i = 0; i < kThreadSide; ++i) {
-      const int at = row + i / 4 * (kWarpRows / 2) + i % 4;
-      if (at < problem.m && first < problem.n) {
-        problem.store_four(c, bias, at, first, sums[i][j], sums[i][j + 1], sums[i][j + 2], sums[i][j + 3]);
+    for (int j = 0; j < kThreadSide; j += 4) {
+      float* const target = c + problem.c_index(row_of(i), column_of(j));
+      if (problem.has_aligned_rows_of_c) {
+        if (column_of(j) >= problem.n) continue;
+        *reinterpret_cast<float4*>(target) =
+            make_float4(sums[i][j], sums[i][j + 1], sums[i][j + 2], sums[i][j + 3]);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          if (column_of(j + e) < problem.n) target[e] = sums[i][j + e];
+        }
       }
     }
   }

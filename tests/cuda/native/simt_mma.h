@@ -74,6 +74,26 @@ inline void mma_m16n8k8_tf32(float (&c)[4], const uint32_t (&a)[4], const uint32
   mma<MmaType::tf32>(c, a, b, Site{__FILE__, __LINE__});
 }
 
+// ldmatrix: every lane reads what it gets for itself, at addresses that other lanes bring, so that a read
+// before its data is there is a race as on a GPU.
+template <bool transposed>
+void load_matrices(uint32_t (&values)[4], const void* row) {
+  const Site site{__FILE__, __LINE__};
+  if (reinterpret_cast<uintptr_t>(row) % 16 != 0) throw Error("a row of ldmatrix is not aligned to 16 bytes");
+  const int group = lane() / 4, member = lane() % 4;
+  const auto own = reinterpret_cast<uint64_t>(row);
+  for (int matrix = 0; matrix < 4; ++matrix) {
+    uint16_t pair[2];
+    for (int half = 0; half < 2; ++half) {
+      const int line = transposed ? member * 2 + half : group,
+                column = transposed ? group : member * 2 + half;
+      const uint64_t from = shuffle(0xffffffffu, own, matrix * 8 + line, site);
+      pair[half] = reinterpret_cast<const uint16_t*>(from)[column];
+    }
+    values[matrix] = pair[0] | static_cast<uint32_t>(pair[1]) << 16;
+  }
+}
+
 // To nearest, ties away from zero, as cvt.rna does.
 inline uint32_t to_tf32(float value) {
   const uint32_t bits = __float_as_uint(value);
