@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.metadata
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -73,18 +72,16 @@ def check_build() -> list[Check]:
         f"this processor has {_joined(features.get('simd_supported'))}"
     )
     kernels = Check("profkit", "native kernels", WORKS, f"built by {build.get('compiler')}, {build.get('build_type')}")
-    cuda = Check("profkit", "CUDA kernels", WORKS, "compiled in")
-    if not build.get("cuda"):
-        cuda = Check("profkit", "CUDA kernels", NOTE, "this version has none yet: native kernels run on the CPU")
-    return [python, kernels, Check("profkit", "vector instructions", WORKS, simd), cuda]
+    return [python, kernels, Check("profkit", "vector instructions", WORKS, simd)]
 
 
 def check_backends(deep: bool = False, timeout_s: float = DEEP_TIMEOUT_S) -> list[Check]:
     """Every framework, by its metadata; with `deep` each is really imported, in a process of its own."""
-    return [check for name in BACKENDS for check in _check_backend(name, deep, timeout_s)]
+    gpu = cache(check_gpu)  # asked once at most, and only when a backend needs one
+    return [check for name in BACKENDS for check in _check_backend(name, deep, timeout_s, gpu)]
 
 
-def _check_backend(name: str, deep: bool, timeout_s: float) -> list[Check]:
+def _check_backend(name: str, deep: bool, timeout_s: float, look_for_gpu: Callable[[], Check]) -> list[Check]:
     try:
         adapter = load_adapter(name)
         here = adapter.is_available()
@@ -94,10 +91,9 @@ def _check_backend(name: str, deep: bool, timeout_s: float) -> list[Check]:
         return [Check("backends", name, MISSING, here.reason, here.install)]
     version = _version(name)
     if not deep:
-        gpu = check_gpu()
-        if gpu.status != WORKS and all(item.device == "cuda" for item in _distinct_starts(name)):
-            return [Check("backends", name, gpu.status, f"{version or 'it'} is installed, but {gpu.detail}")]
-        return [Check("backends", name, WORKS, version)]
+        if not all(item.device == "cuda" for item in _distinct_starts(name)) or (gpu := look_for_gpu()).status == WORKS:
+            return [Check("backends", name, WORKS, version)]
+        return [Check("backends", name, gpu.status, f"{version or 'it'} is installed, but {gpu.detail}")]
     return [_start_backend(name, implementation, timeout_s) for implementation in _distinct_starts(name)]
 
 
@@ -148,30 +144,26 @@ def check_environments() -> list[Check]:
 
 
 def check_tools() -> list[Check]:
-    """Compiler for candidates, and what CUDA needs."""
+    """Compilers for candidates and for the CUDA kernels."""
+    from profkit.backends.candidate_cuda import find_nvcc
     from profkit.backends.candidate_library import find_compiler
 
     try:
         compiler = Check("tools", "C++ compiler", WORKS, " ".join(find_compiler(".cpp")) + " (for --candidate)")
     except ProfkitError as error:
         compiler = Check("tools", "C++ compiler", MISSING, str(error), "apt install g++")
-    nvcc = shutil.which("nvcc")
-    toolkit = Check("tools", "nvcc", WORKS, nvcc) if nvcc else Check("tools", "nvcc", MISSING, "not on the PATH")
-    return [compiler, toolkit, check_gpu()]
+    try:
+        nvcc = Check("tools", "nvcc", WORKS, " ".join(find_nvcc()) + " (for --candidate, and to build CUDA kernels)")
+    except ProfkitError as error:
+        nvcc = Check("tools", "nvcc", MISSING, str(error))
+    return [compiler, nvcc]
 
 
 def check_gpu(library: str = "libcuda.so.1") -> Check:
-    """The CUDA driver and its devices, asked through the driver's own library."""
-    try:
-        driver = ctypes.CDLL(library)
-    except OSError:
-        return Check("tools", "GPU", MISSING, f"no CUDA driver: {library} cannot be loaded")
-    count = ctypes.c_int(0)
-    code = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
-    if code:
-        return Check("tools", "GPU", BROKEN, f"the CUDA driver answers with error {code}", "nvidia-smi")
-    status = WORKS if count.value else MISSING
-    return Check("tools", "GPU", status, f"{count.value} device{'' if count.value == 1 else 's'}")
+    """Whether there is a GPU to be used, in one line."""
+    from profkit._gpu_checks import gpu_summary
+
+    return gpu_summary(library)
 
 
 def check_machine() -> list[Check]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,8 +18,8 @@ _TIMEOUT_S = 60.0
 
 
 def check_tracing() -> list[Check]:
-    """The recorder with its doors, SQL, and Nsight Systems."""
-    return [*_check_recorder(), _check_nvtx(), _check_sql(), _check_nsight()]
+    """The recorder with its doors, and SQL."""
+    return [*_check_recorder(), _check_nvtx(), _check_sql()]
 
 
 def _check_recorder() -> list[Check]:
@@ -62,8 +61,3 @@ def _check_sql() -> Check:
     if importlib.util.find_spec("duckdb") is not None:
         return Check(SECTION, "SQL and Parquet", WORKS, "duckdb")
     return Check(SECTION, "SQL and Parquet", MISSING, "duckdb is not installed", 'pip install "profkit[query]"')
-
-
-def _check_nsight() -> Check:
-    nsys = shutil.which("nsys")
-    return Check(SECTION, "Nsight Systems", WORKS if nsys else MISSING, nsys or "nsys is not on the PATH")

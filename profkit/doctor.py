@@ -18,6 +18,7 @@ def examine(words: Sequence[str]) -> int:
     """Look at everything and print it; 0 when the native kernels work."""
     from profkit import _checks
     from profkit._arguments import Parser
+    from profkit._gpu_checks import check_gpus
     from profkit._trace_checks import check_tracing
     from profkit.rendering.content import Missing
     from profkit.rendering.table import print_list
@@ -34,6 +35,7 @@ def examine(words: Sequence[str]) -> int:
         lambda: _checks.check_backends(arguments.deep),
         _checks.check_environments,
         check_tracing,
+        check_gpus,
         _checks.check_tools,
         _checks.check_machine,
     ]

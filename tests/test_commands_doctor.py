@@ -30,6 +30,7 @@ def test_every_section_and_backend_is_shown_within_100_columns(capsys: pytest.Ca
         "backends",
         "environments",
         "tracing",
+        "GPU",
         "tools",
         "machine",
     ]

@@ -1,0 +1,137 @@
+// A libcuda.so.1 for machines without a GPU: what it answers is in the environment.
+//   PROFKIT_DOUBLE_VERSION  as cuDriverGetVersion gives it (default 13000)
+//   PROFKIT_DOUBLE_INIT     what cuInit returns (default 0); "crash" and "hang" do so
+//   PROFKIT_DOUBLE_DEVICES  name:capability:bytes, with ; between devices (default none)
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr int kInvalidValue = 1, kStub = 34, kNoDevice = 100, kInvalidDevice = 101, kMismatch = 803;
+constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;
+
+std::string setting(const char* name, const char* usual) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? usual : value;
+}
+
+struct Device {
+  std::string name;
+  int capability;
+  size_t bytes;
+};
+
+std::vector<Device> devices() {
+  std::vector<Device> found;
+  std::istringstream list(setting("PROFKIT_DOUBLE_DEVICES", ""));
+  for (std::string text; std::getline(list, text, ';');) {
+    std::istringstream parts(text);
+    std::string name, capability, bytes;
+    std::getline(parts, name, ':');
+    std::getline(parts, capability, ':');
+    std::getline(parts, bytes, ':');
+    found.push_back({name, std::stoi(capability), std::stoul(bytes)});
+  }
+  return found;
+}
+
+bool is_initialised = false;
+
+}  // namespace
+
+extern "C" {
+
+int cuDriverGetVersion(int* version) {
+  *version = std::stoi(setting("PROFKIT_DOUBLE_VERSION", "13000"));
+  return 0;
+}
+
+int cuInit(unsigned) {
+  const std::string answer = setting("PROFKIT_DOUBLE_INIT", "0");
+  if (answer == "crash") std::abort();
+  if (answer == "hang") pause();
+  const int code = std::stoi(answer);
+  is_initialised = code == 0;
+  return code;
+}
+
+int cuDeviceGetCount(int* count) {
+  if (!is_initialised) return 3;
+  *count = static_cast<int>(devices().size());
+  return 0;
+}
+
+int cuDeviceGet(int* device, int ordinal) {
+  if (ordinal < 0 || static_cast<size_t>(ordinal) >= devices().size()) return kInvalidDevice;
+  *device = ordinal;
+  return 0;
+}
+
+int cuDeviceGetName(char* name, int length, int device) {
+  std::snprintf(name, static_cast<size_t>(length), "%s",
+                devices().at(static_cast<size_t>(device)).name.c_str());
+  return 0;
+}
+
+int cuDeviceTotalMem_v2(size_t* bytes, int device) {
+  *bytes = devices().at(static_cast<size_t>(device)).bytes;
+  return 0;
+}
+
+int cuDeviceGetAttribute(int* value, int attribute, int device) {
+  const int capability = devices().at(static_cast<size_t>(device)).capability;
+  switch (attribute) {
+    case kMultiprocessors:
+      *value = 108;
+      return 0;
+    case kMajor:
+      *value = capability / 10;
+      return 0;
+    case kMinor:
+      *value = capability % 10;
+      return 0;
+    default:
+      return kInvalidValue;
+  }
+}
+
+int cuGetErrorString(int code, const char** text) {
+  switch (code) {
+    case kStub:
+      *text = "CUDA driver is a stub library";
+      return 0;
+    case kNoDevice:
+      *text = "no CUDA-capable device is detected";
+      return 0;
+    case kMismatch:
+      *text = "system has unsupported display driver / cuda driver combination";
+      return 0;
+    default:
+      *text = nullptr;
+      return kInvalidValue;
+  }
+}
+
+int cuGetErrorName(int code, const char** text) {
+  switch (code) {
+    case kStub:
+      *text = "CUDA_ERROR_STUB_LIBRARY";
+      return 0;
+    case kNoDevice:
+      *text = "CUDA_ERROR_NO_DEVICE";
+      return 0;
+    case kMismatch:
+      *text = "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH";
+      return 0;
+    default:
+      *text = nullptr;
+      return kInvalidValue;
+  }
+}
+}
