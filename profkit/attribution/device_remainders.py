@@ -9,12 +9,12 @@ from profkit.attribution.device_lanes import BUSY, PART_FIELDS, Lanes, Part, act
 from profkit.attribution.usage import Remainder
 from profkit.capture.device_trace import NONE, ActivityKind, Column, DeviceTrace
 
-NO_LAUNCH, NO_RANGE = "launch not recorded", "launched outside any range"
+NO_LAUNCH, NO_RANGE = "launch not recorded", "launched in no range"
 _IDLE = {
     Part.QUEUE: "idle, launched but not begun",
     Part.DISPATCH: "idle, host runs its code",
     Part.CALL: "idle, host is in a CUDA call",
-    Part.SYNC: "idle, host waits for the device",
+    Part.SYNC: "idle, host waits for the GPU",
     Part.OUTSIDE: "idle, host in no range",
     Part.UNKNOWN: "idle, launch not recorded",
 }
@@ -61,11 +61,11 @@ def _of_work(trace: DeviceTrace, groups: Groups, by: str, part: int, activity: i
     if groups.of_range is None:
         return f"other {_WORK[Part.KERNEL]}" if by == "gemm" and part == Part.KERNEL else _WORK[Part(part)]
     if trace.activities["range"][activity] != NONE:
-        return f"launched outside any {by}"
+        return f"launched in no {by}"
     return NO_LAUNCH if trace.activities["call"][activity] == NONE else NO_RANGE
 
 
 def _of_idle(groups: Groups, by: str, part: int, place: int) -> str:
     if groups.of_range is None or part in (Part.UNKNOWN, Part.QUEUE):
         return _IDLE[Part(part)]
-    return f"idle, host outside any {by if place != NONE or by != 'operator' else 'range'}"
+    return f"idle, host in no {by if place != NONE or by != 'operator' else 'range'}"

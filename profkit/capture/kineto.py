@@ -21,7 +21,7 @@ from profkit.capture.kineto_fields import args_of, copy_ends, identity, integer,
 from profkit.capture.range_levels import MODULE_PREFIX, level_of_annotation, level_of_operator
 from profkit.capture.trace_tables import LARGEST, GrowingTable, Places, Strings, linked_trace
 from profkit.capture.unzipping import Unzipped, open_unzipped
-from profkit.errors import CaptureError
+from profkit.errors import TraceError
 
 EVENTS = "traceEvents"
 _GPU_MEMORY = 1  # the profiler's number for CUDA in "Device Type"
@@ -30,7 +30,7 @@ _UNUSED = ("gpu_user_annotation", "cuda_sync", "trace", "overhead", "python_func
 
 
 def read_kineto(path: str | os.PathLike[str]) -> DeviceTrace:
-    """The trace; CaptureError when the file is none."""
+    """The trace; TraceError when the file is none."""
     file, stream = open_unzipped(path)
     reader = _Reader()
     trouble = ""
@@ -44,7 +44,7 @@ def read_kineto(path: str | os.PathLike[str]) -> DeviceTrace:
         except DamagedError as error:
             trouble = str(error)
         except OSError as error:
-            raise CaptureError(f"cannot read {os.fspath(path)}: {error.strerror or error}") from None
+            raise TraceError(f"cannot read {os.fspath(path)}: {error.strerror or error}") from None
     if isinstance(stream, Unzipped) and stream.trouble:
         trouble = stream.trouble
     return reader.finished(os.fspath(path), trouble)
@@ -223,9 +223,9 @@ class _Reader:
             self._places.thread_names[pid, identity(event.get("tid"))] = str(name)
 
     def finished(self, path: str, trouble: str) -> DeviceTrace:
-        """Every table linked; CaptureError when there was nothing of a trace."""
+        """Every table linked; TraceError when there was nothing of a trace."""
         if not (len(self._ranges) or len(self._calls) or len(self._activities)):
-            raise CaptureError(self._refusal(path, trouble))
+            raise TraceError(self._refusal(path, trouble))
         activities = self._activities.columns()
         activities["range"] = np.array([self._range_of.get(number, NONE) for number in self._external], np.int64)
         processes = self._places.processes
@@ -256,13 +256,13 @@ class _Reader:
     def _set_base(self, tables: tuple[dict[str, Any], ...]) -> None:
         base = self.about.get("baseTimeNanoseconds", 0)
         if type(base) is not int or abs(base) > LARGEST:
-            raise CaptureError(f"baseTimeNanoseconds must be a time in nanoseconds, not {str(base)[:40]!r}")
+            raise TraceError(f"baseTimeNanoseconds must be a time in nanoseconds, not {str(base)[:40]!r}")
         for table in tables:
             for name in ("start_ns", "end_ns", "time_ns"):
                 if name not in table or not len(table[name]):
                     continue
                 if max(abs(int(table[name].min()) + base), abs(int(table[name].max()) + base)) > 2 * LARGEST:
-                    raise CaptureError(f"times after baseTimeNanoseconds ({base:,}) are too large: they are damaged")
+                    raise TraceError(f"times after baseTimeNanoseconds ({base:,}) are too large: they are damaged")
                 table[name] = table[name] + base
 
     def _warnings(self, trouble: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from profkit.capture.hook_layers import with_hook_layers
 from profkit.capture.nsight_database import NsightDatabase
 from profkit.capture.nsight_ranges import read_ranges
 from profkit.capture.trace_tables import LARGEST, Places, Strings, linked_trace
-from profkit.errors import CaptureError
+from profkit.errors import TraceError
 
 _PROCESS_MASK = ~0xFFFFFF  # a globalTid without its thread is the globalPid
 _VERSION = re.compile(r"_v\d+$")
@@ -62,13 +62,13 @@ _ALLOCATED, _FREED = 0, 1
 
 
 def read_nsight(path: str | os.PathLike[str]) -> DeviceTrace:
-    """The trace; CaptureError when the file is none, or holds nothing of the host or of a GPU."""
+    """The trace; TraceError when the file is none, or holds nothing of the host or of a GPU."""
     name = os.fspath(path)
     try:
         with NsightDatabase(name) as database:
             return _Reader(name, database).read()
     except sqlite3.Error as error:
-        raise CaptureError(f"{name} cannot be read as an export of Nsight Systems: {error}") from None
+        raise TraceError(f"{name} cannot be read as an export of Nsight Systems: {error}") from None
 
 
 class _Reader:
@@ -81,7 +81,7 @@ class _Reader:
     def read(self) -> DeviceTrace:
         database = self._database
         if not database.is_nsight():
-            raise CaptureError(
+            raise TraceError(
                 f"{self._path} is an SQLite file, but no export of Nsight Systems: it has none of its tables. "
                 "`nsys export --type sqlite report.nsys-rep` makes one"
             )
@@ -92,9 +92,7 @@ class _Reader:
         last = max((int(column.max()) for column in times if len(column)), default=0)
         ranges = read_ranges(database, self._strings, self._threads_of, last)
         if not (len(ranges["name"]) or len(calls["name"]) or len(activities["name"])):
-            raise CaptureError(
-                f"{self._path} is an export of Nsight Systems without NVTX ranges, CUDA calls or kernels"
-            )
+            raise TraceError(f"{self._path} is an export of Nsight Systems without NVTX ranges, CUDA calls or kernels")
         ranges = with_hook_layers(ranges, self._strings.all(), self._strings)
         self._name_places()
         return linked_trace(

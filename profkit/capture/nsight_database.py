@@ -15,7 +15,7 @@ import numpy as np
 
 from profkit.capture.device_trace import NONE, Column
 from profkit.capture.trace_tables import LARGEST
-from profkit.errors import CaptureError
+from profkit.errors import TraceError
 
 _ROWS_AT_ONCE = 100_000
 _TELLING_TABLES = ("META_DATA_EXPORT", "TARGET_INFO_SYSTEM_ENV", "NVTX_EVENTS", "ENUM_NSYS_EVENT_TYPE")
@@ -30,7 +30,7 @@ class NsightDatabase:
 
     def __init__(self, path: str) -> None:
         if not os.path.isfile(path):
-            raise CaptureError(f"cannot read {path}: no such file")
+            raise TraceError(f"cannot read {path}: no such file")
         # Immutable: an export in a folder that cannot be written is read as well, and no journal is left beside it.
         self._connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro&immutable=1", uri=True)
         self._connection.text_factory = lambda data: data.decode("utf-8", "replace")

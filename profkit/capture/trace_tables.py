@@ -10,7 +10,7 @@ import numpy as np
 
 from profkit.capture.device_trace import ACTIVITIES, CALLS, MEMORY, NONE, RANGES, Column, DeviceTrace, table_of
 from profkit.capture.nesting import OpenRanges, parents_of, time_order
-from profkit.errors import CaptureError
+from profkit.errors import TraceError
 
 LARGEST = (1 << 62) - 1
 """Times and sizes above are damage: sums of a few of them would overflow."""
@@ -153,14 +153,14 @@ def _check_sums(tables: Mapping[str, Mapping[str, Column]], start_ns: int, end_n
     lanes = max(1, len(np.unique(tables["activities"]["device"])), len(np.unique(tables["ranges"]["thread"])))
     if (end_ns - start_ns) * lanes > LARGEST:
         years = (end_ns - start_ns) / 3.156e16
-        raise CaptureError(f"{path}: its first and last event lie {years:.0f} years apart: the times are damaged")
+        raise TraceError(f"{path}: its first and last event lie {years:.0f} years apart: the times are damaged")
     for name in ("ranges", "calls", "activities"):
         table = tables[name]
         if float(np.sum(table["end_ns"] - table["start_ns"], dtype=np.float64)) > LARGEST:
-            raise CaptureError(f"{path}: durations of its {name} add up to more than 146 years: the times are damaged")
+            raise TraceError(f"{path}: durations of its {name} add up to more than 146 years: the times are damaged")
     moved = tables["activities"]["bytes"]
     if float(np.sum(moved, where=moved > 0, dtype=np.float64)) > LARGEST:
-        raise CaptureError(f"{path}: its copies add up to more than 4 EiB: the sizes are damaged")
+        raise TraceError(f"{path}: its copies add up to more than 4 EiB: the sizes are damaged")
 
 
 def launches_of(activities: Mapping[str, Column], calls: Mapping[str, Column]) -> Column:

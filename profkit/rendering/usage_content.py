@@ -256,9 +256,7 @@ def _remainder_lines(usage: Usage, columns: Sequence[UsageColumn]) -> list[Shown
             lines.append(line)
     if usage.devices is not None and usage.unattributed_alloc_bytes:
         memory: dict[str, Value] = {"own_alloc_bytes": usage.unattributed_alloc_bytes}
-        lines.append(
-            _special(f"allocated outside any {usage.by}", memory, columns, "row" if lines else "remainder", usage)
-        )
+        lines.append(_special(f"allocated in no {usage.by}", memory, columns, "row" if lines else "remainder", usage))
     return lines
 
 

@@ -199,7 +199,7 @@ def test_idle_time_is_told_by_the_thread_that_launches_the_next_work(tmp_path: P
     assert usage.wall_ns == 900
     assert (a.dispatch_ns, a.call_ns, a.queue_ns, a.kernel_ns) == (150 + 20, 50, 30, 50)
     assert (b.dispatch_ns, b.sync_ns, b.call_ns, b.queue_ns, b.kernel_ns) == (100 + 100, 100, 40, 0, 160)
-    assert remainders(usage) == {"idle, host outside any range": 100}
+    assert remainders(usage) == {"idle, host in no range": 100}
 
 
 def test_a_kernel_owns_time_before_a_copy_beside_it_and_the_note_tells_of_it(tmp_path: Path) -> None:
