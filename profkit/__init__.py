@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from profkit.api import PrintableResult as PrintableResult
     from profkit.api import measure as measure
     from profkit.api import profile_network as profile_network
+    from profkit.backends.cupy_kernels import cupy_module as cupy_module
+    from profkit.backends.cupy_kernels import kernel_struct as kernel_struct
     from profkit.backends.headers import include_path as include_path
     from profkit.capture.session import record as record
     from profkit.ops import BiasRelu as BiasRelu
@@ -37,6 +39,8 @@ _HOMES = {
     "mark": "profkit._core",
     "record": "profkit.capture.session",
     "include_path": "profkit.backends.headers",
+    "cupy_module": "profkit.backends.cupy_kernels",
+    "kernel_struct": "profkit.backends.cupy_kernels",
     "Conv2d": "profkit.ops",
     "MatMul": "profkit.ops",
     "Pool2d": "profkit.ops",

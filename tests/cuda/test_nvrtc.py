@@ -18,7 +18,7 @@ from sanitized_programs import compiled_object
 from profkit.backends.headers import include_flags, kernel_headers
 
 KERNELS = Path(__file__).parents[2] / "csrc" / "kernels"
-ARCHITECTURES = ("sm_80", "sm_90", "sm_120")
+ARCHITECTURE, OTHERS = "sm_90", ("sm_80", "sm_120")
 pytestmark = [
     pytest.mark.skipif(library_path() is None, reason="nvidia-cuda-nvrtc is not installed"),
     pytest.mark.skipif(toolkit_headers() is None, reason="no nvcc on this machine, hence no cuda_fp16.h"),
@@ -63,17 +63,24 @@ def started(header: str) -> list[str]:
     return []
 
 
+def one_of_each(instances: list[str]) -> list[str]:
+    """The first instance of every kernel."""
+    return list({item.partition("<")[0]: item for item in reversed(instances)}.values())
+
+
 @pytest.mark.parametrize("header", kernel_headers(KERNELS))
 def test_a_header_compiles_with_every_instance_that_is_started(header: str) -> None:
     instances = started(header)
     flags = [f"-I{KERNELS.parent}", f"-I{toolkit_headers()}"]
+    # nvcc compiles all of them for all architectures; what NVRTC lacks shows in one instance as well.
+    wanted = [(ARCHITECTURE, instances), *((name, one_of_each(instances)) for name in OTHERS)]
 
-    compiled = [compile_kernels(f'#include "kernels/{header}"\n', name, flags, instances) for name in ARCHITECTURES]
+    compiled = [compile_kernels(f'#include "kernels/{header}"\n', name, flags, asked) for name, asked in wanted]
 
     assert instances, "nobody starts a kernel of this header"
-    for cubin, lowered in compiled:
+    for (_, asked), (cubin, lowered) in zip(wanted, compiled):
         assert cubin[:4] == b"\x7fELF"
-        assert len(set(lowered)) == len(instances)
+        assert len(set(lowered)) == len(asked)
         assert all(name.encode() in cubin for name in lowered)
 
 

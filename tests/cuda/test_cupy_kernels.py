@@ -1,0 +1,182 @@
+"""profkit's kernels from CuPy: what RawModule is given compiles, structs lie as C++ has them, the example is right."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from emulation import EMULATED_FLAGS
+from fake_cupy import FakeCupy
+from nvrtc import compile_kernels, library_path, toolkit_headers
+from sanitized_programs import compiled_object
+from test_nvrtc import KERNELS
+
+import profkit
+from profkit.backends.cupy_kernels import struct_fields, struct_type
+from profkit.backends.headers import include_flags, kernel_headers
+from profkit.errors import UnavailableError, UsageError
+
+PAGE = Path(__file__).parents[2] / "docs" / "cupy.md"
+SIMT = Path(__file__).parent / "native"
+# Every argument as cudaLaunchKernel has it: the address of its value.
+EMULATED_LAUNCH = """
+#include <profkit/kernels/{header}>
+#include "simt_launch.h"
+extern "C" void start(const unsigned* grid, const unsigned* block, void** arguments) {{
+  simt::Emulated<&{kernel}>::bind({{grid[0], grid[1], grid[2]}}, {{block[0], block[1], block[2]}}, 0, arguments)();
+}}
+"""
+needs_nvrtc = pytest.mark.skipif(
+    library_path() is None or toolkit_headers() is None, reason="needs nvidia-cuda-nvrtc and the toolkit's headers"
+)
+
+
+class RawModule:
+    """As CuPy's, for the host SIMT layer: a kernel is compiled by g++ and runs on NumPy's arrays."""
+
+    made: RawModule | None = None
+    folder: Path
+
+    def __init__(self, *, code: str, options: Sequence[str], backend: str, name_expressions: Sequence[str]) -> None:
+        self.code, self.options, self.backend, self.names = code, options, backend, name_expressions
+        RawModule.made = self
+
+    def get_function(self, name: str) -> Callable[..., None]:
+        assert name in self.names
+        [header] = re.findall(r"<profkit/kernels/(.*)>", self.code)
+        source, library = self.folder / "kernel.cpp", self.folder / "kernel.so"
+        source.write_text(EMULATED_LAUNCH.format(header=header, kernel=name))
+        objects = [compiled_object(SIMT / part, EMULATED_FLAGS) for part in ("simt.cpp", "simt_fiber.cpp")]
+        command = ["g++", *EMULATED_FLAGS, *self.options, "-shared", str(source), *objects, "-o", str(library)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return lambda grid, block, arguments: _launch(ctypes.CDLL(str(library)), grid, block, arguments)
+
+
+def _launch(library: ctypes.CDLL, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Any]) -> None:
+    """A struct goes by value, an array by its address, a number as a pointer."""
+    values = [
+        item if isinstance(item, np.ndarray) and item.dtype.names else np.array(_address(item), np.uint64)
+        for item in arguments
+    ]
+    places = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
+    sizes = [(ctypes.c_uint * 3)(*size, *(1,) * (3 - len(size))) for size in (grid, block)]
+    library.start(*sizes, places)
+
+
+def _address(item: Any) -> int:
+    return int(item.ctypes.data) if isinstance(item, np.ndarray) else int(item)
+
+
+@pytest.fixture
+def cupy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    fake = FakeCupy()
+    RawModule.folder = tmp_path
+    fake.RawModule = RawModule  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    return fake
+
+
+def example() -> str:
+    return PAGE.read_text().split("```python\n")[1].split("```")[0]
+
+
+def taken_structs() -> dict[str, str]:
+    """Structs that kernels take by value, each with a header that has it."""
+    found = {}
+    for header in kernel_headers():
+        for signature in re.findall(r"__global__[^{]*?\w+\(([^{]*)\) {", (KERNELS / header).read_text()):
+            for kind in re.findall(r"const (\w+) \w+(?=,|$)", signature):
+                if re.search(rf"^struct {kind} {{", _everything(), re.MULTILINE):
+                    found[kind] = header
+    return found
+
+
+def _everything() -> str:
+    return "\n".join(path.read_text() for path in KERNELS.glob("*/*.cuh"))
+
+
+def offsets(kind: str, dtype: np.dtype[Any]) -> list[str]:
+    """One assertion about every field's place, and one about the size."""
+    fields: Any = dtype.fields
+    places = [f"__builtin_offsetof(profkit::cuda::{kind}, {name}) == {fields[name][1]}" for name in struct_fields(kind)]
+    return [f"sizeof(profkit::cuda::{kind}) == {dtype.itemsize}", *places]
+
+
+@needs_nvrtc
+def test_structs_lie_in_memory_as_the_device_compiler_has_them() -> None:
+    structs = taken_structs()
+    source = "".join(f"#include <profkit/kernels/{header}>\n" for header in sorted(set(structs.values())))
+    for kind in structs:
+        source += "".join(f'static_assert({text}, "");\n' for text in offsets(kind, struct_type(kind)))
+
+    compile_kernels(source, "sm_90", [*include_flags(), f"-I{toolkit_headers()}"], [])
+
+    assert {"MatmulProblem", "PoolProblem", "LrnProblem"} <= set(structs)
+
+
+@needs_nvrtc
+@pytest.mark.usefixtures("cupy")
+def test_nvrtc_takes_what_raw_module_is_given() -> None:
+    profkit.cupy_module("matmul/cuda_naive.cuh", ["matmul_naive<float>", "matmul_naive<__half>"])
+
+    made = RawModule.made
+    assert made is not None and made.backend == "nvrtc"
+    _, lowered = compile_kernels(made.code, "sm_90", [*made.options, f"-I{toolkit_headers()}"], made.names)
+    assert len(set(lowered)) == 2
+
+
+def test_the_example_of_the_documentation_is_right_in_emulation(cupy: ModuleType) -> None:
+    names: dict[str, Any] = {}
+
+    exec(compile(example(), "naive_matmul.py", "exec"), names)
+
+    np.testing.assert_allclose(names["c"], names["a"] @ names["b"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("cupy")
+def test_what_does_not_exist_is_told_with_what_is_near() -> None:
+    with pytest.raises(UsageError, match=r"no header 'matmul/cuda_naiv.cuh' .* did you mean matmul/cuda_naive.cuh\?"):
+        profkit.cupy_module("matmul/cuda_naiv.cuh", ["matmul_naive<float>"])
+    with pytest.raises(UsageError, match=r"no struct 'MatmulProblm'; did you mean MatmulProblem\?"):
+        profkit.kernel_struct("MatmulProblm")
+
+
+def test_missing_and_unknown_fields_are_told() -> None:
+    fields = dict.fromkeys(struct_fields("RowBlocks"), 1)
+
+    assert profkit.kernel_struct("RowBlocks", **fields)["extent"] == 1
+    with pytest.raises(UsageError, match="RowBlocks needs extent; its fields are rows, extent"):
+        profkit.kernel_struct("RowBlocks", **{name: 1 for name in fields if name != "extent"})
+    with pytest.raises(UsageError, match="RowBlocks has no columns; its fields are rows, extent"):
+        profkit.kernel_struct("RowBlocks", **fields, columns=1)
+
+
+def test_nested_structs_are_given_as_dicts() -> None:
+    blocks = dict.fromkeys(struct_fields("RowBlocks"), 3)
+    numbers = {name: 1 for name in struct_fields("LrnProblem") if name != "blocks"}
+
+    problem = profkit.kernel_struct("LrnProblem", blocks=blocks, **numbers)
+
+    assert problem["blocks"]["rows"] == 3 and problem["channels"] == 1
+
+
+def test_fields_with_a_default_may_be_left_out() -> None:
+    work = profkit.kernel_struct("BlockWork", slice_terms=8)
+
+    assert work.tolist() == (1, 8, 0, 0, 0)
+
+
+def test_a_missing_cupy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+
+    with pytest.raises(UnavailableError, match=r'cupy does not load: .* pip install "profkit\[cupy\]"'):
+        profkit.cupy_module("matmul/cuda_naive.cuh", ["matmul_naive<float>"])
