@@ -56,8 +56,8 @@ def measure(
 ) -> PrintableResult:
     """Compare every implementation of one operator, or of several specs, on this machine.
 
-    `options` are the further fields of MeasureOptions (baseline, budget_s, timeout_s, cache, output, margin,
-    candidates, memory_limit_bytes, seed, remeasure_peaks). `progress=True` shows a bar, in a notebook too.
+    `options` are the further fields of MeasureOptions (baseline, device, budget_s, timeout_s, cache, output, margin,
+    candidates, memory_limit_bytes, kernel_time, seed, remeasure_peaks). `progress=True` shows a bar, in a notebook too.
 
     >>> import profkit
     >>> result = profkit.measure(profkit.Conv2d(stride=2), only=["torch", "native/*"], threads=1)
