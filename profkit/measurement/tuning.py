@@ -133,8 +133,17 @@ def choose(task: Task, trials: Sequence[Trial]) -> Outcome:
     if not final:
         return Outcome(task, trials, {}, "the default stays: nothing was faster")
     near = max(final, key=lambda trial: trial.row.ratio or 0.0)
-    verdict = "not resolved" if near.row.verdict == "not resolved" else "within the margin"
-    return Outcome(task, trials, {}, f"the default stays: {tuning_text(near.tuning)} is {verdict}")
+    sizes = tuning_text(near.tuning)
+    if near.row.verdict == "not resolved":
+        unsure = f"whether {sizes} is faster is not resolved; a longer --budget or a quieter machine may tell"
+        return Outcome(task, trials, {}, f"the default stays: {unsure}")
+    return Outcome(task, trials, {}, f"the default stays: {sizes} is within the margin")
+
+
+def measure_again(task: Task, tuning: Tuning, options: MeasureOptions, tell: Tell) -> Row | None:
+    """These sizes against the default once more, in new workers: what a choice is worth after it was made."""
+    trials = _Arena(task).measure([tuning], "again", options, tell)
+    return next((trial.row for trial in trials if trial.tuning == tuning), None)
 
 
 def trial_implementation(task: Task, tuning: Mapping[str, int | str]) -> Implementation:
