@@ -9,6 +9,7 @@ import numpy as np
 
 from profkit.attribution.device_places import Places, places_of
 from profkit.attribution.kernel_names import KernelName, parse_kernel
+from profkit.attribution.kernel_variants import distinct_shorts
 from profkit.capture.device_trace import NONE, ActivityKind, Column, CopyDirection, DeviceTrace, MemoryKind, RangeLevel
 
 BATCHED = "batched"
@@ -70,7 +71,7 @@ def _by_kernel(trace: DeviceTrace) -> Groups:
     return Groups(
         tuple(names),
         of_activity,
-        shorts=tuple(each.short if each else None for each in parsed),
+        shorts=distinct_shorts(names, [each.short if each else None for each in parsed]),
         kinds=tuple(each.family if each else None for each in parsed),
         types=tuple(each.library if each else None for each in parsed),
     )

@@ -216,7 +216,8 @@ _OF_RANGES = (
     "live_bytes", "peak_bytes",
 )  # fmt: skip
 _OF_ACTIVITIES = {
-    "kernel": ("calls", "device", "device_share", "mean", "median", "min", "max", "exclusive", "share"),
+    # Names of kernels are long: what else is known of their durations is left to --columns.
+    "kernel": ("calls", "device", "device_share", "mean", "exclusive", "share"),
     "gemm": ("calls", "device", "device_share", "mean", "median", "min", "max"),
     "copy": ("calls", "copy_bytes", "device", "device_share", "copy_rate", "median", "exclusive", "share"),
     "stream": ("calls", "device", "device_share", "copy_bytes", "exclusive", "share"),

@@ -377,6 +377,16 @@ def test_copies_are_told_apart_by_direction_and_kind_of_memory(name: str, tmp_pa
     assert row.copy_rate == 50.0
 
 
+def test_instances_of_one_template_are_told_apart_by_the_words_that_differ(tmp_path: Path) -> None:
+    made = KinetoTrace().kernel(0, 10, 1, "void wgrad<float, 6, 7, true>(int)").kernel(10, 30, 1, "alone<4>(int)")
+    made.kernel(30, 60, 1, "void wgrad<float, 5, 7, true>(int)").kernel(60, 99, 1, "void wgrad<float, 6, 8, true>(int)")
+
+    found = rows(table(made, "kernel", tmp_path))
+
+    assert sorted(str(row.short) for row in found.values()) == ["alone", "wgrad [5 7]", "wgrad [6 7]", "wgrad [6 8]"]
+    assert found["void wgrad<float, 6, 8, true>(int)"].short == "wgrad [6 8]"
+
+
 def test_streams_name_the_process_only_where_several_share_a_gpu(tmp_path: Path) -> None:
     export = NsightExport().kernel(0, 10, 1, pid=5).kernel(20, 40, 2, pid=6)
 
