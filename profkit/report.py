@@ -44,6 +44,7 @@ _EXAMPLES = """examples:
   profkit report network.profkit --by layer          a network's run that profkit network saved
   profkit report trace.json.gz                       GPU time by operator of a torch.profiler trace
   profkit report run.profkit --by kernel             kernels of a traced program that used a GPU
+  profkit report trace.json.gz --by launch           which kernels each operator launched
   profkit report report.sqlite --by copy             copies by direction of an Nsight Systems export
 """
 _OF_PROGRAMS = ("process", "thread", "subtract_overhead")

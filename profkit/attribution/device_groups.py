@@ -77,6 +77,24 @@ def _by_kernel(trace: DeviceTrace) -> Groups:
     )
 
 
+def _by_launch(trace: DeviceTrace) -> Groups:
+    """Operator and kernel together: what each operator launched, and who launched each kernel."""
+    operators, kernels = _by_operator(trace), _by_kernel(trace)
+    pairs = np.stack([operators.of_activity, kernels.of_activity], axis=1)
+    known, of_activity = np.unique(pairs, axis=0, return_inverse=True)
+    launchers = [operators.names[operator] if operator != NONE else "?" for operator in known[:, 0].tolist()]
+    rows = known[:, 1].tolist()
+    return Groups(
+        tuple(f"{launcher}: {kernels.names[row]}" for launcher, row in zip(launchers, rows)),
+        of_activity.reshape(-1).astype(np.int64),
+        shorts=tuple(
+            f"{launcher}: {kernels.shorts[row] or kernels.names[row]}" for launcher, row in zip(launchers, rows)
+        ),
+        kinds=tuple(kernels.kinds[row] for row in rows),
+        types=tuple(kernels.types[row] for row in rows),
+    )
+
+
 def _by_gemm(trace: DeviceTrace) -> Groups:
     """Matrix products by tile, transposes, number format, plain or batched."""
     activities = trace.activities
@@ -162,6 +180,7 @@ GROUPINGS: Mapping[str, Callable[[DeviceTrace], Groups]] = {
     "layer": _by_layer,
     "phase": _by_phase,
     "kernel": _by_kernel,
+    "launch": _by_launch,
     "gemm": _by_gemm,
     "copy": _by_copy,
     "stream": _by_stream,

@@ -218,6 +218,7 @@ _OF_RANGES = (
 _OF_ACTIVITIES = {
     # Names of kernels are long: what else is known of their durations is left to --columns.
     "kernel": ("calls", "device", "device_share", "mean", "exclusive", "share"),
+    "launch": ("calls", "device", "device_share", "mean"),
     "gemm": ("calls", "device", "device_share", "mean", "median", "min", "max"),
     "copy": ("calls", "copy_bytes", "device", "device_share", "copy_rate", "median", "exclusive", "share"),
     "stream": ("calls", "device", "device_share", "copy_bytes", "exclusive", "share"),

@@ -124,8 +124,9 @@ def table_lines(table: ShownTable, width: int) -> Iterator[ToneLine]:
         yield _line(table.by, [table.headings[i] for i in block], [widths[i] for i in block], name_width), "title"
         rule = name_width + _total(widths, block)
         yield "─" * rule, "note"
+        below = next((line for line in table.lines if line.tone in ("remainder", "total")), None)
         for line in table.lines:
-            if line.tone == "remainder":
+            if line is below:
                 yield "─" * rule, "note"
             name = _indented(line, name_width)
             yield _line(name, [line.texts[i] for i in block], [widths[i] for i in block], name_width), line.tone

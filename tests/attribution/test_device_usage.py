@@ -377,6 +377,19 @@ def test_copies_are_told_apart_by_direction_and_kind_of_memory(name: str, tmp_pa
     assert row.copy_rate == 50.0
 
 
+def test_launches_pair_operators_with_kernels(tmp_path: Path) -> None:
+    made = KinetoTrace().operator("aten::mm", 0, 50).call(10, 20, 1).operator("aten::bmm", 50, 90).call(60, 70, 2)
+    made.kernel(100, 130, 1, "sgemm").kernel(130, 170, 2, "sgemm").kernel(170, 180, 2, "sgemm").kernel(180, 185, 9, "x")
+
+    found = rows(table(made, "launch", tmp_path))
+
+    assert {name: (row.calls, row.device_ns) for name, row in found.items()} == {
+        "aten::mm: sgemm": (1, 30),
+        "aten::bmm: sgemm": (2, 50),
+        "?: x": (1, 5),
+    }
+
+
 def test_instances_of_one_template_are_told_apart_by_the_words_that_differ(tmp_path: Path) -> None:
     made = KinetoTrace().kernel(0, 10, 1, "void wgrad<float, 6, 7, true>(int)").kernel(10, 30, 1, "alone<4>(int)")
     made.kernel(30, 60, 1, "void wgrad<float, 5, 7, true>(int)").kernel(60, 99, 1, "void wgrad<float, 6, 8, true>(int)")
