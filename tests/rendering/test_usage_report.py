@@ -108,7 +108,7 @@ def test_asked_columns_continue_below_instead_of_being_left_out() -> None:
     text = "\n".join(shown(busy_capture(), width=80, columns=["all"]))
 
     for column in COLUMNS:
-        assert column.heading in text
+        assert (column.heading in text) != column.help.startswith("GPU: ")
     assert "too narrow" not in text
 
 
