@@ -48,6 +48,20 @@ def test_a_candidate_stays_whatever_only_says() -> None:
     assert [item.key for item in kept] == [candidate.key, "conv2d/keras/cpu/torch"]
 
 
+def test_a_device_keeps_its_rows_the_candidate_and_the_named_baseline() -> None:
+    candidate = Implementation("conv2d/candidate/cpu/mine", "candidate")
+    on_gpu = Implementation("conv2d/torch/cuda", "torch_cuda")
+
+    kept = choose([candidate, *IMPLEMENTATIONS, on_gpu], baseline="native/reference", device="cuda")
+
+    assert [item.key for item in kept] == [candidate.key, "conv2d/native/cpu/reference", on_gpu.key]
+
+
+def test_a_device_that_nothing_asked_for_runs_on_is_an_error() -> None:
+    with pytest.raises(UsageError, match="nothing is left to measure on cuda: what was asked for runs on cpu"):
+        choose(IMPLEMENTATIONS, only=["torch"], device="cuda")
+
+
 def test_a_pattern_that_names_nothing_is_an_error_with_the_nearest_names() -> None:
     with pytest.raises(UsageError, match=r"'troch'.*did you mean torch"):
         choose(IMPLEMENTATIONS, only=["troch"])
