@@ -2,12 +2,14 @@
 #include "tracer/door_cupti.h"
 
 #include <pthread.h>
+#include <time.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "tracer/chunks.h"
+#include "tracer/clock.h"
 #include "tracer/cupti_flusher.h"
 #include "tracer/cupti_library.h"
 #include "tracer/cupti_records.h"
@@ -23,6 +25,7 @@ constexpr size_t kBufferBytes = size_t{1} << 20;
 constexpr uint32_t kBuffers = 64;  // beyond these CUPTI drops records, and counts them
 // Flushing is cheap for us and maybe not for the driver: not more often than a person notices.
 constexpr uint32_t kLeastFlushMs = 100;
+constexpr int64_t kMaxWaitNs = 2'000'000'000;
 
 // Without the first there is nothing to show; the others are left out where CUPTI refuses them.
 struct WantedKind {
@@ -57,6 +60,7 @@ std::atomic<uint32_t> status_version{0};
 uint8_t* buffers = nullptr;
 std::atomic<uint32_t> next_free_buffers[kBuffers];
 IndexStack free_buffers;
+std::atomic<uint32_t> buffers_in_work{0};
 
 class Lock {
  public:
@@ -98,6 +102,7 @@ void buffer_requested(uint8_t** buffer, size_t* bytes, size_t* most_records) {
 void buffer_completed(void* context, uint32_t stream, uint8_t* buffer, size_t, size_t valid_bytes) {
   if (buffer < buffers || buffer >= buffers + kBuffers * kBufferBytes) return;
   const QuietThread quiet;
+  buffers_in_work.fetch_add(1);
   if (is_open.load()) {
     DeviceAppender appender;
     decode_activity_buffer(library, buffer, valid_bytes < kBufferBytes ? valid_bytes : kBufferBytes,
@@ -109,6 +114,18 @@ void buffer_completed(void* context, uint32_t stream, uint8_t* buffer, size_t, s
   }
   free_buffers.push(static_cast<uint32_t>(static_cast<size_t>(buffer - buffers) / kBufferBytes));
   cupti_buffers_completed.fetch_add(1);
+  buffers_in_work.fetch_sub(1);
+}
+
+// CUPTI may have given a buffer to another thread, which is not done with it when the flush returns.
+bool wait_for_buffers_in_work() {
+  const int64_t start = monotonic_ns();
+  while (buffers_in_work.load() != 0) {
+    if (monotonic_ns() - start > kMaxWaitNs) return false;
+    const timespec step{0, 100'000};
+    nanosleep(&step, nullptr);
+  }
+  return true;
 }
 
 // The subscription only shows that CUPTI is ours; no call is intercepted.
@@ -241,7 +258,7 @@ void open_cupti_door_if_driver_is_here() {
 }
 
 void flush_cupti() {
-  if (!is_open.load() || flush_through_flusher()) return;
+  if (!is_open.load() || (flush_through_flusher() && wait_for_buffers_in_work())) return;
   if (!flush_hangs.exchange(true)) status_version.fetch_add(1);
 }
 
@@ -263,6 +280,7 @@ void forget_cupti_in_child() {
   is_open.store(false);
   subscriber = nullptr;
   was_injected.store(false);
+  buffers_in_work.store(0);
   if (buffers != nullptr) free_buffers.reset();
   reset_device_queue();
   reset_cupti_status();
