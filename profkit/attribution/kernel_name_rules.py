@@ -39,24 +39,27 @@ _LIBRARIES: tuple[tuple[str, str], ...] = (
 _AUXILIARY: tuple[tuple[str, str], ...] = (
     ("layout", r"nchw2nhwc|nhwc2nchw|nchwtonhwc|nhwctonchw|transpose_readwrite|generictranspose|tensortransform"),
     ("layout", r"swapdimension|shuffleintensor3|^transpose_fusion|flip_filter|kern_?flip|transform_?layout|packinput"),
+    ("layout", r"implicit_gemm_pack"),
     ("padding", r"padinput|^pad_|paddingkernel|zero_?pad"),
     ("workspace tables", r"compute\w*offsetskernel|compute_gemm_pointers|computeoffsets|offset_?table|setup_pointers"),
+    ("workspace tables", r"batched_pointers"),
     (
         "split-k reduction",
         r"splitkreduce|split_?k_?reduce|reduce_wgrad|reducesplitk|cutlass::reduction|reduce_split_?k",
     ),
+    ("split-k reduction", r"_add_splits|_add_parts|split_k_sum"),
     ("output initialised", r"scalepackedtensor|beta_?scale"),
     ("epilogue", r"^epilogue::impl|^cublaslt::epilogue"),
 )
 
 _FAMILIES: tuple[tuple[str, str], ...] = (
-    ("tables", r"compute\w*offsets|offset_?table|gemm_pointers"),
+    ("tables", r"compute\w*offsets|offset_?table|gemm_pointers|batched_pointers"),
     ("memset", r"^memset\b|^\[cuda memset"),
     ("copy", r"^memcpy\b|^\[cuda memcpy"),
     ("communication", r"^nccl|allreduce|all_reduce|reduce_scatter|all_gather|nvshmem"),
     ("attention", r"flash|fmha|attention"),
     ("optimiser", r"adam|adagrad|rmsprop|\bsgd|_sgd|momentum|lamb\b|lookahead|applygradient"),
-    ("im2col", r"im2col|col2im|vol2col|col2vol"),
+    ("im2col", r"im2col|col2im|vol2col|col2vol|image_to_columns|columns_to_image"),
     ("winograd", r"winograd"),
     ("pool", r"pool"),
     ("lrn", r"lrn"),
@@ -99,8 +102,8 @@ AUXILIARY = _compiled(_AUXILIARY)
 TENSOR_CORES = re.compile(_TENSOR_CORES)
 
 FORWARD = re.compile(r"fprop|forward|_relu_|conv\w*_fw|_fwd|implicit_convolve|precomputed_convolve")
-INPUT_GRADIENT = re.compile(r"dgrad|backward_?data|bwd_?data|conv\w*backward_?input|winogradbackward")
-WEIGHT_GRADIENT = re.compile(r"wgrad|backward_?filter|bwd_?filter|conv\w*backward_?weight")
+INPUT_GRADIENT = re.compile(r"dgrad|backward_?data|bwd_?data|conv\w*backward_?input|winogradbackward|input_gradient")
+WEIGHT_GRADIENT = re.compile(r"wgrad|backward_?filter|bwd_?filter|conv\w*backward_?weight|weight_gradient|gemm_weights")
 BATCHED = re.compile(r"batched|batch_?gemm|_bmm|strided_?batch|gemmbatch")
 
 
