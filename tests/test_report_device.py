@@ -14,6 +14,7 @@ import pytest
 from foreign_traces import REAL_FILES, KinetoTrace, NsightExport, real_trace
 
 from profkit.attribution.device_groups import GROUPINGS
+from profkit.attribution.device_lanes import Part
 from profkit.report import main
 
 WIDTH = 100
@@ -213,6 +214,14 @@ def test_a_file_that_cannot_be_written_does_not_cost_the_table(
 
     assert code == 2
     assert "none" in capsys.readouterr().err
+
+
+def test_the_document_explains_every_grouping_and_every_part_of_the_wall_clock() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "device-traces.md").read_text(encoding="utf-8")
+
+    first_cells = " ".join(line.split("|")[1] for line in text.splitlines() if line.startswith("|"))
+    for name in (*GROUPINGS, *(part.name.lower() for part in Part)):
+        assert f"`{name}`" in first_cells
 
 
 def test_the_command_works_as_typed(trace: str) -> None:
