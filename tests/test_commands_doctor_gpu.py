@@ -368,7 +368,7 @@ def test_builds_of_frameworks_are_held_against_the_driver(tmp_path: Path, monkey
     put(tmp_path, "torch/version.py", "__version__ = '2.9.0+cu130'\ncuda: Optional[str] = '13.0'\nhip = None\n")
     installed = {"torch": "2.9.0+cu130", "cupy-cuda12x": "14.2.0", "numba": "0.65.1"}
     spec = ModuleSpec("torch", None, origin=str(tmp_path / "torch" / "__init__.py"))
-    monkeypatch.setattr(_gpu_checks.importlib.util, "find_spec", lambda name: spec)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
     monkeypatch.setattr(_gpu_checks, "_installed", lambda name: installed.get(name, ""))
 
     torch, cupy, numba = _gpu_checks._check_frameworks({"version": 12080})
@@ -381,7 +381,7 @@ def test_builds_of_frameworks_are_held_against_the_driver(tmp_path: Path, monkey
 def test_a_build_for_the_cpu_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, "torch/version.py", "__version__ = '2.9.0+cpu'\ncuda: Optional[str] = None\n")
     spec = ModuleSpec("torch", None, origin=str(tmp_path / "torch" / "__init__.py"))
-    monkeypatch.setattr(_gpu_checks.importlib.util, "find_spec", lambda name: spec)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
     monkeypatch.setattr(_gpu_checks, "_installed", lambda name: "2.9.0+cpu" if name == "torch" else "")
 
     (check,) = _gpu_checks._check_frameworks({})
