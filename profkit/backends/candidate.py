@@ -24,6 +24,7 @@ import numpy as np
 from profkit.backends.adapter import Array, Availability, Conditions, Implementation, Prepared
 from profkit.backends.candidate_cuda import prepare_cuda, start_cuda
 from profkit.backends.candidate_library import CandidateLibrary, compile_candidate, host_compiler
+from profkit.backends.candidate_nvrtc import CandidateKernel, is_kernel, prepare_nvrtc, start_nvrtc
 from profkit.backends.outputs import call_on_fresh, call_on_same, unwritten
 from profkit.errors import KernelError, UsageError
 from profkit.ops.spec import Spec
@@ -111,7 +112,7 @@ class CandidateAdapter:
     name = "candidate"
 
     def __init__(self) -> None:
-        self._loaded: dict[str, CandidateLibrary | ModuleType] = {}
+        self._loaded: dict[str, CandidateLibrary | CandidateKernel | ModuleType] = {}
 
     def is_available(self) -> Availability:
         """Always; a missing compiler is reported by the row that needs it."""
@@ -129,7 +130,8 @@ class CandidateAdapter:
         """Compile or load the file; compiler and flags are the build facts."""
         path, symbol = Path(implementation.options["path"]), implementation.options["function"]
         if path.suffix in CUDA:
-            self._loaded[implementation.key], facts = start_cuda(path, symbol, implementation.op)
+            start = start_nvrtc if is_kernel(path, symbol) else start_cuda
+            self._loaded[implementation.key], facts = start(path, symbol, implementation.op)
             return {"candidate": path.name, **facts}
         if path.suffix in NATIVE:
             library = compile_candidate(path, symbol, implementation.op, host_compiler(path.suffix))
@@ -143,6 +145,8 @@ class CandidateAdapter:
     ) -> Prepared:
         """A call of the user's function on these inputs; `start` has loaded it."""
         loaded = self._loaded[implementation.key]
+        if isinstance(loaded, CandidateKernel):
+            return prepare_nvrtc(loaded, spec, inputs)
         if isinstance(loaded, CandidateLibrary):
             if implementation.device == "cuda":
                 return prepare_cuda(loaded, spec, inputs)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
-import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import emulated_cupy
 import numpy as np
 import pytest
-from emulation import EMULATED_FLAGS
-from fake_cupy import FakeCupy
 from nvrtc import compile_kernels, library_path, toolkit_headers
-from sanitized_programs import compiled_object
 from test_nvrtc import KERNELS
 
 import profkit
@@ -25,64 +20,14 @@ from profkit.backends.headers import include_flags, kernel_headers
 from profkit.errors import UnavailableError, UsageError
 
 PAGE = Path(__file__).parents[2] / "docs" / "cupy.md"
-SIMT = Path(__file__).parent / "native"
-# Every argument as cudaLaunchKernel has it: the address of its value.
-EMULATED_LAUNCH = """
-#include <profkit/kernels/{header}>
-#include "simt_launch.h"
-extern "C" void start(const unsigned* grid, const unsigned* block, void** arguments) {{
-  simt::Emulated<&{kernel}>::bind({{grid[0], grid[1], grid[2]}}, {{block[0], block[1], block[2]}}, 0, arguments)();
-}}
-"""
 needs_nvrtc = pytest.mark.skipif(
     library_path() is None or toolkit_headers() is None, reason="needs nvidia-cuda-nvrtc and the toolkit's headers"
 )
 
 
-class RawModule:
-    """As CuPy's, for the host SIMT layer: a kernel is compiled by g++ and runs on NumPy's arrays."""
-
-    made: RawModule | None = None
-    folder: Path
-
-    def __init__(self, *, code: str, options: Sequence[str], backend: str, name_expressions: Sequence[str]) -> None:
-        self.code, self.options, self.backend, self.names = code, options, backend, name_expressions
-        RawModule.made = self
-
-    def get_function(self, name: str) -> Callable[..., None]:
-        assert name in self.names
-        [header] = re.findall(r"<profkit/kernels/(.*)>", self.code)
-        source, library = self.folder / "kernel.cpp", self.folder / "kernel.so"
-        source.write_text(EMULATED_LAUNCH.format(header=header, kernel=name))
-        objects = [compiled_object(SIMT / part, EMULATED_FLAGS) for part in ("simt.cpp", "simt_fiber.cpp")]
-        command = ["g++", *EMULATED_FLAGS, *self.options, "-shared", str(source), *objects, "-o", str(library)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return lambda grid, block, arguments: _launch(ctypes.CDLL(str(library)), grid, block, arguments)
-
-
-def _launch(library: ctypes.CDLL, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Any]) -> None:
-    """A struct goes by value, an array by its address, a number as a pointer."""
-    values = [
-        item if isinstance(item, np.ndarray) and item.dtype.names else np.array(_address(item), np.uint64)
-        for item in arguments
-    ]
-    places = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
-    sizes = [(ctypes.c_uint * 3)(*size, *(1,) * (3 - len(size))) for size in (grid, block)]
-    library.start(*sizes, places)
-
-
-def _address(item: Any) -> int:
-    return int(item.ctypes.data) if isinstance(item, np.ndarray) else int(item)
-
-
 @pytest.fixture
 def cupy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    fake = FakeCupy()
-    RawModule.folder = tmp_path
-    fake.RawModule = RawModule  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "cupy", fake)
-    return fake
+    return emulated_cupy.install(tmp_path, monkeypatch)
 
 
 def example() -> str:
@@ -128,7 +73,7 @@ def test_structs_lie_in_memory_as_the_device_compiler_has_them() -> None:
 def test_nvrtc_takes_what_raw_module_is_given() -> None:
     profkit.cupy_module("matmul/cuda_naive.cuh", ["matmul_naive<float>", "matmul_naive<__half>"])
 
-    made = RawModule.made
+    made = emulated_cupy.RawModule.made
     assert made is not None and made.backend == "nvrtc"
     _, lowered = compile_kernels(made.code, "sm_90", [*made.options, f"-I{toolkit_headers()}"], made.names)
     assert len(set(lowered)) == 2
