@@ -20,6 +20,8 @@ TICK_MASK = (1 << 44) - 1
 CREATED_UNIX_NS = 1_700_000_000_000_000_000
 
 PROCESS, DEFINITIONS, THREAD, EVENTS, CLOCK, SAMPLES, OVERHEAD, END = range(1, 9)
+DEVICE = 16
+FIRST_MONOTONIC_NS = 1_000_000  # of the builder's captures
 EVENT = {
     "begin": 1,
     "begin_wide": 2,
@@ -116,6 +118,7 @@ class _Process:
     ids: dict[tuple[Any, ...], int] = field(default_factory=dict)
     threads: list[_Thread] = field(default_factory=list)
     samples: list[tuple[int, int]] = field(default_factory=list)
+    device: list[bytes] = field(default_factory=list)  # payloads of blocks
     has_ended: bool = True
     last_ticks: int = 0
     process_id: int = 0
@@ -269,6 +272,19 @@ class CaptureBuilder:
         self._process.samples.append((self.ticks(t), resident_bytes))
         return self
 
+    def device(self, *entries: bytes) -> CaptureBuilder:
+        """A block about what a GPU did; device_entries.py makes the entries."""
+        self._process.device.append(b"".join(entries))
+        return self
+
+    def string(self, text: str) -> int:
+        """Id of a name, as entries about a GPU refer to it."""
+        return self._string(text)
+
+    def token(self, t: int) -> int:
+        """What CUPTI is told of the range that began on this thread at this time."""
+        return self._thread.index << 44 | self.ticks(t) & TICK_MASK
+
     # --- The file
 
     def ticks(self, t: int) -> int:
@@ -346,9 +362,9 @@ class CaptureBuilder:
         pid = process.process_id
         last = max(process.last_ticks, self._first_tick)
         nanoseconds = round((last - self._first_tick) / self._ticks_per_ns)
-        sync = [(self._first_tick, 1_000_000, 20)]
+        sync = [(self._first_tick, FIRST_MONOTONIC_NS, 20)]
         if nanoseconds:
-            sync.append((last, 1_000_000 + nanoseconds, 20))
+            sync.append((last, FIRST_MONOTONIC_NS + nanoseconds, 20))
         made = [
             block(PROCESS, json.dumps(process.description).encode(), pid),
             block(OVERHEAD, struct.pack("<3d", 30.0, 10.0, -1.0), pid),
@@ -358,6 +374,7 @@ class CaptureBuilder:
         made += [block(THREAD, _thread_entry(thread), pid) for thread in process.threads]
         for thread in process.threads:
             made += _event_blocks(thread, pid)
+        made += [block(DEVICE, payload, pid) for payload in process.device]
         if process.samples:
             made.append(block(SAMPLES, b"".join(struct.pack("<QQ", *sample) for sample in process.samples), pid))
         if process.has_ended:

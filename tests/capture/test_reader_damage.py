@@ -7,8 +7,10 @@ import struct
 import subprocess
 from pathlib import Path
 
+import device_entries
 import pytest
 from capture_builders import CAPTURE_ID, CaptureBuilder, block, events_block, file_header, word
+from device_entries import every_entry
 from sanitized_programs import SOURCES, build_program
 
 from profkit.capture.reading import read
@@ -208,6 +210,12 @@ def test_numbers_in_the_file_do_not_decide_how_much_memory_is_taken(tmp_path: Pa
     assert capture.threads.index.tolist() == [0xFFFFFFFF]
 
 
+def with_device() -> CaptureBuilder:
+    """Ranges, and a GPU that worked for them."""
+    builder = CaptureBuilder().process(1).thread("main").begin(10, "conv").end(300).begin(310, "pool").end(400)
+    return builder.device(*every_entry(builder, builder.token(10))).device(device_entries.clock(1_000_500, 1_000_500))
+
+
 @pytest.fixture(scope="module")
 def fuzzer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sources = [FUZZER, *sorted((SOURCES / "captures").glob("reader*.cpp")), SOURCES / "tracer" / "crc32c.cpp"]
@@ -221,7 +229,7 @@ def test_100_000_mutated_files_neither_crash_nor_hang_the_reader_and_all_promise
 ) -> None:
     corpus = [
         builder.write(tmp_path / f"{index}.profkit")
-        for index, builder in enumerate([small(), eventful(), two_processes(), foreign_ends(), forked()])
+        for index, builder in enumerate([small(), eventful(), two_processes(), foreign_ends(), forked(), with_device()])
     ]
     # Far more than any of these small files needs.
     environment = {**os.environ, "ASAN_OPTIONS": "hard_rss_limit_mb=2000:max_allocation_size_mb=256:detect_leaks=1"}

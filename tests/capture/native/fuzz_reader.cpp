@@ -128,7 +128,8 @@ Bytes mutate_blocks(Random& random, const Bytes& file) {
         pieces[at].header.process_id = pieces[other].header.process_id;
         break;
       case 4:
-        pieces[at].header.type = static_cast<profkit::tracer::BlockType>(below(random, 10));
+        pieces[at].header.type =
+            static_cast<profkit::tracer::BlockType>(random() % 4 == 0 ? 16 : below(random, 10));
         break;
       default:
         mutate_payload(random, pieces[at].payload);
@@ -241,11 +242,42 @@ void check_allocations(const Capture& capture) {
   }
 }
 
+void check_device(const Capture& capture) {
+  const auto processes = static_cast<int32_t>(capture.processes.size());
+  const auto strings = static_cast<int32_t>(capture.strings.size());
+  const auto& a = capture.device.activities;
+  for (size_t i = 0; i < a.kind.size(); ++i) {
+    if (a.process[i] < 0 || a.process[i] >= processes) fail("an activity's process exists", i);
+    if (a.start_ns[i] < 0 || a.end_ns[i] < a.start_ns[i]) fail("an activity ends after it started", i);
+    if (a.kind[i] > 2 || (a.kind[i] == 0) != (a.name[i] >= 0)) fail("kernels have names", i);
+    if (a.name[i] >= strings) fail("names of kernels exist", i);
+    if (a.bytes[i] < -1) fail("bytes of copies are not negative", i);
+  }
+  if (a.bytes.size() != a.kind.size() || a.dynamic_shared_bytes.size() != a.kind.size() ||
+      a.queued_ns.size() != a.kind.size() || a.target_kind.size() != a.kind.size())
+    fail("columns of activities are equally long", 0);
+  const auto& c = capture.device.calls;
+  for (size_t i = 0; i < c.name.size(); ++i) {
+    if (c.start_ns[i] < 0 || c.end_ns[i] < c.start_ns[i]) fail("a call ends after it started", i);
+    if (c.name[i] < 0 || c.name[i] >= strings) fail("names of calls exist", i);
+    if (c.token_range[i] < -1 || c.token_range[i] >= static_cast<int32_t>(capture.ranges.kind.size()))
+      fail("a call's range exists", i);
+  }
+  for (size_t i = 0; i < capture.device.devices.name.size(); ++i) {
+    if (capture.device.devices.name[i] < 0 || capture.device.devices.name[i] >= strings)
+      fail("names of devices exist", i);
+  }
+  for (const int64_t time_ns : capture.device.memory.time_ns) {
+    if (time_ns < 0) fail("memory events have times", 0);
+  }
+}
+
 // Rows and texts come from bytes of the file: never more than a fixed multiple of its size.
 void check_size(const Capture& capture, size_t bytes) {
   if (capture.ranges.kind.size() > bytes / 8 + 16)
     fail("no more ranges than words", capture.ranges.kind.size());
   if (capture.allocations.time_ns.size() > bytes / 8 + 16) fail("no more allocations than words", 0);
+  if (capture.device.activities.kind.size() > bytes / 72) fail("no more activities than entries", 0);
   if (capture.threads.process.size() > bytes / 32) fail("no more threads than blocks", 0);
   if (capture.warnings.size() > 40) fail("warnings are few", capture.warnings.size());
 }
@@ -257,6 +289,7 @@ bool read_and_check(const Bytes& file) {
     const Capture capture = profkit::captures::decode_capture(exact.data(), exact.size());
     check_ranges(capture);
     check_allocations(capture);
+    check_device(capture);
     check_size(capture, exact.size());
     for (const auto& process : capture.processes) {
       if (process.start_ns < 0 || process.end_ns < process.start_ns)
