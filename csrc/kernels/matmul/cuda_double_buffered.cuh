@@ -44,12 +44,12 @@ struct DoubleBuffered {
     tile_b.store(stages + TileA::kWords);
     __syncthreads();
 
-    const ThreadPlace place = thread_place<kColumns>();
-    const float* const from_a = stages + place.row;
-    const float* const from_b = stages + TileA::kWords + place.column;
+    const ThreadPlace place = thread_place<kColumns>(static_cast<int>(threadIdx.x));
+    // Where the thread reads, in the stage that is multiplied; `step` leads into the other one.
+    int from_a = place.row, from_b = TileA::kWords + place.column, step = kStageWords;
     float fragment_a[2][kThreadSide], fragment_b[2][kThreadSide];
-    load_fragment(fragment_a[0], from_a, kWarpRows / 2);
-    load_fragment(fragment_b[0], from_b, kWarpColumns / 2);
+    load_fragment(fragment_a[0], stages + from_a, kWarpRows / 2);
+    load_fragment(fragment_b[0], stages + from_b, kWarpColumns / 2);
     int stage = 0;
     for (int left = (terms - 1) / kDepth; left > 0; --left) {
       tile_a.load_next();
@@ -62,10 +62,12 @@ struct DoubleBuffered {
           tile_a.store(stages + stage);
           tile_b.store(stages + stage + TileA::kWords);
           __syncthreads();
+          from_a += step, from_b += step;
+          step = -step;
         }
         const int next = (depth + 1) % kDepth;
-        load_fragment(fragment_a[next % 2], from_a + stage + next * TileA::kPitch, kWarpRows / 2);
-        load_fragment(fragment_b[next % 2], from_b + stage + next * TileB::kPitch, kWarpColumns / 2);
+        load_fragment(fragment_a[next % 2], stages + from_a + next * TileA::kPitch, kWarpRows / 2);
+        load_fragment(fragment_b[next % 2], stages + from_b + next * TileB::kPitch, kWarpColumns / 2);
         add_outer_product(sums, fragment_a[depth % 2], fragment_b[depth % 2]);
       }
     }
@@ -73,8 +75,8 @@ struct DoubleBuffered {
     for (int depth = 0; depth < kDepth; ++depth) {
       const int next = depth + 1;
       if (next < kDepth) {
-        load_fragment(fragment_a[next % 2], from_a + stage + next * TileA::kPitch, kWarpRows / 2);
-        load_fragment(fragment_b[next % 2], from_b + stage + next * TileB::kPitch, kWarpColumns / 2);
+        load_fragment(fragment_a[next % 2], stages + from_a + next * TileA::kPitch, kWarpRows / 2);
+        load_fragment(fragment_b[next % 2], stages + from_b + next * TileB::kPitch, kWarpColumns / 2);
       }
       add_outer_product(sums, fragment_a[depth % 2], fragment_b[depth % 2]);
     }
@@ -96,10 +98,12 @@ __global__ void __launch_bounds__(kRows* kColumns / 64, tiles_per_multiprocessor
   const int terms = slice == work.slices - 1 ? problem.k - first_term : work.slice_terms;
   float sums[kThreadSide][kThreadSide] = {};
   Block::sum_up(problem, a, b, first_row, first_column, first_term, terms, sums);
-  // Only now: what is known before the loop occupies registers in it. Each slice has a result of its own.
-  c = work.c_of != nullptr ? work.c_of[blockIdx.z] : c + problem.c_batch_step * blockIdx.z;
-  const ThreadPlace place = thread_place<kColumns>();
-  store_thread_tile(problem, c, bias, first_row + place.row, first_column + place.column, sums);
+  const IndicesAnew at;
+  // Each slice has a result of its own.
+  c = work.c_of != nullptr ? work.c_of[at.block_z] : c + problem.c_batch_step * at.block_z;
+  const ThreadPlace place = thread_place<kColumns>(at.thread);
+  store_thread_tile(problem, c, bias, at.block_x * kRows + place.row, at.block_y * kColumns + place.column,
+                    sums);
 }
 
 }  // namespace profkit::cuda

@@ -10,7 +10,7 @@ namespace profkit {
 struct MatmulOperands {
   const void *a, *b, *bias;  // the bias is read only when params.bias says so
   void* c;
-  int64_t a_row, b_row, c_row;  // elements from one row in memory to the next
+  int64_t a_row, b_row, c_row;  // elements from one row in memory to the next, at most 2^25
   int64_t a_batch_step, b_batch_step, c_batch_step;
   bool bias_of_rows = false;  // one value per row of c, as a convolution over [channels][pixels] needs
 };

@@ -38,7 +38,7 @@ class OperandTile {
       place_ = depth_ * kPitch + across;
       next_ = begin + static_cast<int64_t>(depth_) * row_length + across;
       chunk_step_ = static_cast<int64_t>(kDepthStep) * row_length;
-      tile_step_ = kDepth * row_length;
+      row_bytes_ = static_cast<unsigned>(row_length) * 4;
 #pragma unroll
       for (int e = 0; e < 4; ++e) inside_ |= (across + e < across_left ? 1u : 0u) << e;
     } else {
@@ -47,7 +47,6 @@ class OperandTile {
       place_ = depth_ * kPitch + across;
       next_ = begin + static_cast<int64_t>(across) * row_length + depth_;
       chunk_step_ = static_cast<int64_t>(kAcrossStep) * row_length;
-      tile_step_ = kDepth;
 #pragma unroll
       for (int c = 0; c < kAcrossChunks; ++c) {
         inside_ |= (across + c * kAcrossStep < across_left ? 1u : 0u) << c;
@@ -66,7 +65,7 @@ class OperandTile {
         if (depth < depth_left && is_inside(c, e)) staged_[c][e] = chunk(c)[e];
       }
     }
-    next_ += kLayout == Layout::across ? depth_left * (tile_step_ / kDepth) : depth_left;
+    advance(depth_left);
   }
 
   // What lies outside keeps some earlier value: it reaches only sums that are never stored.
@@ -80,7 +79,7 @@ class OperandTile {
         for (int e = 0; e < 4; ++e) load_if(staged_[c][e], chunk(c) + e, is_inside(c, e));
       }
     }
-    next_ += tile_step_;
+    advance(kDepth);
   }
 
   template <class Convert = AsItIs>
@@ -107,6 +106,11 @@ class OperandTile {
   static constexpr int kAcrossChunks = kLayout == Layout::across ? 1 : kAcross / kAcrossStep;
   static_assert(kDepth % 8 == 0 && kAcrossChunks >= 1, "two lanes carry 8 terms of a row");
 
+  // Unsigned bytes: the upper half of the step is then zero and needs no register.
+  __device__ __forceinline__ void advance(int terms) {
+    const unsigned bytes = static_cast<unsigned>(terms) * (kLayout == Layout::across ? row_bytes_ : 4u);
+    next_ = reinterpret_cast<const float*>(reinterpret_cast<const char*>(next_) + bytes);
+  }
   __device__ __forceinline__ const float* chunk(int c) const {
     if constexpr (kLayout == Layout::across) return next_ + c * chunk_step_;
     return next_ + c % kAcrossChunks * chunk_step_ + c / kAcrossChunks * 8;
@@ -120,7 +124,7 @@ class OperandTile {
 
   const float* next_;
   int64_t chunk_step_;
-  int tile_step_;
+  unsigned row_bytes_ = 0;
   int depth_;  // of the thread's first chunk
   int place_;  // of the same in the shared tile
   unsigned inside_ = 0;

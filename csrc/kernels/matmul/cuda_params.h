@@ -12,13 +12,13 @@ namespace profkit {
 // Grids have at most this many blocks in y and z.
 constexpr int64_t kMostBlocksYZ = 65535;
 
-// Steps of a tile are 32-bit numbers: 16 rows of memory must stay below 2^31.
-constexpr int64_t kLongestMatmulSide = int64_t{1} << 26;
+// Steps from tile to tile are 32-bit numbers: 16 rows of memory must stay below 2^32 bytes.
+constexpr int64_t kLongestMatmulSide = int64_t{1} << 25;
 
 // Blocks lie along m in x, along n (`columns_per_block` each) in y, and along the batch in z.
 inline std::string fits_cuda(const profkit_matmul_params& p, int64_t columns_per_block) {
   if (p.m > kLongestMatmulSide || p.n > kLongestMatmulSide || p.k > kLongestMatmulSide) {
-    return "m, n and k are limited to 2^26, not " + std::to_string(p.m) + ", " + std::to_string(p.n) + ", " +
+    return "m, n and k are limited to 2^25, not " + std::to_string(p.m) + ", " + std::to_string(p.n) + ", " +
            std::to_string(p.k);
   }
   if (p.n > columns_per_block * kMostBlocksYZ) {

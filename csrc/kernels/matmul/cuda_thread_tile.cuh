@@ -23,11 +23,28 @@ struct ThreadPlace {
   int row, column;  // of the thread's first square, within the block's tile
 };
 
+// Thread and block, read anew: what is computed from them behind a loop occupies no registers in the loop.
+struct IndicesAnew {
+  int thread, block_x, block_y, block_z;
+
+  __device__ __forceinline__ IndicesAnew() {
+#if defined(PROFKIT_EMULATED)
+    thread = static_cast<int>(threadIdx.x);
+    block_x = static_cast<int>(blockIdx.x), block_y = static_cast<int>(blockIdx.y);
+    block_z = static_cast<int>(blockIdx.z);
+#else
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block_x));
+    asm volatile("mov.u32 %0, %%ctaid.y;" : "=r"(block_y));
+    asm volatile("mov.u32 %0, %%ctaid.z;" : "=r"(block_z));
+#endif
+  }
+};
+
 template <int kColumns>
-__device__ __forceinline__ ThreadPlace thread_place() {
+__device__ __forceinline__ ThreadPlace thread_place(int thread) {
   constexpr int kWarpsAcross = kColumns / kWarpColumns;
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize,
-            warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  const int lane = thread % kWarpSize, warp = thread / kWarpSize;
   const int lane_row = lane / 16 * 2 + lane % 2, lane_column = lane / 2 % 8;
   return {warp / kWarpsAcross * kWarpRows + lane_row * 4,
           warp % kWarpsAcross * kWarpColumns + lane_column * 4};

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kRows* kColumns / 64, tiles_per_multiprocessor
   const int first_depth = (problem.k - 1) % kDepth + 1;
   tile_a.load_first(first_depth);
   tile_b.load_first(first_depth);
-  const ThreadPlace place = thread_place<kColumns>();
+  const ThreadPlace place = thread_place<kColumns>(static_cast<int>(threadIdx.x));
   float sums[kThreadSide][kThreadSide] = {};
   for (int left = (problem.k - 1) / kDepth; left >= 0; --left) {
     tile_a.store(shared_a);

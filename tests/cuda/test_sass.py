@@ -1,0 +1,105 @@
+"""The finder of main loops in machine code, on listings whose loops are known."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+
+from sass import PRODUCTS, function_name, main_loop, mix, parse_sass, registry_key
+
+
+def listing(lines: Iterable[str], function: str = "_Z7examplePf") -> str:
+    """What `cuobjdump -sass` prints of one kernel: an instruction per 16 bytes, its encoding behind it."""
+    head = f'\n\tcode for sm_80\n\t\tFunction : {function}\n\t.headerflags\t@"EF_CUDA_SM80"\n'
+    body = []
+    for at, line in enumerate(lines):
+        encoding = "/* 0x0000000000007918 */"
+        body.append(f"        /*{at * 16:04x}*/                   {line} ;   {encoding}")
+        body.append(f"                                                                 {encoding}")
+    return head + "\n".join(body) + "\n\t\t..........\n"
+
+
+def loop_of(lines: Iterable[str]) -> list[str]:
+    """The opcodes of the main loop."""
+    (kernel,) = parse_sass(listing(lines))
+    return [instruction.opcode for instruction in main_loop(kernel.instructions)]
+
+
+INNER = ["LDS.128 R4, [R2]", "FFMA R8, R4, R5, R8", "FFMA R9, R4, R6, R9", "@P0 BRA 0x{start:x}"]
+
+
+def inner(start: int) -> list[str]:
+    """A loop of four instructions, two of them products, that begins at instruction `start`."""
+    return [line.format(start=start * 16) for line in INNER]
+
+
+def test_a_listing_gives_addresses_opcodes_and_targets() -> None:
+    (kernel,) = parse_sass(listing(["MOV R1, c[0x0][0x28]", "@!P0 LDG.E.128 R4, [R2.64+0x10]", "@P0 BRA 0x10", "EXIT"]))
+
+    assert (kernel.architecture, kernel.mangled) == ("sm_80", "_Z7examplePf")
+    assert [each.address for each in kernel.instructions] == [0, 16, 32, 48]
+    assert [each.opcode for each in kernel.instructions] == ["MOV", "LDG", "BRA", "EXIT"]
+    assert [each.target for each in kernel.instructions] == [None, None, 16, None]
+
+
+def test_the_main_loop_is_from_the_target_to_the_backward_branch() -> None:
+    assert loop_of(["MOV R1, RZ", *inner(1), "EXIT"]) == ["LDS", "FFMA", "FFMA", "BRA"]
+
+
+def test_a_branch_to_itself_and_a_forward_branch_are_no_loops() -> None:
+    assert loop_of(["@P0 BRA 0x20", "FFMA R1, R2, R3, R1", "EXIT", "BRA 0x30"]) == []
+
+
+def test_of_two_loops_the_one_with_more_products_is_main() -> None:
+    short = [
+        "FFMA R1, R2, R3, R1",
+        "IADD3 R4, R4, 0x1, RZ",
+        "IADD3 R5, R5, 0x1, RZ",
+        "IADD3 R6, R6, 0x1, RZ",
+        "@P1 BRA 0x0",
+    ]
+
+    assert loop_of([*short, *inner(5), "EXIT"]) == ["LDS", "FFMA", "FFMA", "BRA"]
+
+
+def test_a_loop_around_the_loop_that_multiplies_is_not_main() -> None:
+    outer = ["S2R R0, SR_TID.X", *inner(1), "FFMA R7, R7, R7, R7", "BAR.SYNC 0x0", "@P1 BRA 0x0", "EXIT"]
+
+    assert loop_of(outer) == ["LDS", "FFMA", "FFMA", "BRA"]
+
+
+def test_an_inner_loop_without_products_does_not_hide_the_loop_that_multiplies() -> None:
+    lines = ["FFMA R1, R2, R3, R1", "LDG.E R4, [R2.64]", "@P0 BRA 0x10", "FFMA R5, R2, R3, R5", "@P1 BRA 0x0", "EXIT"]
+
+    assert loop_of(lines) == ["FFMA", "LDG", "BRA", "FFMA", "BRA"]
+
+
+def test_without_products_the_longest_loop_is_main() -> None:
+    lines = ["LDG.E R4, [R2.64]", "@P0 BRA 0x0", "LDG.E R5, [R2.64]", "FADD R6, R5, R6", "@P1 BRA 0x20", "EXIT"]
+
+    assert loop_of(lines) == ["LDG", "FADD", "BRA"]
+
+
+@pytest.mark.parametrize("opcode", PRODUCTS)
+def test_shares_count_products_and_loads_of_the_loop_only(opcode: str) -> None:
+    lines = ["LDG.E R4, [R2.64]", f"{opcode}.X R1, R2, R3, R1", "LDS R4, [R2]", "STS [R2], R4", "@P0 BRA 0x10", "EXIT"]
+    (kernel,) = parse_sass(listing(lines))
+
+    found = mix(main_loop(kernel.instructions))
+
+    assert (found.instructions, found.products, found.loads) == (4, 1, 1)
+    assert (found.product_share, found.loads_per_product) == (0.25, 1.0)
+
+
+def test_kernels_belong_to_the_longest_key_that_fits() -> None:
+    keys = [f"matmul/native/cuda/{name}" for name in ("tensor_core", "tensor_core_tf32", "split_k", "naive")]
+
+    assert function_name("void profkit::cuda::matmul_naive<float>(int)") == "matmul_naive"
+    assert registry_key("void profkit::cuda::matmul_tensor_core_tf32<128>(int)", keys) == keys[1]
+    assert registry_key("void profkit::cuda::matmul_split_k_sum<float>(int)", keys) == keys[2]
+    assert registry_key("void profkit::cuda::softmax_warp_rows<float>(int)", keys) is None
