@@ -15,7 +15,7 @@ from profkit.backends.native_params import native_params
 from profkit.errors import KernelError, UnavailableError, UnsupportedError, UsageError
 from profkit.measurement import protocol
 from profkit.measurement.worker import Worker
-from profkit.ops import SPECS, Conv2d, MatMul, Softmax, Spec, odd_specs
+from profkit.ops import SPECS, BiasRelu, Conv2d, MatMul, Softmax, Spec, odd_specs
 from profkit.ops.spec import max_error, tolerance
 
 needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler on this machine")
@@ -346,3 +346,24 @@ def test_the_examples_say_what_they_do_not_offer(tmp_path: Path, name: str) -> N
 
     with pytest.raises(UnsupportedError):
         run(candidate, Conv2d(1, 1, 3, 3, 1, (3, 3), layout="NHWC"))
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("output", ["fresh", "reused"])
+def test_16_bit_arrays_reach_a_candidate_unchanged(tmp_path: Path, dtype: str, output: str) -> None:
+    text = """
+#include <profkit/params.h>
+#include <string.h>
+int candidate(const profkit_bias_relu_params* p, const void* const* in, void* out, int threads) {
+  memcpy(out, in[0], 2 * p->batch * p->channels * p->height * p->width);
+  return threads - 1;
+}
+"""
+    [candidate] = candidate_implementations([write(tmp_path / "copy.c", text)], "bias_relu")
+    spec = BiasRelu(1, 2, 3, 4, dtype=dtype)
+
+    result = run(candidate, spec, output=output)
+
+    assert result.dtype == spec.numpy_dtype
+    np.testing.assert_array_equal(result, spec.make_inputs()["x"])

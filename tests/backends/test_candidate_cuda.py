@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import sys
@@ -14,6 +15,7 @@ import pytest
 from sanitized_programs import compiled_object
 from test_candidate import example, write
 
+from profkit import matmul
 from profkit.backends.adapter import Conditions
 from profkit.backends.candidate import ADAPTER, candidate_implementations
 from profkit.backends.candidate_cuda import find_nvcc
@@ -187,3 +189,17 @@ def test_a_missing_nvcc_is_a_clear_message(tmp_path: Path, monkeypatch: pytest.M
 
     with pytest.raises(UnavailableError, match=r"no CUDA compiler.*\$NVCC"):
         find_nvcc()
+
+
+def test_a_candidate_that_cannot_run_costs_its_own_row_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NVCC", "no-such-nvcc")
+    file = write(tmp_path / "my_matmul.cu", example("my_matmul.cu"))
+
+    code = matmul.main(["--m", "6", "--n", "7", "--k", "8", "--only", "numpy", "--candidate", file, "--budget", "0.2s"])
+
+    shown = capsys.readouterr().out
+    assert code == 0
+    assert re.search(r"^numpy .*baseline", shown, re.MULTILINE)
+    assert re.search(r"^candidate/cuda/my_matmul +unavailable +no CUDA compiler: \$NVCC is 'no-such-nvcc'", shown, re.M)
