@@ -96,23 +96,32 @@ def cuda_sources(op: str) -> list[Path]:
     return [SOURCES / "kernels" / folder / name for folder, name in _listed_sources() if folder in folders]
 
 
-def build(op: str, sanitizers: str = "", replaced: dict[Path, Path] | None = None) -> Path:
-    """The program that runs the operator's emulated kernels; `replaced` puts a mutant in a source's place."""
+def build(op: str, sanitizers: str = "") -> Path:
+    """The program that runs the operator's emulated kernels."""
+    parts = (op, *_PARTS.get(op, ()))
+    kernels = [*cuda_sources(op), *(SOURCES / "kernels" / part / "cuda_rows.cpp" for part in parts)]
+    return link_emulated(op, [*((path, ()) for path in kernels), run_kernels(op)], sanitizers)
+
+
+def run_kernels(op: str) -> tuple[Path, tuple[str, ...]]:
+    """The main program of an operator's kernels, with the flags it needs."""
+    return NATIVE / "run_kernels.cpp", (f"-DPROFKIT_FAMILY={op}",)
+
+
+def link_emulated(name: str, sources: Sequence[tuple[Path, tuple[str, ...]]], sanitizers: str = "") -> Path:
+    """A program of the host SIMT layer and these sources, each compiled with flags of its own before the usual ones."""
     folder = Path(os.environ[OBJECTS_FOLDER])
     instrumented = (f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all") if sanitizers else ()
     flags = (*EMULATED_FLAGS, *_SANITIZED[sanitizers])
-    rows = [SOURCES / "kernels" / part / "cuda_rows.cpp" for part in (op, *_PARTS.get(op, ()))]
-    kernels = [(replaced or {}).get(path, path) for path in cuda_sources(op)]
     jobs = [
-        *((path, (*flags, "-x", "c++", *instrumented)) for path in (*kernels, *rows)),
-        (NATIVE / "run_kernels.cpp", (*flags, f"-DPROFKIT_FAMILY={op}", *instrumented)),
+        *((path, (*own, *flags, "-x", "c++", *instrumented)) for path, own in sources),
         (NATIVE / "simt.cpp", flags),
         (NATIVE / "simt_fiber.cpp", flags),
     ]
     with ThreadPoolExecutor(2) as pool:
         objects = list(pool.map(lambda job: compiled_object(*job), jobs))
-    kind = "mutant" if replaced else sanitizers.replace(",", "+") or "plain"
-    program = folder / f"{op}-{kind}-{abs(hash((tuple(objects), sanitizers))):x}"
+    kind = sanitizers.replace(",", "+") or "plain"
+    program = folder / f"{name}-{kind}-{abs(hash((tuple(objects), sanitizers))):x}"
     if not program.exists():
         unfinished = program.with_suffix(f".{os.getpid()}")
         command = ["g++", *instrumented, "-rdynamic", *objects, "-o", str(unfinished), "-ldl"]

@@ -1,0 +1,71 @@
+"""The host SIMT layer sees what a GPU leaves undefined: each broken rule is reported, and its correct twin passes."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from emulation import NATIVE, ORDERS, link_emulated
+
+ADDRESS, THREAD = "address,undefined", "thread"
+RIGHT = [str(number) for number in range(63, -1, -1)]
+
+# The rule that is broken, the sanitizers that see it, and the words of the report. Where nothing is said but a wrong
+# number comes out, the word is "nan": memory that nobody wrote is filled with it.
+RULES = (
+    ("divergent_barrier", "", "divergent barrier"),
+    ("exit_before_barrier", "", "thread (5, 0, 0) has exited and never comes"),
+    ("mask_without_own_lane", "", ", which takes part"),
+    ("source_outside_mask", "", "which the mask does not name"),
+    ("exited_lane_in_mask", "", "the mask names lane 31, which has exited"),
+    ("different_masks", "", "deadlock"),
+    ("mask_outside_block", "", "outside the block of 40 threads"),
+    ("deadlock", "", "deadlock"),
+    ("uninitialised_shared", "", "nan"),
+    ("copy_without_wait", "", "ended with asynchronous copies that it never waited for"),
+    ("copy_waited_for_too_late", "", "nan"),
+    ("copy_without_alignment", "", "an asynchronous copy of 16 bytes is not aligned"),
+    ("too_much_static_shared", "", "a block can have 49152"),
+    ("block_too_large", "", "a block of 1056 threads"),
+    ("grid_too_large", "", "a grid of 1 x 65536 x 1 blocks"),
+    ("shared_bound", ADDRESS, "index 64 out of bounds"),
+    ("dynamic_shared_bound", ADDRESS, "heap-buffer-overflow"),
+    ("global_bound", ADDRESS, "heap-buffer-overflow"),
+    ("missing_barrier", THREAD, "data race"),
+    ("overwritten_too_early", THREAD, "data race"),
+    ("missing_warp_sync", THREAD, "data race"),
+    ("shuffle_as_fence", THREAD, "data race"),
+    ("blocks_add", THREAD, "data race"),
+    ("blocks_overwrite", THREAD, "data race"),
+)
+
+
+def run(rule: str, sanitizers: str, kind: str, order: str) -> subprocess.CompletedProcess[str]:
+    program = link_emulated("simt-layer", [(NATIVE / "check_simt_layer.cpp", ())], sanitizers)
+    return subprocess.run([str(program), rule, kind, order], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("rule", "sanitizers", "words"), RULES, ids=[rule for rule, _, _ in RULES])
+def test_a_broken_rule_is_reported(rule: str, sanitizers: str, words: str, order: str) -> None:
+    done = run(rule, sanitizers, "wrong", order)
+
+    assert words in done.stdout + done.stderr
+    assert done.returncode != 0 or words == "nan"
+
+
+@pytest.mark.parametrize("sanitizers", ["", ADDRESS, THREAD], ids=["plain", "address", "thread"])
+@pytest.mark.parametrize("rule", [rule for rule, _, _ in RULES])
+def test_the_twin_that_keeps_the_rule_passes(rule: str, sanitizers: str) -> None:
+    for order in ORDERS:
+        done = run(rule, sanitizers, "right", order)
+
+        assert (done.returncode, done.stdout.split()) == (0, RIGHT), done.stderr[:2000]
+
+
+def test_every_kernel_of_the_check_is_tested() -> None:
+    program = link_emulated("simt-layer", [(NATIVE / "check_simt_layer.cpp", ())])
+
+    names = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout.split()
+
+    assert sorted(names) == sorted(rule for rule, _, _ in RULES)
