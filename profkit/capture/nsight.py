@@ -67,6 +67,9 @@ def read_nsight(path: str | os.PathLike[str]) -> DeviceTrace:
     try:
         with NsightDatabase(name) as database:
             return _Reader(name, database).read()
+    except UnicodeDecodeError:
+        # SQLite quotes damaged definitions in its messages, and Python cannot make a text of them.
+        raise TraceError(f"{name} cannot be read as an export of Nsight Systems: its tables are damaged") from None
     except sqlite3.Error as error:
         raise TraceError(f"{name} cannot be read as an export of Nsight Systems: {error}") from None
 

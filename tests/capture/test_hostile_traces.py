@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from foreign_traces import KinetoTrace, NsightExport
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from profkit.attribution.device_groups import GROUPINGS
@@ -82,6 +82,7 @@ def test_json_with_a_wrong_byte(place: int, sign: int, is_packed: bool, tmp_path
 
 
 @given(places=st.lists(st.tuples(st.integers(0, 10**7), st.integers(0, 255)), min_size=1, max_size=8))
+@example(places=[(3515, 128)])  # a definition that is no UTF-8, quoted in SQLite's message
 @FUZZING
 def test_databases_with_wrong_bytes(places: list[tuple[int, int]], tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
