@@ -89,6 +89,14 @@ def depthwise_specs() -> list[Conv2d]:
     return _distinct(specs)
 
 
+def long_specs() -> list[Conv2d]:
+    """Weight gradients over thousands of positions, which kernels split between blocks."""
+    plain = {"batch": 5, "in_channels": 2, "out_channels": 3, "height": 23, "width": 25, "padding": 1}
+    alone = {**plain, "out_channels": 4, "groups": 2}
+    shapes = [plain, {**plain, "kernel_size": "2x3"}, alone, {**alone, "kernel_size": "1x4"}]
+    return [_spec(shape, WEIGHT_GRADIENT, layout) for shape in shapes for layout in LAYOUTS]
+
+
 def _spec(shape: dict[str, Any], direction: str, layout: str) -> Conv2d:
     return Conv2d(**{**_BASE, **shape, "direction": direction, "layout": layout})
 

@@ -5,28 +5,94 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conv_shapes import conv_specs, few_conv_specs, unit_stride_specs
-from emulation import ORDERS
-from family_checks import SANITIZERS, check_family
+from conv_shapes import conv_specs, depthwise_specs, few_conv_specs, long_specs, unit_stride_specs
+from emulation import ORDERS, Case, build, run, troubles
+from family_checks import SANITIZERS, cases_of, runs_by_kernel
+
+from profkit.ops.conv2d import WEIGHT_GRADIENT, Conv2d
+
+WINOGRAD, DEPTHWISE = "conv2d/native/cuda/winograd", "conv2d/native/cuda/depthwise"
+
+
+def check(program: Path, cases: list[Case], folder: Path, order: str) -> dict[str, int]:
+    """Fail with what is wrong; on how many problems each kernel ran."""
+    outcomes = run(program, cases, folder, order)
+    wrong = troubles(outcomes)
+    assert not wrong, f"{len(wrong)} of {len(outcomes)} are wrong\n" + "\n".join(wrong[:20])
+    return runs_by_kernel(outcomes)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_kernel_agrees_with_the_reference_in_every_thread_order(order: str, tmp_path: Path) -> None:
-    specs = conv_specs()
+    program, specs = build("conv2d"), conv_specs()
 
-    runs = check_family(specs, tmp_path, order)
+    runs = check(program, cases_of(program, specs), tmp_path, order)
 
     assert len(specs) >= 380
-    print(runs)
+    # These take every shape; winograd and depthwise have shapes of their own below.
+    assert runs["implicit_gemm"] == runs["direct"] == len(specs)
+    assert {"im2col", "im2col_batched"} <= runs.keys()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_winograd_stays_within_the_tolerance_of_ordinary_float32_sums(order: str, tmp_path: Path) -> None:
+    program, specs = build("conv2d"), unit_stride_specs()
+
+    runs = check(program, cases_of(program, specs, [WINOGRAD]), tmp_path, order)
+
+    assert runs == {"winograd": sum(spec.direction != WEIGHT_GRADIENT for spec in specs)}
+    assert runs["winograd"] >= 140
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_depthwise_takes_every_filter_stride_and_multiplier(order: str, tmp_path: Path) -> None:
+    program, specs = build("conv2d"), depthwise_specs()
+
+    runs = check(program, cases_of(program, specs, [DEPTHWISE]), tmp_path, order)
+
+    assert runs == {"depthwise": len(specs)}
+    assert len(specs) >= 200
+
+
+def test_long_sums_are_split_between_blocks_and_added_up(tmp_path: Path) -> None:
+    program, specs = build("conv2d"), long_specs()
+    keys = ["conv2d/native/cuda/implicit_gemm", DEPTHWISE]
+
+    runs = check(program, cases_of(program, specs, keys), tmp_path, "random")
+
+    assert runs == {"implicit_gemm": len(specs), "depthwise": 4}
 
 
 @pytest.mark.parametrize("sanitizers", SANITIZERS)
 def test_no_kernel_leaves_its_arrays_or_races(sanitizers: str, tmp_path: Path) -> None:
-    runs = check_family(few_conv_specs(), tmp_path, "random", sanitizers)
-    print(runs)
+    program = build("conv2d", sanitizers)
+    cases = cases_of(program, few_conv_specs())
+    # The smallest tiles of every shape, others now and then: blocks of 256 threads are slow under sanitizers.
+    chosen = [case for place, case in enumerate(cases) if case.configuration != 0 or place % 16 == 0]
+
+    runs = check(program, chosen, tmp_path, "random")
+
+    assert runs["implicit_gemm"] >= 25
+    assert runs["direct"] >= 25
+    assert runs["winograd"] >= 5
+    assert runs["depthwise"] >= 5
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_winograd_agrees_with_the_reference_within_the_tolerance_of_ordinary_sums(order: str, tmp_path: Path) -> None:
-    runs = check_family(unit_stride_specs(), tmp_path, order)
-    print(runs)
+@pytest.mark.parametrize(
+    ("key", "spec", "words"),
+    [
+        ("implicit_gemm", Conv2d(height=40, width=40, kernel_size=16), "at most 15 rows and columns"),
+        ("winograd", Conv2d(kernel_size=3, stride=2), "stride 1 only"),
+        ("winograd", Conv2d(kernel_size=3, dilation=2), "dilation 1 only"),
+        ("winograd", Conv2d(kernel_size=7), "3x3 and 5x5"),
+        ("winograd", Conv2d(kernel_size=3, direction=WEIGHT_GRADIENT), "weight gradient is another transform"),
+        ("depthwise", Conv2d(in_channels=4, out_channels=4, groups=2), "groups = in channels"),
+    ],
+)
+def test_a_limit_is_a_reason_that_names_it(key: str, spec: Conv2d, words: str, tmp_path: Path) -> None:
+    program = build("conv2d")
+
+    (outcome,) = run(program, [Case(f"conv2d/native/cuda/{key}", spec)], tmp_path)
+
+    assert outcome.is_unsupported
+    assert words in outcome.error
