@@ -64,7 +64,7 @@ def _plan(
 
 def _measure(tasks: Sequence[Task], arguments: argparse.Namespace) -> int:
     """Tune one after the other; every choice is kept as soon as it is made."""
-    from profkit.backends.tuned import keep_choices, read_choices, tuned_file
+    from profkit.backends.tuned import check_writable, keep_choices, read_choices, tuned_file
     from profkit.measurement.options import MeasureOptions
     from profkit.measurement.progress import Progress
     from profkit.measurement.run import first_signal_interrupts
@@ -75,6 +75,7 @@ def _measure(tasks: Sequence[Task], arguments: argparse.Namespace) -> int:
     from profkit.rendering.tuning_table import outcome_table
     from profkit.rendering.whole_file import check_target
 
+    check_writable()
     if arguments.json:
         check_target(arguments.json)
     options = MeasureOptions(

@@ -117,6 +117,19 @@ def test_choices_can_be_forgotten_by_spec_or_all(capsys: pytest.CaptureFixture[s
     assert not read_choices().choices
 
 
+def test_a_cache_folder_that_cannot_be_written_is_told_before_anything_is_measured(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (cache / "file").write_text("")
+    monkeypatch.setenv("PROFKIT_CACHE", str(cache / "file" / "cache"))
+    monkeypatch.setattr("profkit.measurement.tuning.tune_kernel", None)
+
+    assert tune.main(["matmul", *SMALL]) == 2
+
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "choices cannot be kept in" in shown and "set PROFKIT_CACHE to a folder of yours" in shown
+
+
 def test_nothing_to_choose_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert tune.main(["matmul", "--m", "1", "--only", "native/blocked"]) == 1
 

@@ -109,6 +109,19 @@ def keep_choices(found: Sequence[Choice]) -> None:
     _rewrite(lambda choices: [*(old for old in choices if is_kept(old)), *found])
 
 
+def check_writable() -> None:
+    """UsageError where choices could not be kept: to be asked before hours of measuring."""
+    path = tuned_file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"choices cannot be kept in {path.parent}: {error.strerror}; set PROFKIT_CACHE to a folder of yours"
+        ) from error
+
+
 def forget_choices(is_forgotten: Callable[[Choice], bool]) -> int:
     """Take out what the test names; how many that were."""
     before = after = 0
