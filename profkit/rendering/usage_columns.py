@@ -154,7 +154,7 @@ _ALIASES = {column.heading.lower().replace(" ", "_"): column.name for column in 
 # What goes first when a default table is wider than the terminal.
 _DISPENSABLE = ("median", "minor_faults", "peak_bytes", "inclusive_share", "alloc_bytes", "share")
 _DISPENSABLE_OF_DEVICES = (
-    "max", "min", "live_bytes", "median", "peak_bytes", "launches", "auxiliary", "copy", "idle", "share", "calls",
+    "max", "min", "launches", "median", "auxiliary", "live_bytes", "copy", "peak_bytes", "idle", "share", "calls",
 )  # fmt: skip
 _DISPENSABLE_OF_NETWORKS = ("inclusive", "peak_bytes", "intensity", "temporary_bytes", "pool_cpu", "share")
 
