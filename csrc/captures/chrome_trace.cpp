@@ -1,4 +1,5 @@
 // TraceContent -> Chrome's trace event format (JSON object form), one event per line.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <string>
@@ -276,16 +277,22 @@ class ChromeWriter {
   }
 
   // From a call to what it asked of the GPU. An arrow has an id of its own: one launch of a graph has many.
+  // It must not end before it begins: where the GPU's clock is a little ahead, it ends later within its
+  // slice; work that had ended by then has no arrow.
   void write_launch_flow(size_t flow) {
-    const auto end = [&](std::string_view phase, int32_t row) {
-      const std::string& where = places_[static_cast<size_t>(content_.events.track[row])];
+    const TraceEvents& events = content_.events;
+    const int32_t from = content_.flows.from[flow], to = content_.flows.to[flow];
+    const int64_t leaves = events.start_ns[from], arrives = std::max(leaves, events.start_ns[to]);
+    if (arrives > events.end_ns[to]) return;
+    const auto end = [&](std::string_view phase, int32_t row, int64_t time_ns) {
+      const std::string& where = places_[static_cast<size_t>(events.track[row])];
       char* at = out_.room(where.size() + 128);
       at = put_number(put(put(put(at, phase), where), ",\"id\":"), flow + 1);
-      at = put_microseconds(put(at, ",\"ts\":"), content_.events.start_ns[row]);
+      at = put_microseconds(put(at, ",\"ts\":"), time_ns);
       out_.commit(put(at, ",\"name\":\"ac2g\",\"cat\":\"ac2g\"}"));
     };
-    end(",\n{\"ph\":\"s\",", content_.flows.from[flow]);
-    end(",\n{\"ph\":\"f\",\"bp\":\"e\",", content_.flows.to[flow]);
+    end(",\n{\"ph\":\"s\",", from, leaves);
+    end(",\n{\"ph\":\"f\",\"bp\":\"e\",", to, arrives);
   }
 
   // Bound by the viewers to the slice that encloses the time on this thread.

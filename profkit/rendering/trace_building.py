@@ -21,6 +21,7 @@ from profkit.rendering.trace_content import (
 )
 
 _RANKS = 1000  # between two tracks, for the lanes of the first
+_LANE_IDS = 100  # kept free behind the id of a stream: some viewers show threads in the order of their ids
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class TraceBuilder:
         self._strings = list(content.strings)
         self._numbers: dict[str, int] = {}
         self._free = count(FIRST_FREE_ID)
-        self._taken = {process.pid for process in content.processes} | {track.tid for track in content.tracks}
+        self._pids = {process.pid for process in content.processes}
+        self._tids = {track.tid for track in content.tracks}
         self._parts: list[Events] = [content.events]
         self._texts = {content.strings[name]: [values] for name, values in content.texts}
         self._counts = {content.strings[name]: [values] for name, values in content.counts}
@@ -67,13 +69,15 @@ class TraceBuilder:
 
     def add_process(self, pid: int, name: str, is_gpu: bool = False) -> int:
         """The row of a new process, with this id if it is free."""
-        self.processes.append(TraceProcess(unused_id(pid, self._taken, self._free), name, (), is_gpu))
+        self.processes.append(TraceProcess(unused_id(pid, self._pids, self._free), name, (), is_gpu))
         return len(self.processes) - 1
 
     def add_track(self, process: int, tid: int, name: str, thread: int = NONE, queue: int = NONE) -> int:
         """The row of a new track; beside a thread if one is given."""
         rank = next(self._ranks) if thread == NONE else self.tracks[thread].rank + 1
-        self.tracks.append(Track(process, unused_id(tid, self._taken, self._free), name, rank, thread, queue))
+        self.tracks.append(Track(process, unused_id(tid, self._tids, self._free), name, rank, thread, queue))
+        if queue != NONE:
+            self._free = count(next(self._free) + _LANE_IDS)
         return len(self.tracks) - 1
 
     def add(self, slices: Slices, tracks: Sequence[int], nests: bool = True) -> Column:
@@ -129,7 +133,7 @@ class TraceBuilder:
             begins.append(len(self.tracks))
             beside = self.tracks[row]
             for lane in range(1, number + 1):
-                tid = unused_id(0, self._taken, self._free)
+                tid = unused_id(beside.tid + lane if beside.queue != NONE else 0, self._tids, self._free)
                 name = f"{beside.name} (overlapping {lane})"
                 # A lane of a lane stands beside the thread of both: formats know one level only.
                 thread = beside.thread if beside.thread != NONE else row

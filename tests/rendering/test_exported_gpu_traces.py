@@ -3,6 +3,7 @@ once, to the nanosecond, in lanes that do not overlap, with arrows from its laun
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -250,6 +251,20 @@ def test_a_trace_without_anything_loads(format_: Format, tmp_path: Path) -> None
     assert (loaded.slices, loaded.answers) == (1 + ABOUT, [[], []])
 
 
+def test_a_gpu_whose_clock_is_ahead_keeps_its_arrows(tmp_path: Path) -> None:
+    trace = KinetoTrace().call(100, 150, 1).kernel(90, 300, 1, "begun early")
+    trace.call(500, 550, 2).kernel(400, 450, 2, "ended early", stream=8)
+    content = device_trace_content(opened(trace, tmp_path))
+
+    chrome, perfetto = CHROME.load(content, tmp_path), PERFETTO.load(content, tmp_path)
+    imported = load_with_catapult(tmp_path / CHROME.name)
+
+    # Chrome's arrows cannot lead back in time (the processor turns one whose end began first); Perfetto's are links.
+    assert [{row[0], row[2]} for row in chrome.answers[1]] == [{"cudaLaunchKernel", "begun early"}]
+    assert sorted(row[2] for row in perfetto.answers[1]) == ["begun early", "ended early"]
+    assert (imported["warnings"], imported["flows"]) == ([], [["cudaLaunchKernel", "begun early"]])
+
+
 def test_catapult_shows_gpus_as_processes_and_streams_as_threads(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
 
@@ -257,14 +272,18 @@ def test_catapult_shows_gpus_as_processes_and_streams_as_threads(tmp_path: Path)
     imported = load_with_catapult(path)
 
     assert (imported["error"], imported["warnings"]) == ("", [])
-    shown = {process["name"]: [thread["name"] for thread in process["threads"]] for process in imported["processes"]}
+    # In the order of their ids, in which Perfetto's page shows threads.
+    shown = {
+        process["name"]: [thread["name"] for thread in sorted(process["threads"], key=lambda thread: thread["tid"])]
+        for process in imported["processes"]
+    }
     assert shown == {
         "process 7": ["thread 7"],
         "GPU 0 NVIDIA A100 of process 7": [
             "stream 7",
-            "stream 20",
             "stream 7 (overlapping 1)",
             "stream 7 (overlapping 2)",
+            "stream 20",
         ],
         "GPU 1 NVIDIA A100 of process 7": ["stream 7"],
     }
@@ -274,6 +293,36 @@ def test_catapult_shows_gpus_as_processes_and_streams_as_threads(tmp_path: Path)
     slices = {entry["name"]: entry for p in imported["processes"] for t in p["threads"] for entry in t["slices"]}
     assert slices[GEMM]["arguments"]["grid"] == [4, 2, 1]
     assert (slices[GEMM]["start_us"], slices[GEMM]["duration_us"]) == pytest.approx((1.1, 3.001))
+
+
+def test_processes_and_threads_keep_the_ids_of_the_system(tmp_path: Path) -> None:
+    content = device_trace_content(opened(busy_gpus(), tmp_path))
+
+    (process,) = [process for process in content.processes if not process.is_gpu]
+    (thread,) = [track for track in content.tracks if track.queue < 0]
+    assert (process.pid, thread.tid) == (7, 7)
+
+
+@both_formats
+def test_random_kernels_on_many_streams_keep_their_times_and_stand_apart(format_: Format, tmp_path: Path) -> None:
+    chance = random.Random(3)
+    trace, work = KinetoTrace(), []
+    for correlation in range(1, 800):
+        start, stream, device = chance.randrange(20_000), chance.randrange(4), chance.randrange(2)
+        end = start + chance.choice((0, 1, chance.randrange(500), chance.randrange(5_000)))
+        trace.call(start, start + 1, correlation, tid=chance.randrange(1, 4))
+        trace.kernel(start, end, correlation, f"k{correlation}", device, stream)
+        work.append((f"k{correlation}", start, end))
+    content = device_trace_content(opened(trace, tmp_path))
+
+    loaded = format_.load(content, tmp_path)
+
+    origin = min(start for _, start, _ in work)
+    found = sorted((name, start + origin, start + duration + origin) for name, start, duration, _ in loaded.answers[0])
+    assert found == sorted(work)
+    assert_lanes_do_not_overlap(loaded)
+    starts = {name: start - origin for name, start, _ in work}
+    assert sorted(row[1:] for row in loaded.answers[1]) == sorted([at, name, at] for name, at in starts.items())
 
 
 # --- What newer readers of Perfetto traces look for, packet by packet ---

@@ -14,8 +14,9 @@ from profkit.export import main
 PROGRAM = """
 for _ in range(3):
     with profkit.scope("conv"):
-        start = kernel("gemm_128x128", call(), lasts=90_000)
-        kernel("beside_it", call(), at=start, after=10_000, lasts=200_000)
+        first, second = call(), call()
+        start = kernel("gemm_128x128", first, lasts=90_000)
+        kernel("beside_it", second, at=start, after=10_000, lasts=200_000)
         time.sleep(0.001)
     copy(1, 1, 3, 4096, call(COPY))
 gpu.double_memory(0, big(1), big(4096), 3, big(0))
