@@ -12,7 +12,7 @@ namespace {
 
 using Params = profkit_conv2d_params;
 
-constexpr int kPackSide = 32;
+constexpr int kPackSide = 32, kPackTurns = 4;
 constexpr int kTiles[] = {128, 64};  // by configuration: tiles are as high as wide
 
 bool is_aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
@@ -75,7 +75,7 @@ void launch_image_product(const Params& params, const Buffers& buffers, const Cu
   const dim3 grid(static_cast<unsigned>(cuda::divide_up(product.depth_rows, kPackSide)),
                   static_cast<unsigned>(cuda::divide_up(product.packed_columns, kPackSide)),
                   static_cast<unsigned>(blocks_z(product)));
-  launch<cuda::conv2d_implicit_gemm_pack<kPackSide>>({grid, dim3(kPackSide, 8)}, call, product,
+  launch<cuda::conv2d_implicit_gemm_pack<kPackSide>>({grid, dim3(kPackSide, kPackTurns)}, call, product,
                                                      static_cast<const float*>(buffers.inputs[1]),
                                                      static_cast<float*>(buffers.workspace));
   if (tile == 128) {
