@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 
 from profkit import _cuda
 from profkit.backends import load_adapter
@@ -18,7 +19,7 @@ from profkit.ops.spec import Spec, max_error, tolerance
 
 DIRECTIONS = (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
 # Kernels that want round numbers decline odd ones.
-ROUND: dict[str, list[Spec]] = {
+ROUND: dict[str, Sequence[Spec]] = {
     "pool2d": [Pool2d(1, 8, 6, 6, kernel_size=2, stride=2, layout="NHWC", direction=way) for way in DIRECTIONS[:2]],
     "matmul": [MatMul(64, 64, 512, dtype=dtype) for dtype in ("float32", "float16")],
     "conv2d": [Conv2d(1, 8, 6, 6, 8, 3, padding=1, direction=way) for way in DIRECTIONS]
