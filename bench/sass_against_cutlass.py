@@ -1,6 +1,6 @@
 """Machine code of profkit's CUDA products beside CUTLASS's SIMT sgemm, by the same nvcc: nothing runs, no GPU needed.
 
-Run: python bench/sass_against_cutlass.py > docs/bench/sass_against_cutlass.md   (about a minute), in an environment
+Run: python bench/sass_against_cutlass.py > docs/bench/sass_against_cutlass.md   (two minutes), in an environment
 with `pip install nvidia-cutlass nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm` and with nvcc on PATH.
 """
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from emulation import ORDERS, Case, Outcome, build, run
+from emulation import NATIVE, ORDERS, Case, Outcome, build, cuda_sources, link_emulated, run
 from family_checks import SANITIZERS, cases_of, runs_by_kernel
 
 from profkit.ops.dtypes import TF32, tolerance
@@ -142,6 +143,15 @@ def test_tf32_loses_nothing_but_the_fraction_of_its_operands(tmp_path: Path) -> 
     outcomes = run(program, cases, tmp_path)
 
     assert [text for outcome in outcomes if (text := outcome.trouble())] == []
+
+
+def test_matrices_with_gaps_as_other_operators_have_them() -> None:
+    sources = [*cuda_sources("matmul"), NATIVE / "check_matmul_operands.cpp"]
+    program = link_emulated("matmul-operands", [(path, ()) for path in sources], "address,undefined")
+
+    done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, "80 products\n"), done.stdout + done.stderr[:2000]
 
 
 def test_what_the_policy_chooses_is_right_too(tmp_path: Path) -> None:

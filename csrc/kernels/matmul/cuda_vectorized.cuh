@@ -23,7 +23,6 @@ __global__ void __launch_bounds__(kRows* kColumns / 64, tiles_per_multiprocessor
             first_column = static_cast<int>(blockIdx.y) * kColumns;
   a += problem.a_batch_step * blockIdx.z;
   b += problem.b_batch_step * blockIdx.z;
-  c += problem.c_batch_step * blockIdx.z;
   TileA tile_a(a + problem.a_index(first_row, 0), problem.a_row, problem.m - first_row);
   TileB tile_b(b + problem.b_index(0, first_column), problem.b_row, problem.n - first_column);
   const int first_depth = (problem.k - 1) % kDepth + 1;
@@ -48,7 +47,10 @@ __global__ void __launch_bounds__(kRows* kColumns / 64, tiles_per_multiprocessor
       tile_b.load_next();
     }
   }
-  store_thread_tile(problem, c, bias, first_row + place.row, first_column + place.column, sums);
+  const IndicesAnew at;
+  const ThreadPlace target = thread_place<kColumns>(at.thread);
+  store_thread_tile(problem, c + problem.c_batch_step * at.block_z, bias, at.block_x * kRows + target.row,
+                    at.block_y * kColumns + target.column, sums);
 }
 
 }  // namespace profkit::cuda
