@@ -178,6 +178,9 @@ def tracer_flush() -> None:
 def tracer_state() -> TracerState:
     """What the tracer does in this process; attaches to the library if it is there."""
 
+def demangle_names(names: list[str]) -> list[str]:
+    """C++ names as people write them; those that are none, or longer than 16 KiB, stay. Loads the tracer's library."""
+
 class CuptiFound(TypedDict):
     library: str
     """Path; empty when there is none."""

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "runtime/check.h"
 
@@ -130,6 +131,20 @@ py::dict find_cupti(const std::string& wheels) {
   return result;
 }
 
+// The names, the mangled ones of them demangled. Any bytes may be in them.
+py::list demangle_names(const std::vector<std::string>& names) {
+  constexpr size_t kMaxBytes = 16384;
+  const profkit_tracer_api* const api = attach(0).empty() ? tracer_api.load() : nullptr;
+  std::vector<char> text(kMaxBytes);
+  py::list result;
+  for (const std::string& name : names) {
+    const size_t bytes = api != nullptr ? api->demangle(name.c_str(), text.data(), text.size()) : 0;
+    const py::bytes found = bytes != 0 ? py::bytes(text.data(), bytes) : py::bytes(name);
+    result.append(found.attr("decode")("utf-8", "replace"));
+  }
+  return result;
+}
+
 py::dict state() {
   attach(kOnlyIfLoaded);
   const profkit_tracer_api* api = tracer_api.load();
@@ -213,6 +228,7 @@ void register_tracer(py::module_& module) {
   module.def("tracer_stop", &stop);
   module.def("tracer_flush", &flush);
   module.def("tracer_state", &state);
+  module.def("demangle_names", &demangle_names, py::arg("names"));
   module.def("tracer_find_cupti", &find_cupti, py::arg("wheels"));
 }
 

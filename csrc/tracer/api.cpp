@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "tracer/cupti_examination.h"
+#include "tracer/demangling.h"
 #include "tracer/device_queue.h"
 #include "tracer/door_cupti.h"
 #include "tracer/recorder.h"
@@ -116,6 +117,7 @@ const profkit_tracer_api table = {
     dropped,
     examine,
     tell_cupti_status,
+    demangle,
 };
 
 }  // namespace

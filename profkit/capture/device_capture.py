@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from profkit import _core
 from profkit.capture.cupti_numbers import DIRECTIONS, MEMORY_KINDS, OVERHEADS, name_of_copy, translated
 from profkit.capture.device_trace import NONE, ActivityKind, Column, CopyDirection, DeviceTrace, MemoryKind, table_of
 from profkit.capture.nesting import OpenRanges, time_order
@@ -184,7 +185,7 @@ class _Maker:
         return table_of("activities", made, len(order))
 
     def _activity_names(self, made: Columns, is_kernel: Column) -> Column:
-        names = self._numbers(np.where(is_kernel, made["name"], NONE))
+        names = self._kernel_names(np.where(is_kernel, made["name"], NONE))
         rest = np.flatnonzero(~is_kernel)
         kinds, kind_of = _distinct(*(made[name][rest] for name in ("kind", "direction", "source_kind", "target_kind")))
         texts = np.array([self._strings.number(name_of_copy(*kind)) for kind in kinds], np.int32)
@@ -201,6 +202,15 @@ class _Maker:
         made["pool"] = made["pool"].astype(np.int64)
         made["range"] = np.append(calls["range"], NONE)[call]
         return table_of("memory", made, len(order))
+
+    def _kernel_names(self, texts: Column) -> Column:
+        """CUPTI has the names as the compiler made them."""
+        known, place = _distinct(texts)
+        written = ["" if text == NONE else self._texts[text] for (text,) in known]
+        said = _core.demangle_names(written)
+        numbers = [NONE if text == NONE else self._strings.number(name) for (text,), name in zip(known, said)]
+        made: Column = np.array(numbers, np.int32)[place]
+        return made
 
     def _numbers(self, texts: Column) -> Column:
         """Numbers of the trace's strings for numbers of the capture's."""

@@ -24,6 +24,7 @@ RECORDER = (
     "chunks",
     "clock",
     "crc32c",
+    "demangling",
     "device_correlation",
     "device_queue",
     "names",
