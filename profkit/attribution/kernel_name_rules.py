@@ -47,7 +47,7 @@ _AUXILIARY: tuple[tuple[str, str], ...] = (
         "split-k reduction",
         r"splitkreduce|split_?k_?reduce|reduce_wgrad|reducesplitk|cutlass::reduction|reduce_split_?k",
     ),
-    ("split-k reduction", r"_add_splits|_add_parts|split_k_sum"),
+    ("split-k reduction", r"_add_splits|_add_parts|split_k_sum|_execute_split_k_kernel"),
     ("output initialised", r"scalepackedtensor|beta_?scale"),
     ("epilogue", r"^epilogue::impl|^cublaslt::epilogue"),
 )
@@ -87,7 +87,7 @@ _FAMILIES: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 
 _TENSOR_CORES = (
-    r"tensorop|wmma|hmma|imma|tensor\d+x\d+x\d+|warpgroupsize|nvjet_[htbqo]|flash::|^(?:pytorch_)?flash_|"
+    r"tensorop|wmma|wgmma|hmma|imma|tensor\d+x\d+x\d+|warpgroupsize|nvjet_[htbqo]|flash::|^(?:pytorch_)?flash_|"
     r"(?:^|_)[hsi]\d{3,6}(?:gemm|cudnn|fprop|dgrad|wgrad)|(?:^|_)[hsi]\d+x\d+x\d+gemm|tensor_core"
 )
 

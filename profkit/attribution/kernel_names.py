@@ -39,7 +39,7 @@ _COLLECTIVE_FORMAT = re.compile(r"_(f16|f32|f64|bf16|i8|i32|i64|u8|float|half|do
 _CAST = re.compile(r"\((?:unsigned )?(?:int|long|bool|char|short)\)(?=-?\d|true|false)")
 _OPERAND = re.compile(
     r"\b(?:float|double|c10::Half|at::Half|__half|c10::BFloat16|__nv_bfloat16|long long|long|int|bool|signed char|"
-    r"unsigned char|c10::complex<float>|OpaqueType)\b"
+    r"unsigned char|c10::complex<float>|OpaqueType|cutlass::\w+_t)\b"
 )
 _FORMAT_OF_LETTER = {"s": "f32", "d": "f64", "h": "f16", "c": "c64", "z": "c128", "i": "i8", "t": "bf16", "q": "e4m3"}
 _ACCUMULATOR_OF_LETTER = {"s": "f32", "h": "f16", "i": "i32", "d": "f64"}
@@ -47,6 +47,8 @@ _FORMAT_OF_TYPE = {
     "float": "f32", "double": "f64", "c10::Half": "f16", "at::Half": "f16", "__half": "f16", "half": "f16",
     "c10::BFloat16": "bf16", "__nv_bfloat16": "bf16", "long": "i64", "long long": "i64", "int": "i32", "bool": "bool",
     "signed char": "i8", "unsigned char": "u8", "fp16": "f16", "c10::complex<float>": "c64",
+    "cutlass::half_t": "f16", "cutlass::bfloat16_t": "bf16", "cutlass::tfloat32_t": "tf32",
+    "cutlass::float_e4m3_t": "e4m3", "cutlass::float_e5m2_t": "e5m2",
 }  # fmt: skip
 # Parts of a long name that choose among variants of one kernel.
 _VARIANT = re.compile(
@@ -182,7 +184,11 @@ def _formats(shown: str, text: NameText) -> tuple[str, str]:
 
 
 def _operand_format(text: NameText) -> str:
-    """The first type among the template arguments; int only if there is no other: it is mostly an index."""
+    """The first type among the template arguments; int only if there is no other: it is mostly an index.
+
+    CUTLASS's own types come first: those before them are of shapes and strides.
+    """
     types = _OPERAND.findall(_CAST.sub("", ", ".join(text.arguments)[: 2 * _READ_LENGTH]))
+    types = [kind for kind in types if kind in _FORMAT_OF_TYPE and kind.startswith("cutlass::")] or types
     chosen = next((kind for kind in types if kind != "int"), types[0] if types else "")
     return _FORMAT_OF_TYPE.get(chosen, "")

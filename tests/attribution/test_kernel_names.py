@@ -53,6 +53,9 @@ PRODUCTS = {
         "cutlass", "gemm", "128x64", "nn", "f32", "sm80"),
     "void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_128x2_tn_align8>(P)": (
         "cutlass", "gemm", "32x32", "tn", "bf16", "sm80"),
+    "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int>, cutlass::gemm::"
+    "collective::CollectiveMma<int, cute::tuple<long, cute::C<1>>, float, cutlass::bfloat16_t>>>(P)": (
+        "cutlass", "gemm", "", "", "bf16", ""),
     "cutlass3x_sm90_tensorop_s64x128x16gemm_f16_f16_f32_void_f16_128x128x64_2x1x1_0_tnn_align8_warpspecialized": (
         "cutlass", "gemm", "128x128", "tn", "f16", "sm90"),
 }  # fmt: skip
@@ -117,6 +120,8 @@ AUXILIARY = {
     "void compute_gemm_pointers(float2**)": "workspace tables",
     "void cublasLt::splitKreduce_kernel<32, 16, int, float>(P)": "split-k reduction",
     "splitKreduce_kernel": "split-k reduction",
+    "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x256x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4_"
+    "execute_split_k_kernel__5x_cublas": "split-k reduction",
     "void cudnn::cnn::reduce_wgrad_nchw_helper<float, float>(void*)": "split-k reduction",
     "void cudnn::ops::scalePackedTensor_kernel<float, float>(long)": "output initialised",
     "void epilogue::impl::globalKernel<float, float, float, true, true>(int)": "epilogue",
