@@ -22,8 +22,8 @@ examples:
   profkit tune matmul --forget
 
 Every candidate is verified against the float64 reference and timed together with the default; only what is faster
-beyond --margin is kept, in tuned.json of profkit's cache folder, for this machine and this build. The commands then
-use it and say so; --no-tuned or PROFKIT_TUNED=0 leaves it out.
+beyond --margin, and again when it meets the default alone, is kept: in tuned.json of profkit's cache folder, for this
+machine and this build. The commands then use it and say so; --no-tuned or PROFKIT_TUNED=0 leaves it out.
 exit codes: 0 done, 1 nothing could be measured, 2 wrong usage, 130 interrupted"""
 
 

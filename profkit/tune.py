@@ -102,7 +102,7 @@ def _measure(tasks: Sequence[Task], arguments: argparse.Namespace) -> int:
 
                     outcome = tune_kernel(task, options, tell)
                 outcomes.append(outcome)
-                if outcome.row_of({}) is not None:
+                if outcome.is_known:
                     keep_choices([choice_of(outcome)])
                 print_table(outcome_table(outcome), sys.stdout)
     except KeyboardInterrupt:
@@ -116,7 +116,7 @@ def _end(outcomes: Sequence[Outcome], is_interrupted: bool, json_path: str | Non
 
     if json_path:
         write_tuning(outcomes, fingerprint(), json_path)
-    measured = [outcome for outcome in outcomes if any(trial.row.status == "ok" for trial in outcome.trials)]
+    measured = [outcome for outcome in outcomes if outcome.is_known]
     if measured:
         faster = sum(bool(outcome.chosen) for outcome in measured)
         _tell(f"{faster} of {len(measured)} kernels run faster with other sizes than the default; kept in {place}")

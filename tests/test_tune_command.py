@@ -11,6 +11,8 @@ from profkit import matmul, tune
 from profkit.backends.adapter import Conditions, Implementation
 from profkit.backends.native import ADAPTER
 from profkit.backends.tuned import Choice, keep_choices, read_choices, tuned_file
+from profkit.measurement.result import Row
+from profkit.measurement.tuning import Outcome, Task, Trial, choose
 from profkit.ops.matmul import MatMul
 
 KEY = "matmul/native/cpu/blocked"
@@ -128,6 +130,25 @@ def test_a_cache_folder_that_cannot_be_written_is_told_before_anything_is_measur
 
     shown = " ".join(capsys.readouterr().err.split())
     assert "choices cannot be kept in" in shown and "set PROFKIT_CACHE to a folder of yours" in shown
+
+
+def test_a_run_that_measured_nothing_leaves_an_earlier_choice_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(kc=40)
+
+    def tune_kernel(task: Task, *_: object) -> Outcome:
+        rows = [Trial(tuning, "screening", Row(KEY, "oom", "no memory")) for tuning in ({}, *task.trials)]
+        return choose(task, rows)
+
+    monkeypatch.setattr("profkit.measurement.tuning.tune_kernel", tune_kernel)
+
+    assert tune.main(["matmul", *SMALL, "--only", "native/blocked", "--quiet"]) == 1
+
+    shown = capsys.readouterr()
+    assert "no trial could be compared with the default; oom: no memory" in " ".join(shown.out.split())
+    assert "kept in" not in shown.err
+    assert [choice.tuning for choice in read_choices().choices] == [{"kc": 40}]
 
 
 def test_nothing_to_choose_is_said(capsys: pytest.CaptureFixture[str]) -> None:

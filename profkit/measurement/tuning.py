@@ -2,8 +2,9 @@
 
 Every trial is a worker of its own, verified against the float64 reference before and after it is timed, and
 interleaved with the default; one that is wrong, crashes or takes too much memory costs itself only. Values are
-first tried one by one; the best ones and their combinations then meet the default in a final with fresh samples,
-and only what is faster there beyond the margin is chosen.
+first tried one by one; the best ones and their combinations then meet the default in a final with fresh samples. The
+winner, which among several may have won by chance, is measured once more against the default alone, and is chosen only
+if it is faster beyond the margin both times.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from profkit.ops.spec import Spec
 
 HEAT = 6
 """Trials measured at a time, beside the default: each holds its own copy of the inputs."""
-FINAL_SHARE = 0.4
+SCREENING, FINAL, CONFIRMATION = STAGES = ("screening", "final", "confirmation")
+SHARES = {SCREENING: 0.45, FINAL: 0.35, CONFIRMATION: 0.2}
 """Of the budget."""
 # Rows are compared with each other only; how far they are from the machine's peaks is not asked.
 NO_PEAKS = {"flops_per_s": math.inf, "bytes_per_s": math.inf}
@@ -61,7 +63,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Trial:
-    """One set of sizes and its row; stage is `screening` or `final`."""
+    """One set of sizes and its row in one of STAGES."""
 
     tuning: Tuning
     stage: str
@@ -78,10 +80,14 @@ class Outcome:
     reason: str
     """Why the default stays, or how much faster the chosen sizes are."""
 
-    def row_of(self, tuning: Tuning, stage: str = "final") -> Row | None:
-        """The row of these sizes, {} for the default; that of the final when there was one."""
-        rows = {trial.stage: trial.row for trial in self.trials if trial.tuning == tuning}
-        return rows.get(stage) or rows.get("screening")
+    @property
+    def is_known(self) -> bool:
+        """Whether any trial was compared with the default; if none was, not even that the default is best is known."""
+        return any(_is_compared(trial) for trial in self.trials)
+
+    def row_of(self, tuning: Tuning) -> Row | None:
+        """The row of these sizes, {} for the default, from the last time that they were measured."""
+        return next((trial.row for trial in reversed(self.trials) if trial.tuning == tuning), None)
 
 
 def tune_kernel(task: Task, options: MeasureOptions, tell: Tell) -> Outcome:
@@ -89,16 +95,19 @@ def tune_kernel(task: Task, options: MeasureOptions, tell: Tell) -> Outcome:
     if not task.trials:
         return Outcome(task, [], {}, "there is nothing to choose for this spec")
     heats = [task.trials[i : i + HEAT] for i in range(0, len(task.trials), HEAT)]
-    screening = replace(options, budget_s=options.budget_s * (1.0 - FINAL_SHARE) / len(heats))
+    parts = len(heats) + 2
     arena = _Arena(task)
     trials: list[Trial] = []
     for number, heat in enumerate(heats):
-        trials += arena.measure(heat, "screening", screening, _part(tell, number, len(heats) + 1))
-    chosen = finalists(task, trials)
-    if chosen:
-        final = replace(options, budget_s=options.budget_s * FINAL_SHARE)
-        trials += arena.measure(chosen, "final", final, _part(tell, len(heats), len(heats) + 1))
-    return choose(task, trials)
+        trials += arena.measure(heat, SCREENING, _share(options, SCREENING, len(heats)), _part(tell, number, parts))
+    best = finalists(task, trials)
+    if best:
+        trials += arena.measure(best, FINAL, _share(options, FINAL), _part(tell, parts - 2, parts))
+    outcome = choose(task, trials)
+    if not outcome.chosen:
+        return outcome
+    again = _share(options, CONFIRMATION)
+    return confirm(outcome, arena.measure([outcome.chosen], CONFIRMATION, again, _part(tell, parts - 1, parts)))
 
 
 def finalists(task: Task, trials: Sequence[Trial]) -> list[Tuning]:
@@ -121,11 +130,10 @@ def finalists(task: Task, trials: Sequence[Trial]) -> list[Tuning]:
 
 def choose(task: Task, trials: Sequence[Trial]) -> Outcome:
     """The fastest of the final that is faster than the default beyond doubt; otherwise the default."""
-    measured = [trial for trial in trials if trial.tuning and trial.row.status == "ok" and trial.row.ratio is not None]
+    measured = [trial for trial in trials if _is_compared(trial)]
     if not measured:
-        reasons = dict.fromkeys(f"{trial.row.status}: {trial.row.reason}" for trial in trials if trial.row.reason)
-        return Outcome(task, trials, {}, "; ".join(["no trial could be compared with the default", *reasons]))
-    final = [trial for trial in measured if trial.stage == "final"]
+        return Outcome(task, trials, {}, "; ".join(["no trial could be compared with the default", *_reasons(trials)]))
+    final = [trial for trial in measured if trial.stage == FINAL]
     faster = [trial for trial in final if trial.row.verdict == "faster"]
     if faster:
         best = max(faster, key=lambda trial: trial.row.ratio or 0.0)
@@ -138,6 +146,21 @@ def choose(task: Task, trials: Sequence[Trial]) -> Outcome:
         unsure = f"whether {sizes} is faster is not resolved; a longer --budget or a quieter machine may tell"
         return Outcome(task, trials, {}, f"the default stays: {unsure}")
     return Outcome(task, trials, {}, f"the default stays: {sizes} is within the margin")
+
+
+def confirm(outcome: Outcome, again: Sequence[Trial]) -> Outcome:
+    """The winner of the final stays chosen if it is faster again, against the default alone; otherwise the default."""
+    trials = [*outcome.trials, *again]
+    row = next((trial.row for trial in again if _is_compared(trial)), None)
+    if row is not None and row.verdict == "faster":
+        reason = f"{row.ratio:.3f}x as fast as the default when measured again against it alone"
+        return replace(outcome, trials=trials, reason=reason)
+    if row is not None:
+        found = f"{row.ratio:.3f}x when measured again against it alone ({row.verdict})"
+    else:
+        found = "; ".join(["it could not be compared with it again", *_reasons(again)])
+    sizes = f"{tuning_text(outcome.chosen)} was {outcome.reason} in the final"
+    return Outcome(outcome.task, trials, {}, f"the default stays: {sizes}, but {found}")
 
 
 def measure_again(task: Task, tuning: Tuning, options: MeasureOptions, tell: Tell) -> Row | None:
@@ -177,6 +200,19 @@ class _Arena:
             for tuning, implementation in zip(everyone, implementations)
             if implementation.key in rows
         ]
+
+
+def _is_compared(trial: Trial) -> bool:
+    return bool(trial.tuning) and trial.row.status == "ok" and trial.row.ratio is not None
+
+
+def _reasons(trials: Sequence[Trial]) -> list[str]:
+    """Why rows have no time, each reason once."""
+    return list(dict.fromkeys(f"{trial.row.status}: {trial.row.reason}" for trial in trials if trial.row.reason))
+
+
+def _share(options: MeasureOptions, stage: str, parts: int = 1) -> MeasureOptions:
+    return replace(options, budget_s=options.budget_s * SHARES[stage] / parts)
 
 
 def _part(tell: Tell, number: int, count: int) -> Tell:

@@ -8,7 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from profkit.measurement.tuning import Outcome, Task, Trial
+from profkit.backends.tuned import tuning_text
+from profkit.measurement.tuning import SCREENING, STAGES, Outcome, Task, Trial
 from profkit.rendering.content import Heading, Line, Missing, Table
 from profkit.rendering.names import spec_text
 from profkit.rendering.quantities import ratio_interval_text, time_text
@@ -18,12 +19,12 @@ SCHEMA = "profkit.tuning/1"
 
 
 def outcome_table(outcome: Outcome) -> Table:
-    """The trials of one kernel, those of the final first, and what was chosen."""
+    """The trials of one kernel, the last stage first, and what was chosen."""
     task = outcome.task
-    final = [trial for trial in outcome.trials if trial.stage == "final"]
-    finalists = [trial.tuning for trial in final]
-    others = [trial for trial in outcome.trials if trial.stage != "final" and trial.tuning not in finalists]
-    shown = [*final, *_without_repeats(others)]
+    late = [trial for trial in outcome.trials if trial.stage != SCREENING]
+    finalists = [trial.tuning for trial in late]
+    others = [trial for trial in outcome.trials if trial.stage == SCREENING and trial.tuning not in finalists]
+    shown = [*late, *_without_repeats(others)]
     measured = sorted((trial for trial in shown if trial.row.status == "ok"), key=_rank)
     headings = (
         Heading("sizes", "sizes", True),
@@ -92,21 +93,20 @@ def write_tuning(outcomes: Sequence[Outcome], environment: Mapping[str, Any], pa
 
 def _without_repeats(trials: Sequence[Trial]) -> list[Trial]:
     """The default takes part in every heat; it is shown once."""
-    return [trial for i, trial in enumerate(trials) if trial.tuning not in [other.tuning for other in trials[:i]]]
+    return [trial for i, trial in enumerate(trials) if trial.tuning not in [other.tuning for other in trials[i + 1 :]]]
 
 
-def _rank(trial: Trial) -> tuple[bool, float]:
-    """The final first, in each the fastest first."""
-    return trial.stage != "final", -(trial.row.ratio or 0.0)
+def _rank(trial: Trial) -> tuple[int, float]:
+    """The last stage first, in each the fastest first."""
+    return -STAGES.index(trial.stage), -(trial.row.ratio or 0.0)
 
 
 def _sizes(trial: Trial) -> str:
-    return " ".join(f"{name}={value}" for name, value in trial.tuning.items()) or "default"
+    return tuning_text(trial.tuning) or "default"
 
 
 def _mark(trial: Trial, outcome: Outcome) -> str:
-    is_chosen = trial.tuning == outcome.chosen and (trial.stage == "final" or not trial.tuning)
-    return "chosen" if is_chosen else trial.row.verdict
+    return "chosen" if trial.row is outcome.row_of(outcome.chosen) else trial.row.verdict
 
 
 def _title(task: Task) -> str:
@@ -114,7 +114,7 @@ def _title(task: Task) -> str:
 
 
 def _facts(task: Task) -> tuple[str, ...]:
-    default = " ".join(f"{item.name}={item.default}" for item in task.tunables)
+    default = tuning_text({item.name: item.default for item in task.tunables})
     if task.key.split("/")[2] != "cpu":
         return (f"default {default}",)
     return (f"{task.threads} thread{'' if task.threads == 1 else 's'}; default {default}",)
@@ -123,5 +123,4 @@ def _facts(task: Task) -> tuple[str, ...]:
 def _conclusion(outcome: Outcome) -> str:
     if not outcome.chosen:
         return outcome.reason
-    sizes = " ".join(f"{name}={value}" for name, value in outcome.chosen.items())
-    return f"chosen: {sizes}, {outcome.reason}"
+    return f"chosen: {tuning_text(outcome.chosen)}, {outcome.reason}"

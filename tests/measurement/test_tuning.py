@@ -17,6 +17,7 @@ from profkit.measurement.tuning import (
     Trial,
     Tunable,
     choose,
+    confirm,
     finalists,
     measure_again,
     trial_implementation,
@@ -90,11 +91,81 @@ def test_a_gain_in_the_screening_alone_is_no_gain() -> None:
     assert outcome.chosen == {}
 
 
+def test_what_is_faster_again_is_chosen_with_the_ratio_of_the_second_time() -> None:
+    won = choose(task(), [trial({"kc": 40}, 1.5, "final")])
+
+    outcome = confirm(won, [trial({}, 1.0, "confirmation", "baseline"), trial({"kc": 40}, 1.1, "confirmation")])
+
+    assert outcome.chosen == {"kc": 40}
+    assert outcome.reason == "1.100x as fast as the default when measured again against it alone"
+    assert choice_of(outcome).measured["ratio"][0] == 1.1
+
+
+@pytest.mark.parametrize(
+    ("again", "words"),
+    [
+        (trial({"kc": 40}, 1.01, "confirmation", "same"), "1.010x when measured again against it alone (same)"),
+        (trial({"kc": 40}, 0.9, "confirmation", "slower"), "0.900x when measured again against it alone (slower)"),
+        (
+            trial({"kc": 40}, 1.1, "confirmation", status="wrong"),
+            "it could not be compared with it again; wrong: because",
+        ),
+        (trial({}, 1.0, "confirmation", status="oom"), "it could not be compared with it again; oom: because"),
+    ],
+)
+def test_what_wins_the_final_by_chance_is_not_chosen(again: Trial, words: str) -> None:
+    won = choose(task(), [trial({"kc": 40}, 1.2, "final")])
+
+    outcome = confirm(won, [again])
+
+    assert outcome.chosen == {} and choice_of(outcome).tuning == {}
+    assert outcome.reason == f"the default stays: kc=40 was 1.200x as fast as the default in the final, but {words}"
+
+
+@pytest.mark.parametrize(("last", "chosen"), [(1.1, {"mc": 30}), (1.0, {})])
+def test_the_winner_of_the_final_meets_the_default_alone(
+    last: float, chosen: Tuning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Machines on which mc=30 is the fastest until the last time."""
+    met: list[tuple[str, list[Tuning], float]] = []
+
+    def measure(_: object, tried: Sequence[Tuning], stage: str, options: MeasureOptions, __: object) -> list[Trial]:
+        met.append((stage, list(tried), options.budget_s))
+        ratios = {"mc": last if stage == "confirmation" else 1.3, "kc": 1.2}
+        found = [(item, ratios[next(iter(item))]) for item in tried]
+        rows = [trial(item, ratio, stage, "faster" if ratio > 1.02 else "same") for item, ratio in found]
+        return [trial({}, 1.0, stage, "baseline"), *rows]
+
+    monkeypatch.setattr("profkit.measurement.tuning._Arena.measure", measure)
+
+    outcome = tune_kernel(task(), MeasureOptions(budget_s=10.0), lambda *_: None)
+
+    assert outcome.chosen == chosen
+    assert [stage for stage, _, _ in met] == ["screening", "final", "confirmation"]
+    assert met[-1][1] == [{"mc": 30}]
+    assert sum(budget_s for _, _, budget_s in met) == pytest.approx(10.0)
+    assert [item.tuning for item in outcome.trials if item.stage == "confirmation"] == [{}, {"mc": 30}]
+
+
+def test_where_the_default_stays_nothing_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages: list[str] = []
+
+    def measure(_: object, tried: Sequence[Tuning], stage: str, *__: object) -> list[Trial]:
+        stages.append(stage)
+        return [trial(item, 1.01, stage, "same") for item in tried]
+
+    monkeypatch.setattr("profkit.measurement.tuning._Arena.measure", measure)
+
+    assert tune_kernel(task(), MeasureOptions(), lambda *_: None).chosen == {}
+    assert stages == ["screening", "final"]
+
+
 def test_when_nothing_ran_the_reasons_are_told() -> None:
     outcome = choose(task(), [trial({"kc": 40}, 1.0, status="oom"), trial({"kc": 20}, 1.0, status="oom")])
 
     assert outcome.chosen == {}
     assert outcome.reason == "no trial could be compared with the default; oom: because"
+    assert not outcome.is_known
 
 
 def test_a_trial_has_a_key_of_its_own_and_the_default_the_kernels() -> None:
