@@ -38,6 +38,10 @@ struct TensorCoreTiles {
   static constexpr int kStageElements = TileA::kElements + TileB::kElements;
   static constexpr int kSharedBytes = kStages * kStageElements * static_cast<int>(sizeof(T));
 
+  __device__ __forceinline__ static int next_stage(int stage) {
+    return stage == (kStages - 1) * kStageElements ? 0 : stage + kStageElements;
+  }
+
   __device__ __forceinline__ static void multiply(typename Warp::Sums& sums, const T* stage) {
 #pragma unroll
     for (int depth = 0; depth < kDepth; depth += 16) {
@@ -77,24 +81,26 @@ __global__ void __launch_bounds__(WarpTile<kSide>::kThreads)
   typename Tiles::TileB tile_b(b + problem.b_index(0, first_column), problem.b_row, problem.n - first_column,
                                problem.k, problem.transpose_b);
   const int tiles = divide_up(problem.k, Tiles::kDepth);
-  const auto copy_tile = [&](int tile) {
-    if (tile < tiles) {
-      T* const stage = stages + tile % Tiles::kStages * Tiles::kStageElements;
-      tile_a.copy_next(stage);
-      tile_b.copy_next(stage + Tiles::TileA::kElements);
+  int reading = 0, writing = 0;  // stages, as offsets
+  const auto copy_tile = [&](bool is_any) {
+    if (is_any) {
+      tile_a.copy_next(stages + writing);
+      tile_b.copy_next(stages + writing + Tiles::TileA::kElements);
+      writing = Tiles::next_stage(writing);
     }
     // A group even without copies: the number of groups says which tile has arrived.
     copy_async_commit();
   };
 #pragma unroll
-  for (int tile = 0; tile < Tiles::kStages - 1; ++tile) copy_tile(tile);
+  for (int tile = 0; tile < Tiles::kStages - 1; ++tile) copy_tile(tile < tiles);
   typename Tiles::Warp::Sums sums = {};
   for (int tile = 0; tile < tiles; ++tile) {
     copy_async_wait<Tiles::kStages - 2>();
     // All of the tile is there, and nobody multiplies the one before, whose place is filled next.
     __syncthreads();
-    copy_tile(tile + Tiles::kStages - 1);
-    Tiles::multiply(sums, stages + tile % Tiles::kStages * Tiles::kStageElements);
+    copy_tile(tile + Tiles::kStages - 1 < tiles);
+    Tiles::multiply(sums, stages + reading);
+    reading = Tiles::next_stage(reading);
   }
   copy_async_wait<0>();  // for the groups without copies
   Tiles::Warp::store(problem, c, bias, first_row, first_column, sums);
