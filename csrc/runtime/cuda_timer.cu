@@ -54,7 +54,7 @@ struct DeviceTimer::State {
   CudaCall call;
   unsigned long long limit_ns;
   unsigned hold = 0;  // the number of the last one
-  Event first, last;
+  Event first, last, held;
   SharedHoldState shared;
   std::optional<DeviceMemory> flushed;
   int flush_byte = 0;
@@ -69,14 +69,16 @@ DeviceTimer::DeviceTimer(void* stream, double give_up_after_s) : state_(std::mak
 
 DeviceTimer::~DeviceTimer() {
   release();
-  // The kernel may still look at the shared numbers; an error that is already there is somebody else's news.
-  cudaStreamSynchronize(state_->stream());
+  // The kernel may still look at the shared numbers. Not the stream is waited for, which its owner may have
+  // destroyed; an error that is already there is somebody else's news.
+  cudaEventSynchronize(state_->held.handle());
 }
 
 void DeviceTimer::hold() {
   state_->hold += 1;
   launch<cuda::hold_stream>({dim3(1), dim3(1)}, state_->call, state_->shared.device(), state_->hold,
                             state_->limit_ns);
+  check_cuda(cudaEventRecord(state_->held.handle(), state_->stream()), "recording an event");
 }
 
 void DeviceTimer::begin() {

@@ -5,11 +5,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 
 #include "cudart_double_launch.h"
@@ -119,12 +122,22 @@ void* new_memory(size_t bytes) {
   return memory;
 }
 
+// Outlives its stream and its handle while a record of it is under way, as a real one does.
 struct EventState {
-  std::atomic<long long> ns{0};
-  WorkStream* stream = nullptr;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int pending = 0;
+  long long ns = 0;
 };
+using Event = std::shared_ptr<EventState>;
 
-EventState* state_of(cudaEvent_t event) { return reinterpret_cast<EventState*>(event); }
+Event* state_of(cudaEvent_t event) { return reinterpret_cast<Event*>(event); }
+
+long long time_of(cudaEvent_t event) {
+  const Event& state = *state_of(event);
+  const std::lock_guard<std::mutex> lock(state->mutex);
+  return state->ns;
+}
 
 int attribute(cudaDeviceAttr which) {
   switch (which) {
@@ -319,7 +332,7 @@ PROFKIT_DOUBLE cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 PROFKIT_DOUBLE cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = reinterpret_cast<cudaEvent_t>(new EventState);
+  *event = reinterpret_cast<cudaEvent_t>(new Event(std::make_shared<EventState>()));
   return answer(cudaSuccess);
 }
 PROFKIT_DOUBLE cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -329,19 +342,29 @@ PROFKIT_DOUBLE cudaError_t cudaEventDestroy(cudaEvent_t event) {
 PROFKIT_DOUBLE cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const cudaError_t before = answer(cudaSuccess);
   if (before != cudaSuccess) return before;
-  EventState* const state = state_of(event);
-  state->stream = &stream_of(stream);
-  state->stream->enqueue([state] {
+  const Event state = *state_of(event);
+  {
+    const std::lock_guard<std::mutex> lock(state->mutex);
+    state->pending += 1;
+  }
+  stream_of(stream).enqueue([state] {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    const std::lock_guard<std::mutex> lock(state->mutex);
     state->ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+    state->pending -= 1;
+    state->changed.notify_all();
   });
   return answer(cudaSuccess);
 }
 PROFKIT_DOUBLE cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  if (state_of(event)->stream != nullptr) state_of(event)->stream->wait();
+  const Event state = *state_of(event);
+  {
+    std::unique_lock<std::mutex> lock(state->mutex);
+    state->changed.wait(lock, [&state] { return state->pending == 0; });
+  }
   return answer(cudaSuccess);
 }
 PROFKIT_DOUBLE cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t last) {
-  *milliseconds = static_cast<float>(static_cast<double>(state_of(last)->ns - state_of(first)->ns) * 1e-6);
+  *milliseconds = static_cast<float>(static_cast<double>(time_of(last) - time_of(first)) * 1e-6);
   return answer(cudaSuccess);
 }
