@@ -1,10 +1,12 @@
 // The table of ThreadRecorders.
 #include "tracer/threads.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
 
 #include "tracer/chunks.h"
@@ -65,6 +67,21 @@ uint64_t os_thread_id() { return static_cast<uint64_t>(syscall(SYS_gettid)); }
 
 bool is_same(const ThreadEntry& one, const ThreadEntry& other) {
   return std::memcmp(&one, &other, sizeof(ThreadEntry)) == 0;
+}
+
+// Leaves the name as it is when the thread is gone.
+void read_living_name(uint64_t os_thread_id, char (&name)[kThreadNameBytes]) {
+  constexpr size_t kKernelBytes = 16;
+  char path[64], text[kKernelBytes];
+  std::snprintf(path, sizeof(path), "/proc/self/task/%llu/comm",
+                static_cast<unsigned long long>(os_thread_id));
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  const ssize_t count = read(file, text, sizeof(text));
+  close(file);
+  if (count <= 1) return;
+  std::memset(name, 0, sizeof(name));
+  std::memcpy(name, text, static_cast<size_t>(count) - 1);  // it ends with a new line
 }
 
 }  // namespace
@@ -202,7 +219,8 @@ uint32_t ThreadTable::positions(uint32_t epoch, Position* result) {
   return count;
 }
 
-void ThreadTable::write_entries(uint32_t epoch, bool with_changes, void (*write)(const ThreadEntry&)) {
+void ThreadTable::write_entries(uint32_t epoch, bool with_changes, bool is_last,
+                                void (*write)(const ThreadEntry&)) {
   const uint32_t used = free_slots.used();
   for (uint32_t slot = 0; slot < used; ++slot) {
     ThreadRecorder* const found = recorder_at(slot);
@@ -222,6 +240,9 @@ void ThreadTable::write_entries(uint32_t epoch, bool with_changes, void (*write)
       const uint64_t word = recorder.system_name_[i].load(std::memory_order_relaxed);
       std::memcpy(entry.name + 8 * i, &word, 8);
     }
+    // A thread that recorded before it got its name tells it when it ends, for which the process may not
+    // wait.
+    if (is_last && !is_ended) read_living_name(entry.os_thread_id, entry.name);
     char given[kThreadNameBytes];
     if (given_thread_name(entry.os_thread_id, given)) std::memcpy(entry.name, given, sizeof(given));
     if (is_new || !is_same(entry, recorder.noted_)) write(entry);

@@ -39,8 +39,9 @@ class ThreadTable {
   // The rest is for the writer. Positions of chunks in use; the number of them.
   static uint32_t positions(uint32_t epoch, Position* result);
   // Calls `write` with every entry that is new, has ended, or has changed (`with_changes`); gives the places
-  // of ended threads back.
-  static void write_entries(uint32_t epoch, bool with_changes, void (*write)(const ThreadEntry&));
+  // of ended threads back. `is_last`: threads that still run are asked for their names once more.
+  static void write_entries(uint32_t epoch, bool with_changes, bool is_last,
+                            void (*write)(const ThreadEntry&));
   // Entries have to be written again, and chunks started anew: blocks were lost.
   static void repeat_after_loss(uint32_t epoch);
 

@@ -228,7 +228,7 @@ void write_pass(bool is_last) {
   add_definitions(definition_count());
   const bool with_changes = is_last || now - writer.entries_written_ns >= kEntriesEveryNs;
   if (with_changes) writer.entries_written_ns = now;
-  ThreadTable::write_entries(writer.epoch, with_changes, add_thread_entry);
+  ThreadTable::write_entries(writer.epoch, with_changes, is_last, add_thread_entry);
   for (uint32_t i = 0; i < count; ++i) add_events(*writer.positions[i].chunk, writer.positions[i].published);
   add_full_chunks(full);
   add_device_chunks(device);
