@@ -14,7 +14,7 @@ from profkit.capture.reading import read
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "capture-format.md"
-FORMAT = ROOT / "csrc" / "tracer" / "format.h"
+HEADERS = [ROOT / "csrc" / "tracer" / name for name in ("format.h", "device_format.h")]
 
 
 def test_the_small_reader_finds_the_same_ranges_as_profkit(tmp_path: Path) -> None:
@@ -45,11 +45,12 @@ def test_the_small_reader_finds_the_same_ranges_as_profkit(tmp_path: Path) -> No
     assert sorted(filter(None, printed)) == sorted(expected)
 
 
-@pytest.mark.parametrize("enumeration", ["BlockType", "EventKind"])
+@pytest.mark.parametrize("enumeration", ["BlockType", "EventKind", "DeviceEntryKind"])
 def test_every_kind_of_the_header_is_in_the_document(enumeration: str) -> None:
-    if not DOCUMENT.exists() or not FORMAT.exists():
+    if not DOCUMENT.exists() or not HEADERS[0].exists():
         pytest.skip("the documents and sources are not beside the tests")
-    body = re.search(rf"enum class {enumeration} : uint32_t \{{(.*?)\}};", FORMAT.read_text(), re.DOTALL)
+    text = "".join(header.read_text() for header in HEADERS)
+    body = re.search(rf"enum class {enumeration} : uint32_t \{{(.*?)\}};", text, re.DOTALL)
     assert body is not None
     kinds = re.findall(r"^\s*(\w+)\s*=\s*(\d+)", re.sub(r"//[^\n]*", "", body.group(1)), re.MULTILINE)
 

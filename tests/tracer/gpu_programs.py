@@ -3,6 +3,7 @@ did is told by the program itself, through the double_*() functions of native/cu
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -115,3 +116,18 @@ def kernel_ranges(trace: DeviceTrace) -> dict[str, str]:
         for kind, name, row in zip(trace.activities["kind"], trace.activities["name"], trace.activities["range"])
         if kind == 0
     }
+
+
+def real_cupti() -> str:
+    """Path of a libcupti of CUDA 13.0: later ones walk no buffers without a driver."""
+    homes = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
+    for home in [*filter(None, homes), "/usr/local/cuda"]:
+        path = Path(home) / "lib64" / "libcupti.so.13"
+        path = path if path.exists() else Path(home) / "lib" / "libcupti.so.13"
+        if not path.exists():
+            continue
+        version = ctypes.c_uint32()
+        ctypes.CDLL(str(path)).cuptiGetVersion(ctypes.byref(version))
+        if version.value // 100 == 1300:
+            return str(path)
+    pytest.skip("no libcupti of CUDA 13.0 on this machine")

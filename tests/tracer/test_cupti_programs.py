@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gpu_programs import PRELUDE, device_of, double, gpu_environment, kernel_ranges, run_gpu_program
+from gpu_programs import PRELUDE, device_of, double, gpu_environment, kernel_ranges, real_cupti, run_gpu_program
 
 from profkit import report, trace
 from profkit.attribution.device_usage import device_usage
@@ -177,6 +177,18 @@ def test_a_library_that_is_none_is_told(library: str, sentence: str, tmp_path: P
     capture, _ = run_gpu_program(tmp_path, "", {"PROFKIT_CUPTI_LIBRARY": library}, prelude=prelude)
 
     assert "the GPU is not recorded" in capture.warnings[0] and sentence in capture.warnings[0]
+
+
+def test_the_real_library_without_a_driver_gives_its_own_error(tmp_path: Path) -> None:
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("this machine has a driver")
+    prelude = 'import ctypes, os\nctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"]).InitializeInjection()\n'
+    variables = {"PROFKIT_CUPTI_LIBRARY": real_cupti(), "LD_LIBRARY_PATH": ""}
+
+    capture, _ = run_gpu_program(tmp_path, "", variables, prelude=prelude)
+
+    (warning,) = capture.warnings
+    assert "cuptiSubscribe gives 999 (CUPTI_ERROR_UNKNOWN): is there an NVIDIA driver and a device?" in warning
 
 
 def test_an_installed_wheel_is_used_but_not_one_that_is_newer_than_the_driver(tmp_path: Path) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
-from gpu_programs import device_of, kernel_ranges, run_gpu_program
+from gpu_programs import device_of, kernel_ranges, real_cupti, run_gpu_program
 
 from profkit.capture.device_trace import NONE, ActivityKind, CopyDirection, DeviceTrace, MemoryKind
 
@@ -52,21 +50,6 @@ def test_the_real_librarys_walker_finds_the_same_records(tmp_path: Path) -> None
     )
 
     check_everything(capture.device, capture.warnings)
-
-
-def real_cupti() -> str:
-    """Path of a libcupti of CUDA 13.0: later ones walk no buffers without a driver."""
-    homes = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
-    for home in [*filter(None, homes), "/usr/local/cuda"]:
-        path = Path(home) / "lib64" / "libcupti.so.13"
-        path = path if path.exists() else Path(home) / "lib" / "libcupti.so.13"
-        if not path.exists():
-            continue
-        version = ctypes.c_uint32()
-        ctypes.CDLL(str(path)).cuptiGetVersion(ctypes.byref(version))
-        if version.value // 100 == 1300:
-            return str(path)
-    pytest.skip("no libcupti of CUDA 13.0 on this machine")
 
 
 def check_everything(trace: DeviceTrace | None, warnings: tuple[str, ...]) -> None:
