@@ -110,7 +110,7 @@ class Result:
                 for cell in self.cells
             ],
         }
-        finite: dict[str, Any] = _finite(data)
+        finite: dict[str, Any] = finite_numbers(data)
         return finite
 
     @classmethod
@@ -129,12 +129,12 @@ class Result:
         return [row for cell in self.cells for row in cell.rows if row.status == "ok"]
 
 
-def _finite(value: Any) -> Any:
+def finite_numbers(value: Any) -> Any:
     """JSON has no NaN or infinity; an unmeasurable number becomes null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite_numbers(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [finite_numbers(item) for item in value]
     return value

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from profkit.backends.tuned import tuning_text
+from profkit.measurement.result import finite_numbers
 from profkit.measurement.tuning import SCREENING, STAGES, Outcome, Task, Trial
 from profkit.rendering.content import Heading, Line, Missing, Table
 from profkit.rendering.names import spec_text
@@ -64,7 +65,12 @@ def task_title(task: Task) -> str:
 
 
 def tuning_record(outcomes: Sequence[Outcome], environment: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON form."""
+    """The JSON form; every number is finite or null."""
+    record: dict[str, Any] = finite_numbers(_record(outcomes, environment))
+    return record
+
+
+def _record(outcomes: Sequence[Outcome], environment: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "environment": environment,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
+from pathlib import Path
 
 from profkit.backends.tuned import Tuning
 from profkit.measurement.result import Row
 from profkit.measurement.tuning import Outcome, Task, Trial, Tunable
 from profkit.ops.matmul import MatMul
 from profkit.rendering.table import print_table
-from profkit.rendering.tuning_table import outcome_table
+from profkit.rendering.tuning_table import outcome_table, write_tuning
 
 KEY = "matmul/native/cpu/blocked"
 TASK = Task(KEY, "native", MatMul(60, 70, 80), 1, (Tunable("kc", 80, [40, 20]),))
@@ -76,3 +78,13 @@ def test_the_printed_table_ends_with_failures_and_the_reason() -> None:
     assert "1 thread; default kc=80" in shown
     assert "kc=20" in shown and "wrong" in shown and "off by 3" in shown
     assert shown.rstrip().endswith("chosen: kc=40, 1.200x as fast as the default")
+
+
+def test_a_result_full_of_nan_does_not_cost_the_file(tmp_path: Path) -> None:
+    wrong = Row(KEY, "wrong", "off by everything", max_error=float("inf"))
+
+    write_tuning([Outcome(TASK, [*FINAL, Trial({"kc": 20}, "final", wrong)], {}, "")], {}, tmp_path / "tuning.json")
+
+    (outcome,) = json.loads((tmp_path / "tuning.json").read_text())["outcomes"]
+    assert [trial["row"]["max_error"] for trial in outcome["trials"]] == [None, None, None]
+    assert outcome["trials"][1]["row"]["ratio"] == 1.2

@@ -1,5 +1,11 @@
 #include "cudart_double_launch.h"
 
+#include <chrono>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
 #include "runtime/cuda_hold.cuh"
 #include "simt_launch.h"
 
@@ -9,13 +15,34 @@ namespace {
 // The timer's kernel has no launcher among the emulated sources that would enrol it.
 [[maybe_unused]] const bool has_hold = simt::Emulated<&profkit::cuda::hold_stream>::is_enrolled;
 
+constexpr std::chrono::milliseconds kSlow{2};
+
+// What the test wants of this kernel instead of its work, as cudart_double_state.h has it; empty: nothing.
+std::string manner_of(const std::string& name) {
+  const char* const wanted = std::getenv("PROFKIT_CUDA_DOUBLE_MANNER");
+  const std::string text = wanted == nullptr ? "" : wanted;
+  const size_t at = text.find('@');
+  return at != std::string::npos && name.find(text.substr(at + 1)) != std::string::npos ? text.substr(0, at)
+                                                                                        : "";
+}
+
 }  // namespace
 
 std::function<void()> bound_kernel(const char* name, Extent grid, Extent block, size_t dynamic_shared_bytes,
                                    void** arguments) {
   const simt::Binder bind = simt::binder_of(name);
   if (bind == nullptr) return {};
-  return bind(dim3(grid.x, grid.y, grid.z), dim3(block.x, block.y, block.z), dynamic_shared_bytes, arguments);
+  const auto work =
+      bind(dim3(grid.x, grid.y, grid.z), dim3(block.x, block.y, block.z), dynamic_shared_bytes, arguments);
+  const std::string manner = manner_of(name);
+  if (manner.empty()) return work;
+  if (manner == "idle") return [] {};
+  if (manner == "failing") return [] { throw std::runtime_error("fails as the test wants it"); };
+  if (manner != "slow") std::abort();
+  return [work] {
+    work();
+    std::this_thread::sleep_for(kSlow);
+  };
 }
 
 }  // namespace cudart_double

@@ -8,6 +8,8 @@
 //   error;
 //                                   execution@2=700: the second kernel fails on the device, and the error
 //                                   sticks
+//   PROFKIT_CUDA_DOUBLE_MANNER      manner@part, as idle@naive: kernels with that in their mangled name write
+//                                   nothing (idle), fail on the device (failing) or take 2 ms more (slow)
 //   PROFKIT_CUDA_DOUBLE_LOG         a file that gets a line of JSON per launch
 #pragma once
 
