@@ -14,9 +14,7 @@ from profkit.capture.device_trace import NONE, Column, DeviceTrace
 
 CODE, CALL, WAIT = 0, 1, 2
 """A thread runs its own code, is inside a CUDA call, or inside one that waits for the device."""
-_WAITING = re.compile(
-    r"Synchronize|^(?:cudaMemcpy|cudaMemcpy2D|cudaMemcpy(?:To|From)Symbol|cuMemcpy\w*?)(?:_ptds|_v2)*$"
-)
+_WAITING = re.compile(r"Synchronize|^cu(?:da)?Memcpy(?!\w*Async)")
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,8 @@ def _phase_by_name(level: int, name: str) -> str:
 def _forward_operators(trace: DeviceTrace) -> dict[int, int]:
     """Of each backward range its forward one, and NONE for each such forward range.
 
-    Operators without a gradient have the number of the next one that has: the last of a number is the one meant.
+    Operators without a gradient have the number of the next one that has: the last of a number is the one meant. Where
+    the source does not tell the forward thread, it is that of any thread of the process.
     """
     ranges = trace.ranges
     numbered = np.flatnonzero(ranges["sequence"] != NONE)
@@ -80,12 +81,19 @@ def _forward_operators(trace: DeviceTrace) -> dict[int, int]:
         or trace.text(number).startswith("autograd::engine::")
         for number in np.unique(ranges["name"][numbered]).tolist()
     }
-    last_forward: dict[int, int] = {}
+    process_of = [int(thread["process"]) for thread in trace.threads]
+    by_thread: dict[tuple[int, int], int] = {}
+    by_process: dict[tuple[int, int], int] = {}
     found: dict[int, int] = {}
-    for row in numbered.tolist():
-        sequence = int(ranges["sequence"][row])
-        if not is_backward[int(ranges["name"][row])]:
-            last_forward[sequence] = row
-        elif sequence in last_forward:
-            found[row] = last_forward[sequence]
+    columns = (ranges[name][numbered].tolist() for name in ("name", "sequence", "thread", "forward_thread"))
+    for row, name, sequence, thread, forward_thread in zip(numbered.tolist(), *columns):
+        process = process_of[thread]
+        if not is_backward[name]:
+            by_thread[thread, sequence] = by_process[process, sequence] = row
+            continue
+        known = (
+            by_process.get((process, sequence)) if forward_thread == NONE else by_thread.get((forward_thread, sequence))
+        )
+        if known is not None:
+            found[row] = known
     return found | dict.fromkeys(found.values(), NONE)

@@ -68,7 +68,8 @@ RANGES: Mapping[str, Any] = {
     "phase": np.int32,  # text: forward, backward, optimiser, copy
     "shapes": np.int32,  # text
     "parent": np.int32,  # row of ranges: the innermost one of the same thread that encloses this one
-    "sequence": np.int64,  # joins a backward operator with its forward one
+    "sequence": np.int64,  # joins a backward operator with its forward one; each thread counts for itself
+    "forward_thread": np.int32,  # of a backward operator: row of the thread of its forward one
 }
 CALLS: Mapping[str, Any] = {
     "thread": np.int32,

@@ -17,6 +17,7 @@ from profkit.capture.device_trace import NONE, ActivityKind, DeviceTrace, Memory
 from profkit.capture.hook_layers import with_hook_layers
 from profkit.capture.json_stream import DamagedError, JsonStream, exact_ns
 from profkit.capture.kineto_about import devices_of, facts_of, messages_of
+from profkit.capture.kineto_backward import ForwardThreads
 from profkit.capture.kineto_fields import args_of, copy_ends, identity, integer, small, triple
 from profkit.capture.range_levels import MODULE_PREFIX, level_of_annotation, level_of_operator
 from profkit.capture.trace_tables import LARGEST, GrowingTable, Places, Strings, linked_trace
@@ -57,7 +58,10 @@ class _Reader:
         self.about: dict[str, Any] = {}
         self._strings = Strings()
         self._places = Places()
-        self._ranges = GrowingTable("level", "thread", "start_ns", "end_ns", "name", "layer", "shapes", "sequence")
+        self._ranges = GrowingTable(
+            "level", "thread", "start_ns", "end_ns", "name", "layer", "shapes", "sequence", "forward_thread"
+        )
+        self._forward_threads = ForwardThreads()
         self._calls = GrowingTable("thread", "start_ns", "end_ns", "name", "correlation", "is_driver")
         self._activities = GrowingTable(
             "kind", "device", "context", "stream", "start_ns", "end_ns", "name", "correlation", "graph_node", "range",
@@ -65,7 +69,7 @@ class _Reader:
             "block_y", "block_z", "registers", "dynamic_shared_bytes",
         )  # fmt: skip
         self._memory = GrowingTable("thread", "device", "time_ns", "address", "bytes", "kind")
-        self._range_of: dict[int, int] = {}  # by External id
+        self._range_of: dict[int, dict[Any, int]] = {}  # by External id, which each process counts for itself
         self._external: list[int] = []  # of each activity; NONE where it says nothing
         self._events = 0
         self._left_out: Counter[str] = Counter()
@@ -109,6 +113,10 @@ class _Reader:
         elif phase == "i" and event.get("name") == "[memory]":
             self._allocation(event)
         elif phase in ("s", "f", "t", "i", "I"):
+            if category == "fwdbwd" and (time_ns := exact_ns(event.get("ts"))) is not None:
+                self._forward_threads.add(
+                    identity(event.get("pid")), identity(event.get("id")), self._thread(event), time_ns, phase == "s"
+                )
             self._others[category or "instant"] += 1
         else:
             self._others[f"of phase {phase!r}"] += 1
@@ -133,12 +141,14 @@ class _Reader:
     def _range(self, event: Mapping[str, Any], start_ns: int, end_ns: int, level: RangeLevel, layer: str = "") -> None:
         args = args_of(event)
         external, shapes = integer(args, "External id"), args.get("Input Dims")
+        forward = integer(args, "Fwd thread id")
         if external != NONE and level != RangeLevel.STEP:
-            self._range_of[external] = len(self._ranges)
+            self._range_of.setdefault(external, {})[identity(event.get("pid"))] = len(self._ranges)
         self._ranges.append(
             level, self._thread(event), start_ns, end_ns, self._strings.number(layer or str(event.get("name", ""))),
             self._strings.number(layer) if layer else NONE,
             self._strings.number(json.dumps(shapes)) if shapes else NONE, integer(args, "Sequence number"),
+            forward if forward > 0 else NONE,
         )  # fmt: skip
 
     def _operator(self, event: Mapping[str, Any], start_ns: int, end_ns: int) -> None:
@@ -227,12 +237,17 @@ class _Reader:
         if not (len(self._ranges) or len(self._calls) or len(self._activities)):
             raise TraceError(self._refusal(path, trouble))
         activities = self._activities.columns()
-        activities["range"] = np.array([self._range_of.get(number, NONE) for number in self._external], np.int64)
+        named = {number: next(iter(rows.values())) for number, rows in self._range_of.items() if len(rows) == 1}
+        activities["range"] = np.array([named.get(number, NONE) for number in self._external], np.int64)
         processes = self._places.processes
         activities["process"] = np.full(len(activities["kind"]), 0 if len(processes) == 1 else NONE, np.int64)
         memory = self._memory.columns()
         memory["process"] = np.full(len(memory["bytes"]), NONE, np.int64)
-        ranges = with_hook_layers(self._ranges.columns(), self._strings.all(), self._strings)
+        ranges = self._ranges.columns()
+        ranges["forward_thread"] = self._forward_threads.of(
+            ranges, ranges["forward_thread"], self._places.processes_of_threads()
+        )
+        ranges = with_hook_layers(ranges, self._strings.all(), self._strings)
         tables = (ranges, self._calls.columns(), activities, memory)
         tables[1]["process"] = self._places.processes_of_threads()[tables[1]["thread"]].astype(np.int64)
         self._set_base(tables)

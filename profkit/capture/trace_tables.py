@@ -116,24 +116,8 @@ def linked_trace(
     calls["range"] = open_ranges.at(calls["thread"], calls["start_ns"], slack_ns)
     calls["process"] = _taken(thread_processes, calls["thread"])
 
-    activities = _reordered(activities, time_order(activities["start_ns"], activities["end_ns"]))
-    if "bytes" in activities:
-        odd = (activities["bytes"] < NONE) | (activities["bytes"] > LARGEST_COPY)
-        activities["bytes"] = np.where(odd, NONE, activities["bytes"])
-        if odd.any():
-            lost = f"{np.count_nonzero(odd):,} copies have a negative size or one above 1 PiB: it is taken as unknown"
-            about["warnings"] = (*about.get("warnings", ()), lost)
-    activities["call"] = launches_of(activities, calls)
-    called = _taken(calls["range"], activities["call"])
-    given = activities.get("range")
-    if given is not None:
-        moved = np.empty(len(order), np.int32)
-        moved[order] = np.arange(len(order), dtype=np.int32)
-        called = np.where(activities["call"] == NONE, _taken(moved, given), called)
-    activities["range"] = called
-    activities["process"] = np.where(
-        activities["process"] == NONE, _taken(calls["process"], activities["call"]), activities["process"]
-    )
+    activities, warnings = _linked_activities(activities, calls, order)
+    about["warnings"] = (*about.get("warnings", ()), *warnings)
 
     memory = _reordered(memory, np.argsort(memory["time_ns"], kind="stable"))
     thread = memory.pop("thread")
@@ -146,6 +130,39 @@ def linked_trace(
     start_ns, end_ns = min(begins, default=0), max(ends, default=0)
     _check_sums(made, start_ns, end_ns, str(about.get("path", "")))
     return DeviceTrace(**made, start_ns=start_ns, end_ns=end_ns, **about)
+
+
+def _linked_activities(
+    activities: Mapping[str, Column], calls: Mapping[str, Column], order: Column
+) -> tuple[dict[str, Column], list[str]]:
+    """Activities in order with call, range and process; and what must be told. `order` is that of the ranges."""
+    activities = _reordered(activities, time_order(activities["start_ns"], activities["end_ns"]))
+    warnings = []
+    if "bytes" in activities:
+        odd = (activities["bytes"] < NONE) | (activities["bytes"] > LARGEST_COPY)
+        activities["bytes"] = np.where(odd, NONE, activities["bytes"])
+        if odd.any():
+            warnings.append(
+                f"{np.count_nonzero(odd):,} copies have a negative size or one above 1 PiB: it is taken as unknown"
+            )
+    call = activities["call"] = launches_of(activities, calls)
+    shared = (call == NONE) & (activities["process"] == NONE)
+    shared &= (activities["correlation"] > 0) & np.isin(activities["correlation"], calls["correlation"])
+    if shared.any():
+        warnings.append(
+            f"{np.count_nonzero(shared):,} kernels or copies have correlation ids that several processes use, and the "
+            "file does not tell of which process they are: no launch is theirs; read the file of each process alone"
+        )
+    called = _taken(calls["range"], call)
+    if "range" in activities:
+        moved = np.empty(len(order), np.int32)
+        moved[order] = np.arange(len(order), dtype=np.int32)
+        called = np.where(call == NONE, _taken(moved, activities["range"]), called)
+    activities["range"] = called
+    activities["process"] = np.where(
+        activities["process"] == NONE, _taken(calls["process"], call), activities["process"]
+    )
+    return activities, warnings
 
 
 def _check_sums(tables: Mapping[str, Mapping[str, Column]], start_ns: int, end_ns: int, path: str) -> None:
@@ -166,10 +183,11 @@ def _check_sums(tables: Mapping[str, Mapping[str, Column]], start_ns: int, end_n
 def launches_of(activities: Mapping[str, Column], calls: Mapping[str, Column]) -> Column:
     """The call of each activity: the first of the same correlation and process; NONE where none was recorded.
 
-    Where an activity's process is not known (NONE), its correlation must be that of one process only.
+    Where an activity's process is not known (NONE), its correlation must be that of one process only. 0 is no id: CUPTI
+    has it where there is none.
     """
     found = np.full(len(activities["correlation"]), NONE, np.int32)
-    known = np.flatnonzero(calls["correlation"] != NONE)
+    known = np.flatnonzero(calls["correlation"] > 0)
     if not len(known):
         return found
     correlation, process = calls["correlation"][known], calls["process"][known]
@@ -177,7 +195,7 @@ def launches_of(activities: Mapping[str, Column], calls: Mapping[str, Column]) -
     known, correlation, process = known[order], correlation[order], process[order]
     first = np.searchsorted(correlation, activities["correlation"], "left")
     last = np.searchsorted(correlation, activities["correlation"], "right") - 1
-    for row in np.flatnonzero((activities["correlation"] != NONE) & (first <= last)).tolist():
+    for row in np.flatnonzero(first <= last).tolist():
         place, end, wanted = int(first[row]), int(last[row]), int(activities["process"][row])
         if wanted == NONE:
             if process[place] == process[end]:

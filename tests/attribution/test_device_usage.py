@@ -202,6 +202,26 @@ def test_idle_time_is_told_by_the_thread_that_launches_the_next_work(tmp_path: P
     assert remainders(usage) == {"idle, host in no range": 100}
 
 
+@pytest.mark.parametrize(
+    ("name", "waits"),
+    [
+        ("cudaMemcpy", True),
+        ("cudaMemcpy2DToArray", True),
+        ("cuMemcpyDtoH_v2", True),
+        ("cuStreamSynchronize", True),
+        ("cudaMemcpyAsync", False),
+        ("cuMemcpyHtoDAsync_v2", False),
+        ("cuMemcpyDtoDAsync_v2_ptsz", False),
+    ],
+)
+def test_calls_that_wait_for_the_gpu_are_no_asynchronous_ones(name: str, waits: bool, tmp_path: Path) -> None:
+    made = KinetoTrace().operator("a", 0, 100).call(10, 40, 9, name).call(50, 60, 1).kernel(70, 100, 1)
+
+    row = rows(table(made, "operator", tmp_path))["a"]
+
+    assert (row.sync_ns, row.call_ns) == ((30, 10) if waits else (0, 40))
+
+
 def test_a_kernel_owns_time_before_a_copy_beside_it_and_the_note_tells_of_it(tmp_path: Path) -> None:
     made = KinetoTrace().operator("a", 0, 10).operator("b", 10, 20).call(0, 10, 1).call(10, 20, 2)
     made.copy(100, 200, 1, 64).kernel(150, 300, 2)
@@ -257,6 +277,52 @@ def test_a_backward_operator_belongs_to_the_layer_of_its_forward_one(tmp_path: P
 
     assert {name: row.device_ns for name, row in layers.items()} == {"layer1": 20 + 50, "layer2": 30 + 40}
     assert {name: row.device_ns for name, row in phases.items()} == {"forward": 20 + 30, "backward": 40 + 50}
+
+
+def test_sequence_numbers_of_two_processes_do_not_mix(tmp_path: Path) -> None:
+    export = NsightExport()
+    for pid, start in ((5, 0), (6, 5)):
+        export.range(f"stage{pid}", start, start + 100, pid).range(
+            "aten::mm, seq = 3, op_id = 1", start + 10, start + 50, pid
+        )
+        export.call(start + 20, start + 30, 1, pid=pid).kernel(start + 40, start + 60, 1, pid=pid, device=pid)
+        export.range("MmBackward0, seq = 3, op_id = 9", start + 200, start + 250, pid, tid=9)
+        export.call(start + 210, start + 220, 2, pid=pid, tid=9).kernel(
+            start + 230, start + 260, 2, pid=pid, device=pid
+        )
+
+    usage = device_usage(read_nsight(export.write(tmp_path / "r.sqlite")), "layer")
+
+    assert {name: row.device_ns for name, row in rows(usage).items()} == {"stage5": 50, "stage6": 50}
+
+
+def test_sequence_numbers_are_those_of_the_forward_thread_that_an_arrow_tells(tmp_path: Path) -> None:
+    made = KinetoTrace()
+    for number, tid in ((1, 31), (2, 32)):
+        made.annotation(f"replica{number}", 0, 100, tid=tid).operator("aten::mm", 10, 50, sequence=3, tid=tid)
+        for start, sequence in ((200, 3), (300, 4)):
+            args = {"Sequence number": sequence, "Fwd thread id": number}
+            made.event("cpu_op", "MmBackward0", start, start + 50, args, tid=tid + 10)
+            made.call(start + 10, start + 20, start + tid, tid=tid + 10)
+            made.kernel(start + 30, start + 60, start + tid, device=number)
+        # The arrow is of the second operator: the number of the thread holds for the first one too.
+        made.operator("aten::add", 60, 70, sequence=4, tid=tid)
+        for phase, where, time in (("s", tid, 60), ("f", tid + 10, 300)):
+            made.events.append(
+                {
+                    "ph": phase,
+                    "cat": "fwdbwd",
+                    "id": number,
+                    "pid": 7,
+                    "tid": where,
+                    "ts": time / 1000,
+                    "name": "fwdbwd",
+                }
+            )
+
+    found = rows(table(made, "layer", tmp_path))
+
+    assert {name: row.device_ns for name, row in found.items()} == {"replica1": 60, "replica2": 60}
 
 
 def test_the_hooks_of_fsdp_make_layers(tmp_path: Path) -> None:

@@ -173,6 +173,26 @@ def test_where_the_launch_was_not_recorded_the_external_id_names_the_operator(tm
     assert read.activities["call"].tolist() == [NONE, NONE]
 
 
+def test_ids_that_two_processes_use_name_no_operator_and_are_told(tmp_path: Path) -> None:
+    made = KinetoTrace()
+    for pid in (7, 8):
+        args = {"External id": 1, "correlation": 5}
+        made.event("cpu_op", f"op{pid}", 0, 100, {"External id": 1}, pid=pid)
+        made.event("cuda_runtime", "cudaLaunchKernel", 10, 20, args, pid=pid)
+        made.event("kernel", f"k{pid}", 30, 60, {"device": pid, "stream": 7, **args}, pid=pid)
+
+    read = read_kineto(made.write(tmp_path / "merged.json"))
+
+    assert read.activities["range"].tolist() == [NONE, NONE]
+    assert [warning for warning in read.warnings if "2 kernels or copies have correlation ids" in warning]
+
+
+def test_a_correlation_of_0_is_none(tmp_path: Path) -> None:
+    made = KinetoTrace().operator("a", 0, 100).call(10, 20, 0, "cudaMalloc").kernel(30, 60, 0)
+
+    assert read_kineto(made.write(tmp_path / "t.json")).activities["call"].tolist() == [NONE]
+
+
 def test_memory_of_gpus_is_kept_that_of_the_host_is_counted(tmp_path: Path) -> None:
     made = KinetoTrace().operator("a", 0, 100).memory(10, 0x7F00_0000_0000, 512, **{"Total Allocated": 900})
     made.memory(20, 0x7F00_0000_0000, -512, **{"Total Allocated": 388, "Total Reserved": 2048})
