@@ -9,6 +9,10 @@ namespace {
 
 constexpr int kHalfPack = 8;  // 16-bit elements of an asynchronous copy
 
+// Of the layouts the one that needs most.
+constexpr size_t kLargeTileBytes = cuda::TensorCoreTiles<__half, 128, cuda::Layout::along_depth,
+                                                         cuda::Layout::along_depth, true>::kSharedBytes;
+
 std::string needs_tensor_cores(const CudaDevice& device) {
   if (device.capability >= 80) return {};
   return "it needs the tensor cores of compute capability 8.0, the device has " +
@@ -19,8 +23,8 @@ std::string needs_tensor_cores(const CudaDevice& device) {
 // for single elements, whatever the tile.
 bool takes_large_tile(const profkit_matmul_params& params, const CudaCall& call, bool is_aligned) {
   if (!is_aligned) return false;
-  if (call.configuration == kByPolicy) return matmul_tile(params, call.device) == MatmulTile::large;
-  return call.configuration == 1;
+  return call.configuration == kByPolicy ? matmul_tensor_core_cuda_policy(params, call.device) == 1
+                                         : call.configuration == 1;
 }
 
 template <class T, class Instance>
@@ -57,7 +61,7 @@ std::vector<std::string> matmul_tensor_core_cuda_configurations(const profkit_ma
 }
 
 int matmul_tensor_core_cuda_policy(const profkit_matmul_params& params, const CudaDevice& device) {
-  return matmul_tile(params, device) == MatmulTile::large ? 1 : 0;
+  return device.shared_bytes_per_block >= kLargeTileBytes && matmul_tile(params, device) == MatmulTile::large;
 }
 
 std::string matmul_tensor_core_cuda_supports(const profkit_matmul_params& params, const CudaDevice& device) {
