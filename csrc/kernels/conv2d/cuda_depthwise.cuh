@@ -72,9 +72,14 @@ __global__ void __launch_bounds__(kDepthwiseThreads)
     }
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
+      // A branch per row: with all loads in the air at once, registers would be spilled.
+      if (static_cast<unsigned>(h_first + i) >= static_cast<unsigned>(problem.source.height)) continue;
+      const float* const row = image + (h_first + i) * problem.source.row_step;
 #pragma unroll
       for (int s = 0; s < kSize; ++s) {
-        const float value = problem.value(image, h_first + i, w_first + s);
+        const bool is_inside =
+            static_cast<unsigned>(w_first + s) < static_cast<unsigned>(problem.source.width);
+        const float value = is_inside ? __ldg(row + (w_first + s) * problem.source.column_step) : 0.0f;
 #pragma unroll
         for (int j = 0; j < kStrip; ++j) {
           const int r = i - j * kStride;

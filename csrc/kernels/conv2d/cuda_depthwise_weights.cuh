@@ -61,9 +61,17 @@ __global__ void __launch_bounds__(kDepthwiseSumThreads)
     const int n = problem.by_plane.split(at, in_plane), y = problem.by_out_w.split(in_plane, x);
     const float value = __ldg(gradient + problem.gradient.offset(n, 0, y, x));
 #pragma unroll
-    for (int tap = 0; tap < kTaps; ++tap) {
-      const int h = conv.input_row(y, r_first + tap / kSide), w = conv.input_column(x, s_first + tap % kSide);
-      if (conv.is_inside(h, w)) sums[tap] += value * __ldg(image + problem.source.offset(n, 0, h, w));
+    for (int r = 0; r < kSide; ++r) {
+      // A branch per row: with all loads in the air at once, registers would be spilled.
+      const int h = conv.input_row(y, r_first + r);
+      if (static_cast<unsigned>(h) >= static_cast<unsigned>(conv.height)) continue;
+      const float* const row = image + problem.source.offset(n, 0, h, 0);
+#pragma unroll
+      for (int s = 0; s < kSide; ++s) {
+        const int w = conv.input_column(x, s_first + s);
+        const bool is_inside = static_cast<unsigned>(w) < static_cast<unsigned>(conv.width);
+        sums[r * kSide + s] += value * (is_inside ? __ldg(row + w * problem.source.column_step) : 0.0f);
+      }
     }
   }
 

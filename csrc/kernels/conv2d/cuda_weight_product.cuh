@@ -59,6 +59,18 @@ struct WeightProduct {
   }
 };
 
+// A group's part of the depth.
+struct SplitPlace {
+  int group, split, first_term, terms;
+};
+
+// block.z = group * splits + split.
+__device__ __forceinline__ SplitPlace split_place(const WeightProduct& product, int z) {
+  const int group = z / product.splits, split = z % product.splits;
+  const int first_term = split * product.terms_per_split;
+  return {group, split, first_term, min(product.terms_per_split, product.depth - first_term)};
+}
+
 // kAlongDepth: lanes stand along the positions, which are neighbours in NCHW images; otherwise along terms
 // and output channels. Terms and channels behind the last are read as the last: their sums are never stored.
 template <int kTile, bool kAlongDepth>
@@ -73,13 +85,13 @@ __global__ void __launch_bounds__(TilePlace<kTile, kTile>::kThreads,
   constexpr int kSlicesPerSlab = kConvTableSize / kConvDepth;
   PROFKIT_SHARED(float, buffers, [2 * Buffers::kStep]);
   PROFKIT_SHARED(GatherPosition, table, [2 * kConvTableSize]);
+  PROFKIT_SHARED(SplitPlace, places, [1]);
   const int thread = static_cast<int>(threadIdx.x);
   const int row_first = static_cast<int>(blockIdx.x) * kTile,
             column_first = static_cast<int>(blockIdx.y) * kTile;
-  const int group = static_cast<int>(blockIdx.z) / product.splits;
-  const int split = static_cast<int>(blockIdx.z) % product.splits;
-  const int first_term = split * product.terms_per_split;
-  const int terms = min(product.terms_per_split, product.depth - first_term);
+  if (thread == 0) places[0] = split_place(product, static_cast<int>(blockIdx.z));
+  __syncthreads();
+  const SplitPlace& place = places[0];  // in shared memory: registers are for sums
 
   // Of the tile: the thread's first row (and column), its first place in the depth.
   const int across = kAlongDepth ? thread / kConvDepth : thread % kTile;
@@ -90,16 +102,16 @@ __global__ void __launch_bounds__(TilePlace<kTile, kTile>::kThreads,
   int columns[kOwn];
 #pragma unroll
   for (int i = 0; i < kOwn; ++i) {
-    rows[i] = product.term_part(group, min(row_first + across + i * kAcrossStep, product.rows - 1));
+    rows[i] = product.term_part(place.group, min(row_first + across + i * kAcrossStep, product.rows - 1));
     const int column = min(column_first + across + i * kAcrossStep, product.columns - 1);
-    columns[i] = (group * product.columns + column) * product.gradient.channel_step;
+    columns[i] = (place.group * product.columns + column) * product.gradient.channel_step;
   }
   const auto fill_table = [&](int slab) {
 #pragma unroll 1
     for (int entry = thread; entry < kConvTableSize; entry += kThreads) {
       const int k = slab * kConvTableSize + entry;
       GatherPosition position = {{0, kNoPositionBits}, 0, 0};
-      if (k < terms) position = product.position(first_term + k);
+      if (k < place.terms) position = product.position(place.first_term + k);
       table[slab % 2 * kConvTableSize + entry] = position;
     }
   };
@@ -118,17 +130,17 @@ __global__ void __launch_bounds__(TilePlace<kTile, kTile>::kThreads,
   const auto store_slice = [&](int at) {
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      const int k = depth_at + i * kDepthStep, place = across + i * kAcrossStep;
-      buffers[at + k * Buffers::kPitchA + place] = a_staged[i];
-      buffers[at + Buffers::kOffsetB + k * Buffers::kPitchB + place] = b_staged[i];
+      const int k = depth_at + i * kDepthStep, lane = across + i * kAcrossStep;
+      buffers[at + k * Buffers::kPitchA + lane] = a_staged[i];
+      buffers[at + Buffers::kOffsetB + k * Buffers::kPitchB + lane] = b_staged[i];
     }
   };
 
   const Place own(thread);
   float sums[kThreadRows][kThreadColumns] = {};
-  sum_slices<kSlicesPerSlab>(sums, buffers, own, terms, fill_table, load_slice, store_slice);
+  sum_slices<kSlicesPerSlab>(sums, buffers, own, place.terms, fill_table, load_slice, store_slice);
 
-  target += split * product.weights;
+  target += place.split * product.weights;
 #pragma unroll
   for (int i = 0; i < kThreadRows; ++i) {
     const int row = row_first + own.row_of(i);
@@ -139,7 +151,7 @@ __global__ void __launch_bounds__(TilePlace<kTile, kTile>::kThreads,
     for (int j = 0; j < kThreadColumns; ++j) {
       const int column = column_first + own.column_of(j);
       if (column < product.columns)
-        target[(group * product.columns + column) * product.rows + weight] = sums[i][j];
+        target[(place.group * product.columns + column) * product.rows + weight] = sums[i][j];
     }
   }
 }

@@ -70,9 +70,13 @@ void launch_products(const cuda::WinogradProblem& problem, const CudaCall& call,
   const dim3 grid(static_cast<unsigned>(problem.padded_positions / kTile),
                   static_cast<unsigned>(problem.padded_results / kTile),
                   static_cast<unsigned>(problem.conv.groups * cuda::kWinogradArea));
+  const int64_t channels = problem.padded_channels, results = problem.padded_results,
+                positions = problem.padded_positions;
+  const cuda::WinogradProducts sizes{
+      problem.padded_channels, static_cast<unsigned>(results), static_cast<unsigned>(positions),
+      channels * results,      channels * positions,           results * positions};
   launch<cuda::conv2d_winograd_products<kTile>>({grid, dim3(cuda::TilePlace<kTile, kTile>::kThreads)}, call,
-                                                filters, sources, sums, problem.padded_channels,
-                                                problem.padded_results, problem.padded_positions);
+                                                sizes, filters, sources, sums);
 }
 
 template <int kTaps>

@@ -110,27 +110,29 @@ __global__ void __launch_bounds__(kWinogradLanes* kWinogradTurns)
   }
 }
 
+// Sizes of the padded matrices, and from one matrix to the next.
+struct WinogradProducts {
+  int channels;
+  unsigned results, positions;
+  int64_t filters_step, sources_step, sums_step;
+};
+
 // sums[result][position] = the channels' filters[channel][result] * sources[channel][position]; block.z is
 // the group and the element. Everything is padded: nothing is asked. One slice is read behind the last.
 template <int kTile>
 __global__ void __launch_bounds__(TilePlace<kTile, kTile>::kThreads,
                                   blocks_wanted(TilePlace<kTile, kTile>::kThreads))
-    conv2d_winograd_products(const float* __restrict__ filters, const float* __restrict__ sources,
-                             float* sums_at, int padded_channels, int padded_results, int padded_positions) {
+    conv2d_winograd_products(const WinogradProducts sizes, const float* __restrict__ filters,
+                             const float* __restrict__ sources, float* sums_at) {
   using Place = TilePlace<kTile, kTile>;
   using Buffers = SliceBuffers<kTile, kTile>;
   constexpr int kLoads = kTile * kConvDepth / 4 / Place::kThreads;
   constexpr int kRowsAtOnce = Place::kThreads / (kTile / 4);
   constexpr int kOneSlab = 1 << 24;  // slices: there is no table
   PROFKIT_SHARED(float, buffers, [2 * Buffers::kStep]);
-  const int thread = static_cast<int>(threadIdx.x), z = static_cast<int>(blockIdx.z);
-  const int position_first = static_cast<int>(blockIdx.x) * kTile,
-            result_first = static_cast<int>(blockIdx.y) * kTile;
-  const int row = thread / (kTile / 4), column = thread % (kTile / 4) * 4;
-  sources += WinogradProblem::matrix(0, z, padded_channels, padded_positions) + row * padded_positions +
-             position_first + column;
-  filters += WinogradProblem::matrix(0, z, padded_channels, padded_results) + row * padded_results +
-             result_first + column;
+  const unsigned thread = threadIdx.x, row = thread / (kTile / 4), column = thread % (kTile / 4) * 4;
+  sources += blockIdx.z * sizes.sources_step + (row * sizes.positions + blockIdx.x * kTile + column);
+  filters += blockIdx.z * sizes.filters_step + (row * sizes.results + blockIdx.y * kTile + column);
 
   float4 a_staged[kLoads], b_staged[kLoads];
   const auto load_slice = [&](int) {
@@ -138,8 +140,8 @@ __global__ void __launch_bounds__(TilePlace<kTile, kTile>::kThreads,
     for (int i = 0; i < kLoads; ++i) {
       a_staged[i] = *reinterpret_cast<const float4*>(sources);
       b_staged[i] = *reinterpret_cast<const float4*>(filters);
-      sources += kRowsAtOnce * padded_positions;
-      filters += kRowsAtOnce * padded_results;
+      sources += kRowsAtOnce * sizes.positions;
+      filters += kRowsAtOnce * sizes.results;
     }
   };
   const auto store_slice = [&](int at) {
@@ -151,17 +153,19 @@ __global__ void __launch_bounds__(TilePlace<kTile, kTile>::kThreads,
           b_staged[i];
     }
   };
-  const Place own(thread);
+  const Place own(static_cast<int>(thread));
   float sums[kThreadRows][kThreadColumns] = {};
-  sum_slices<kOneSlab>(sums, buffers, own, padded_channels, [](int) {}, load_slice, store_slice);
+  sum_slices<kOneSlab>(sums, buffers, own, sizes.channels, [](int) {}, load_slice, store_slice);
 
-  sums_at += WinogradProblem::matrix(0, z, padded_results, padded_positions);
+  // Computed here and not before the loop: registers are for sums.
+  sums_at += blockIdx.z * sizes.sums_step + (blockIdx.x * kTile + static_cast<unsigned>(own.row));
 #pragma unroll
   for (int j = 0; j < kThreadColumns; ++j) {
-    float* const to = sums_at + static_cast<int64_t>(result_first + own.column_of(j)) * padded_positions;
+    float* const to =
+        sums_at + (blockIdx.y * kTile + static_cast<unsigned>(own.column_of(j))) * sizes.positions;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      *reinterpret_cast<float4*>(to + position_first + own.row_of(half * 4)) =
+      *reinterpret_cast<float4*>(to + half * (kTile / 2)) =
           make_float4(sums[half * 4][j], sums[half * 4 + 1][j], sums[half * 4 + 2][j], sums[half * 4 + 3][j]);
     }
   }
