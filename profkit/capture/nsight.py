@@ -18,7 +18,7 @@ from profkit.capture.device_trace import NONE, ActivityKind, Column, CopyDirecti
 from profkit.capture.hook_layers import with_hook_layers
 from profkit.capture.nsight_database import NsightDatabase
 from profkit.capture.nsight_ranges import read_ranges
-from profkit.capture.trace_tables import LARGEST, Places, Strings, linked_trace
+from profkit.capture.trace_tables import LARGEST, LARGEST_SMALL, Places, Strings, linked_trace
 from profkit.errors import TraceError
 
 _PROCESS_MASK = ~0xFFFFFF  # a globalTid without its thread is the globalPid
@@ -108,7 +108,7 @@ class _Reader:
             path=self._path,
             strings=self._strings.all(),
             threads=tuple({**each, "id": each["id"] & 0xFFFFFF} for each in self._places.threads),
-            processes=tuple({**each, "pid": each["pid"] >> 24 & 0xFFFFFF} for each in self._places.processes),
+            processes=tuple({**each, "pid": _pid_of(each["pid"])} for each in self._places.processes),
             devices=self._devices(),
             dropped=0,
             warnings=tuple(database.warnings + database.diagnostics()),
@@ -125,6 +125,16 @@ class _Reader:
         known, inverse = np.unique(ids, return_inverse=True)
         rows = [NONE if each == NONE else self._places.process(each) for each in known.tolist()]
         return np.array(rows, np.int32)[inverse]
+
+    def _gpus_of(self, devices: Column, processes: Column) -> Column:
+        """The machine's numbers of GPUs: CUDA counts those that a process may see (CUDA_VISIBLE_DEVICES)."""
+        told = self._database.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
+        known = {(pid, device): gpu for pid, device, gpu in told if isinstance(gpu, int) and abs(gpu) <= LARGEST_SMALL}
+        if not known:
+            return devices
+        pairs, place = np.unique(np.stack([_pid_of(processes), devices], axis=1), axis=0, return_inverse=True)
+        gpus = [known.get((pid, device), device) for pid, device in pairs.tolist()]
+        return np.array(gpus, np.int64)[place.reshape(-1)]
 
     def _numbers_of(self, texts: Column, rename: Any = None) -> Column:
         """Numbers of strings in place of the export's own."""
@@ -154,6 +164,7 @@ class _Reader:
             name: np.concatenate([part.get(name, np.full(size, NONE, np.int64)) for part, size in zip(parts, sizes)])
             for name in names
         }
+        activities["device"] = self._gpus_of(activities["device"], activities["process"])
         activities["process"] = self._processes_of(activities["process"])
         return activities
 
@@ -214,6 +225,7 @@ class _Reader:
         table = {name: column[has_size] for name, column in table.items()}
         table["kind"] = _mapped(table["kind"], _MEMORY_KINDS, MemoryKind.OTHER)
         table["thread"] = self._threads_of(table["thread"])
+        table["device"] = self._gpus_of(table["device"], table["process"])
         table["process"] = self._processes_of(table["process"])
         table["pool"] = np.maximum(table["pool"], 0)
         return table
@@ -250,6 +262,11 @@ class _Reader:
         }  # fmt: skip
         rows = self._database.rows("TARGET_INFO_GPU", *wanted.values())
         return tuple({name: value for name, value in zip(wanted, row) if value is not None} for row in rows)
+
+
+def _pid_of(global_pid: Any) -> Any:
+    """The system's number of a process, or a column of them."""
+    return global_pid >> 24 & 0xFFFFFF
 
 
 def _of_kind(table: dict[str, Column], kind: ActivityKind) -> dict[str, Column]:

@@ -143,6 +143,20 @@ def test_correlations_of_two_processes_do_not_mix(tmp_path: Path) -> None:
     assert [launched_in(read, row) for row in (0, 1)] == ["of 5", "of 6"]
 
 
+def test_two_processes_that_call_their_only_gpu_0_have_two_gpus(tmp_path: Path) -> None:
+    export = NsightExport().add("TARGET_INFO_GPU", id=2, name="A").add("TARGET_INFO_GPU", id=3, name="B")
+    for pid, gpu in ((5, 2), (6, 3)):
+        export.add("TARGET_INFO_CUDA_DEVICE", gpuId=gpu, cudaId=0, pid=pid)
+        export.call(10, 20, 1, pid=pid).kernel(30 + pid, 60, 1, pid=pid, device=0).copy(70 + pid, 90, 2, 64, pid=pid)
+    export.kernel(95, 99, 3, pid=7, device=0).memory(50, 0xA0, 512)
+
+    read = read_nsight(export.write(tmp_path / "r.sqlite"))
+
+    assert read.activities["device"].tolist() == [2, 3, 2, 3, 0]
+    assert read.memory["device"].tolist() == [2]
+    assert [device["id"] for device in read.devices] == [2, 3]
+
+
 def test_a_range_without_an_end_lasts_to_the_last_event_and_is_told(export: NsightExport, tmp_path: Path) -> None:
     export.range("open", 45_000, None)
 
