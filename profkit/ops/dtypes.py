@@ -58,13 +58,14 @@ def tolerance(dtype: np.dtype[Any], reduction_length: int, rounding: str = "") -
 
     Rounding errors of a sum grow like the square root of its length; 8 leaves room for another summation
     order and a few-ulp exp or pow, and is far below the error of one forgotten term (about 1 / sqrt(terms)).
-    The 16-bit types are summed in float32; what then is rounded more coarsely, the result or, with `rounding`
-    tf32, the operands of each product, adds two of its own eps whatever the length: such errors are independent, so
-    that their sum grows no faster than the result itself.
+    What is rounded more coarsely adds eps of its own whatever the length, since such errors are independent and their
+    sum grows no faster than the result: a 16-bit result two, operands of each product (`rounding` tf32) four, because
+    the largest of few sums may be small beside its terms.
     """
     eps = _EPS[computing_dtype(dtype.name)]
-    coarse = [_EPS[name] for name in (dtype.name, rounding) if name == TF32 or (name and is_narrow(name))]
-    return 8.0 * eps * math.sqrt(max(1, reduction_length)) + 2.0 * max(coarse, default=0.0)
+    of_result = 2.0 * _EPS[dtype.name] if is_narrow(dtype.name) else 0.0
+    of_operands = 4.0 * _EPS[TF32] if rounding == TF32 else 0.0
+    return 8.0 * eps * math.sqrt(max(1, reduction_length)) + max(of_result, of_operands)
 
 
 def for_file(array: Array) -> Array:

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -51,8 +52,7 @@ def build_folder() -> Path:
 @cache
 def double_environment() -> dict[str, str]:
     """Variables under which a Python process has profkit._cuda on the double."""
-    folder = Path(os.environ[OBJECTS_FOLDER]) / f"cuda-double-{os.getpid()}"
-    folder.mkdir()
+    folder = Path(tempfile.mkdtemp(prefix="cuda-double-", dir=os.environ[OBJECTS_FOLDER]))
     library = _link_double(folder)
     module = folder / f"_cuda{sysconfig.get_config_var('EXT_SUFFIX')}"
     build = build_folder() / "CMakeFiles"

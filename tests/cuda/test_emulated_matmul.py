@@ -87,8 +87,7 @@ def _trouble(outcome: Outcome) -> str:
     terms, dtype = spec.reduction_length(), spec.numpy_dtype
     if not outcome.case.key.endswith("_tf32"):
         return outcome.trouble()
-    # Operands are rounded; twice the tolerance, because a result of five elements may have cancelled in all of them.
-    return outcome.trouble(2.0 * tolerance(dtype, terms, TF32) / tolerance(dtype, terms))
+    return outcome.trouble(tolerance(dtype, terms, TF32) / tolerance(dtype, terms))
 
 
 def _runs(specs: list[MatMul], folder: Path, order: str, sanitizers: str = "") -> dict[str, int]:
