@@ -36,6 +36,7 @@ _PARTS = {"conv2d": ("matmul",)}
 EMULATED_FLAGS = ("-std=c++17", "-O2", "-g1", "-fPIC", "-DPROFKIT_EMULATED", "-I", str(SOURCES), "-I", str(NATIVE))
 _SANITIZED = {
     "": (),
+    "address": ("-DPROFKIT_UNDER_ASAN",),
     "address,undefined": ("-DPROFKIT_UNDER_ASAN",),
     "thread": ("-DPROFKIT_UNDER_TSAN",),
 }
@@ -109,12 +110,12 @@ def run_kernels(op: str) -> tuple[Path, tuple[str, ...]]:
 
 
 def link_emulated(name: str, sources: Sequence[tuple[Path, tuple[str, ...]]], sanitizers: str = "") -> Path:
-    """A program of the host SIMT layer and these sources, each compiled with flags of its own before the usual ones."""
+    """A program of the host SIMT layer and these sources, each compiled with flags of its own after the usual ones."""
     folder = Path(os.environ[OBJECTS_FOLDER])
     instrumented = (f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all") if sanitizers else ()
     flags = (*EMULATED_FLAGS, *_SANITIZED[sanitizers])
     jobs = [
-        *((path, (*own, *flags, "-x", "c++", *instrumented)) for path, own in sources),
+        *((path, (*flags, "-x", "c++", *instrumented, *own)) for path, own in sources),
         (NATIVE / "simt.cpp", flags),
         (NATIVE / "simt_fiber.cpp", flags),
     ]
