@@ -29,6 +29,9 @@ def build_info() -> BuildInfo: ...
 def driver_version() -> int:
     """As runtime_version; 0 without a driver."""
 
+def error_text(code: int) -> str:
+    """The runtime's words for a cudaError_t: `out of memory (cudaErrorMemoryAllocation)`."""
+
 def devices() -> list[Device]: ...
 def use_device(index: int) -> None:
     """For calls of this thread."""

@@ -81,6 +81,7 @@ py::tuple memory_info() {
 void register_cuda_devices(py::module_& module) {
   module.def("build_info", &build_info);
   module.def("driver_version", &driver_version);
+  module.def("error_text", &cuda_error_text, py::arg("code"));
   module.def("devices", &devices);
   module.def("use_device", &use_cuda_device, py::arg("index"));
   module.def("memory_info", &memory_info);

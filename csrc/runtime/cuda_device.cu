@@ -74,9 +74,12 @@ CudaDevice launch_facts(int device) {
 void check_cuda(cudaError_t code, const char* doing) {
   if (code == cudaSuccess) return;
   cudaGetLastError();  // an error that is not sticky is forgotten, so that the next call is not blamed for it
-  throw CudaError(trouble_of(code), code,
-                  std::string(doing) + ": " + cudaGetErrorString(code) + " (" + cudaGetErrorName(code) + ")" +
-                      advice(code));
+  throw CudaError(trouble_of(code), code, std::string(doing) + ": " + cuda_error_text(code) + advice(code));
+}
+
+std::string cuda_error_text(int code) {
+  const auto error = static_cast<cudaError_t>(code);
+  return std::string(cudaGetErrorString(error)) + " (" + cudaGetErrorName(error) + ")";
 }
 
 CudaVersions cuda_versions() {

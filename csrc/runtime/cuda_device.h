@@ -39,6 +39,8 @@ struct DeviceFacts {
 };
 
 CudaVersions cuda_versions();
+// The runtime's words for an error code: "out of memory (cudaErrorMemoryAllocation)".
+std::string cuda_error_text(int code);
 // All of them; throws CudaError when the driver cannot be asked.
 std::vector<DeviceFacts> cuda_devices();
 // The device that calls of this thread go to.

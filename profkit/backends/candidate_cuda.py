@@ -31,6 +31,8 @@ WITHOUT_DEVICE = 80
 DEFAULT_HOME = "/usr/local/cuda"
 # A float of any width is NaN when all its bits are set: what a kernel leaves out must not look right by chance.
 ALL_BITS = 255
+OUT_OF_MEMORY = 2
+"""cudaErrorMemoryAllocation."""
 
 
 def start_cuda(path: Path, symbol: str, op: str) -> tuple[CandidateLibrary, dict[str, str]]:
@@ -58,7 +60,14 @@ def device_facts() -> dict[str, Any]:
 def cuda_compiler(capability: int) -> Compiler:
     """nvcc for this architecture; PROFKIT_NVCCFLAGS stand last."""
     own = shlex.split(os.environ.get("PROFKIT_NVCCFLAGS", ""))
-    return Compiler([*find_nvcc(), *include_flags()], [*FLAGS, f"-arch=sm_{capability}", *own], ctypes.c_void_p)
+    flags = [*FLAGS, f"-arch=sm_{capability}", *own]
+    return Compiler([*find_nvcc(), *include_flags()], flags, ctypes.c_void_p, device_failure)
+
+
+def device_failure(code: int, returned: str) -> Exception:
+    """A cudaError_t in the runtime's words."""
+    text = f"{returned}: {_cuda().error_text(code)}"
+    return MemoryError(text) if code == OUT_OF_MEMORY else KernelError(text)
 
 
 def find_nvcc() -> list[str]:

@@ -28,14 +28,21 @@ FLAGS = ("-O3", "-march=native", "-shared", "-fPIC", "-pthread")
 COMPILE_SECONDS = 300
 
 
+def host_failure(code: int, returned: str) -> Exception:
+    """What a kernel's own error code becomes: all that is known of it is that it is not 0."""
+    return KernelError(f"{returned}; 0 means success")
+
+
 @dataclass(frozen=True)
 class Compiler:
-    """A command that makes a shared library of a source file, and what its kernels are given last."""
+    """A command that makes a shared library of a source file; what its kernels are given last, and may return."""
 
     command: Sequence[str]
     flags: Sequence[str]
     last_argument: Any = ctypes.c_int
     """The number of threads, or the stream."""
+    failure: Callable[[int, str], Exception] = host_failure
+    """The error for a positive code and the sentence that it ends."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,7 @@ class CandidateLibrary:
     function: Callable[..., int]
     struct: type[ctypes.Structure]
     facts: dict[str, str]
+    failure: Callable[[int, str], Exception]
 
     def bind(self, spec: Spec, addresses: Sequence[int], last: int, kept: Sequence[Any]) -> Callable[[Any], None]:
         """The kernel on inputs at these addresses, valid as long as `kept` live, and its last argument.
@@ -55,7 +63,7 @@ class CandidateLibrary:
         """
         params = self.struct(**native_params(spec))
         pointers = (ctypes.c_void_p * len(addresses))(*addresses)
-        reference, function, name = ctypes.byref(params), self.function, self.name
+        reference, function, name, failure = ctypes.byref(params), self.function, self.name, self.failure
 
         def run(output: Any) -> None:
             code = function(reference, pointers, output, last)
@@ -63,7 +71,7 @@ class CandidateLibrary:
                 return
             if code < 0:
                 raise UnsupportedError(f"{name} does not offer this spec (it returned {code})")
-            raise KernelError(f"{name} returned {code} for {len(kept)} inputs of {spec.op}; 0 means success")
+            raise failure(code, f"{name} returned {code} for {len(kept)} inputs of {spec.op}")
 
         return run
 
@@ -95,7 +103,7 @@ def compile_candidate(path: Path, symbol: str, op: str, compiler: Compiler) -> C
     function.restype = ctypes.c_int
     function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, compiler.last_argument]
     facts = {"compiler": _version(compiler.command), "flags": " ".join(compiler.flags)}
-    return CandidateLibrary(f"{path.name}:{symbol}", function, struct, facts)
+    return CandidateLibrary(f"{path.name}:{symbol}", function, struct, facts, compiler.failure)
 
 
 def _load(library: Path, path: Path) -> ctypes.CDLL:

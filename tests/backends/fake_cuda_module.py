@@ -83,6 +83,9 @@ class FakeCuda(ModuleType):
     def driver_version(self) -> int:
         return 13000 if self.has_driver else 0
 
+    def error_text(self, code: int) -> str:
+        return f"error {code} (cudaErrorTest)"
+
     def build_info(self) -> dict[str, Any]:
         return {"architectures": "80-real 90-real 120", "compiler": "nvcc 13.0", "runtime_version": 13000}
 

@@ -100,7 +100,21 @@ def test_the_entry_gets_the_stream_and_its_code_is_the_message(tmp_path: Path) -
     spec = BiasRelu(1, 2, 3, 4)
     prepared = ADAPTER.prepare(candidate, spec, spec.make_inputs(), Conditions())
 
-    with pytest.raises(KernelError, match=f"mine.cu:candidate returned {fake_cuda_module.STREAM} "):
+    words = f"mine.cu:candidate returned {fake_cuda_module.STREAM} for 2 inputs of bias_relu: error 77 "
+    with pytest.raises(KernelError, match=words):
+        prepared.call()
+
+
+@needs_compiler
+@pytest.mark.usefixtures("emulated")
+def test_device_memory_that_a_candidate_does_not_get_is_missing_memory(tmp_path: Path) -> None:
+    text = ENTRY.replace("BODY", "return 2;  // cudaErrorMemoryAllocation")
+    [candidate] = candidate_implementations([write(tmp_path / "mine.cu", text)], "bias_relu")
+    ADAPTER.start(candidate, Conditions())
+    spec = BiasRelu(1, 2, 3, 4)
+    prepared = ADAPTER.prepare(candidate, spec, spec.make_inputs(), Conditions())
+
+    with pytest.raises(MemoryError, match=r"mine.cu:candidate returned 2 .*: error 2 "):
         prepared.call()
 
 
