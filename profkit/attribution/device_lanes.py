@@ -6,7 +6,7 @@ docs/device-traces.md has the rules in words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from heapq import heappop, heappush
@@ -14,12 +14,12 @@ from heapq import heappop, heappush
 import numpy as np
 
 from profkit.attribution.device_hosts import CALL, CODE, WAIT, Hosts
-from profkit.attribution.kernel_names import parse_kernel
+from profkit.attribution.kernel_names import KernelName, parse_kernel
 from profkit.capture.device_trace import NONE, ActivityKind, Column, DeviceTrace
 
 
 class Part(IntEnum):
-    """What a piece of a GPU's time went into. Up to COPY it works, in the order of who owns an overlap."""
+    """What a piece of a GPU's time went into. Up to COPY it works."""
 
     KERNEL = 0
     AUXILIARY = 1  # a library's kernel beside the one that computes: layout, padding, tables, partial sums
@@ -67,9 +67,10 @@ def lanes_of(trace: DeviceTrace, hosts: Hosts) -> Lanes:
     counts, wall_ns = [], 0
     devices = np.unique(activities["device"]).tolist()
     parts = activity_parts(trace)
+    ranks = _ranks(trace, parts)
     for device in devices:
         before = len(pieces)
-        pieces += _device_pieces(trace, hosts, np.flatnonzero(activities["device"] == device), parts)
+        pieces += _device_pieces(trace, hosts, np.flatnonzero(activities["device"] == device), parts, ranks)
         counts.append(len(pieces) - before)
         wall_ns += trace.end_ns - trace.start_ns
     spans = [] if devices else hosts.spans()
@@ -86,35 +87,44 @@ def lanes_of(trace: DeviceTrace, hosts: Hosts) -> Lanes:
 
 def activity_parts(trace: DeviceTrace) -> Column:
     """KERNEL, AUXILIARY or COPY for every activity; the kernel's name tells what is auxiliary."""
-    activities = trace.activities
-    names, inverse = np.unique(activities["name"], return_inverse=True)
-    auxiliary = np.array([parse_kernel(trace.text(name)).is_auxiliary for name in names.tolist()], bool)
-    is_kernel = activities["kind"] == ActivityKind.KERNEL
-    if not len(names):
-        return np.zeros(0, np.int64)
-    return np.where(is_kernel, np.where(auxiliary[inverse], Part.AUXILIARY, Part.KERNEL), Part.COPY)
+    is_auxiliary = _told_by_name(trace, lambda kernel: kernel.is_auxiliary)
+    is_kernel = trace.activities["kind"] == ActivityKind.KERNEL
+    return np.where(is_kernel, np.where(is_auxiliary, Part.AUXILIARY, Part.KERNEL), Part.COPY)
 
 
-def _device_pieces(trace: DeviceTrace, hosts: Hosts, rows: Column, parts: Column) -> Iterator[Piece]:
-    """Of several activities at once a kernel owns the time before a copy, and the first to start before later ones."""
+def _ranks(trace: DeviceTrace, parts: Column) -> Column:
+    """Who owns an overlap: the lowest. Collectives spin while they wait for others, so what computes beside them is
+    before them; what they own is the communication that nothing hides."""
+    is_communication = _told_by_name(trace, lambda kernel: kernel.family == "communication")
+    return np.where(is_communication & (parts == Part.KERNEL), 2 * Part.AUXILIARY + 1, 2 * parts)
+
+
+def _told_by_name(trace: DeviceTrace, question: Callable[[KernelName], bool]) -> Column:
+    names, inverse = np.unique(trace.activities["name"], return_inverse=True)
+    answers: Column = np.array([question(parse_kernel(trace.text(name))) for name in names.tolist()], bool)[inverse]
+    return answers
+
+
+def _device_pieces(trace: DeviceTrace, hosts: Hosts, rows: Column, parts: Column, ranks: Column) -> Iterator[Piece]:
+    """Of several activities at once that of the lowest rank owns the time, and the first to start before later ones."""
     activities = trace.activities
-    ranges = activities["range"].tolist()
+    ranges, kinds = activities["range"].tolist(), parts.tolist()
     starts, ends = activities["start_ns"][rows].tolist(), activities["end_ns"][rows].tolist()
-    kinds, numbers = parts[rows].tolist(), rows.tolist()
-    running: list[tuple[int, int, int]] = []  # part, place among rows, end
+    orders, numbers = ranks[rows].tolist(), rows.tolist()
+    running: list[tuple[int, int, int]] = []  # rank, place among rows, end
     now, place, last = trace.start_ns, 0, NONE
     while True:
         while running and running[0][2] <= now:
             heappop(running)
         while place < len(starts) and starts[place] <= now:
             if ends[place] > now:
-                heappush(running, (kinds[place], place, ends[place]))
+                heappush(running, (orders[place], place, ends[place]))
             last = numbers[place]
             place += 1
         if running:
-            part, owner, end = running[0]
-            stop = min(end, starts[place]) if place < len(starts) else end
-            yield now, stop, part, numbers[owner], ranges[numbers[owner]]
+            _, first, end = running[0]
+            stop, owner = min(end, starts[place]) if place < len(starts) else end, numbers[first]
+            yield now, stop, kinds[owner], owner, ranges[owner]
             now = stop
         elif place < len(starts):
             yield from _gap(trace, hosts, now, starts[place], numbers[place])

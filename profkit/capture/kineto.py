@@ -254,8 +254,8 @@ class _Reader:
         return linked_trace(
             *tables,
             self._places.processes_of_threads(),
-            # Whole microseconds are cut off, not rounded.
-            slack_ns=0 if self._has_fractions else 1000,
+            # Whole microseconds are cut off, not rounded, and that of starts and of durations.
+            slack_ns=0 if self._has_fractions else 2000,
             source="kineto",
             path=path,
             strings=self._strings.all(),

@@ -14,8 +14,9 @@ from profkit.capture.trace_tables import linked_trace
 STRINGS = (
     "aten::mm", "aten::conv2d", "block.0", "ProfilerStep#1", "cudaLaunchKernel", "cudaDeviceSynchronize", "cudaMemcpy",
     "ampere_sgemm_128x64_nn", "nchwToNhwcKernel", "Memcpy HtoD (Pinned -> Device)", "maxwell_sgemmBatched_64x64_nt",
+    "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
 )  # fmt: skip
-OPERATORS, CALLS, KERNELS = (0, 1, 2, 3), (4, 5, 6), (7, 8, 10)
+OPERATORS, CALLS, KERNELS = (0, 1, 2, 3), (4, 5, 6), (7, 8, 10, 11)
 COPY = 9
 LAST_NS = 30
 

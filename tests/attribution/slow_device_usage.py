@@ -55,6 +55,12 @@ class SlowTrace:
             return "copy_ns"
         return "auxiliary_ns" if parse_kernel(self.trace.text(activity["name"])).is_auxiliary else "kernel_ns"
 
+    def rank_of(self, activity: dict[str, int]) -> int:
+        """Who owns a moment that several share: the lowest."""
+        is_collective = self.trace.text(activity["name"]).startswith("nccl")
+        kind = "collective" if is_collective and self.part_of(activity) == "kernel_ns" else self.part_of(activity)
+        return ("kernel_ns", "auxiliary_ns", "collective", "copy_ns").index(kind)
+
     def host(self, thread: int, moment: int) -> tuple[str, int]:
         """What a thread does, and in which range."""
         place = self.innermost(self.ranges, thread, moment)
@@ -67,11 +73,10 @@ class SlowTrace:
 
     def moment(self, device: int, moment: int) -> tuple[str, int]:
         """What a GPU's nanosecond goes into, and the range that owns it."""
-        order = ("kernel_ns", "auxiliary_ns", "copy_ns")
         mine = [row for row in self.activities if row["device"] == device]
         running = [row for row in mine if row["start_ns"] <= moment < row["end_ns"]]
         if running:
-            owner = min(running, key=lambda row: (order.index(self.part_of(row)), mine.index(row)))
+            owner = min(running, key=lambda row: (self.rank_of(row), mine.index(row)))
             return self.part_of(owner), self.range_of(owner)
         coming = [row for row in mine if row["start_ns"] > moment]
         call = self.call_of(coming[0] if coming else mine[-1])

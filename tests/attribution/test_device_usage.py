@@ -233,6 +233,16 @@ def test_a_kernel_owns_time_before_a_copy_beside_it_and_the_note_tells_of_it(tmp
     assert any(note.startswith("0.000 ms of GPU time lie beside other work") for note in usage.notes)
 
 
+def test_what_computes_owns_time_before_a_collective_beside_it(tmp_path: Path) -> None:
+    made = KinetoTrace().operator("aten::mm", 0, 10).operator("nccl:all_reduce", 10, 20).call(0, 10, 1).call(10, 20, 2)
+    made.kernel(100, 300, 2, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(P)", stream=9).kernel(150, 250, 1, "sgemm_nn")
+
+    found = rows(table(made, "operator", tmp_path))
+
+    assert (found["aten::mm"].kernel_ns, found["aten::mm"].device_ns) == (100, 100)
+    assert (found["nccl:all_reduce"].kernel_ns, found["nccl:all_reduce"].device_ns) == (100, 200)
+
+
 def test_auxiliary_kernels_of_a_library_stand_apart(tmp_path: Path) -> None:
     made = KinetoTrace().operator("aten::conv2d", 0, 30).call(0, 10, 1).call(10, 20, 2)
     made.kernel(20, 50, 1, "void cudnn::ops::nchwToNhwcKernel<float, float, float>(P)").kernel(50, 90, 2, "my_conv")

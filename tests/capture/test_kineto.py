@@ -162,6 +162,14 @@ def test_whole_microseconds_are_cut_off_so_a_call_at_the_end_of_its_range_is_sti
     assert launched_in(read_kineto(exact.write(tmp_path / "u.json")), 0) == ""
 
 
+@pytest.mark.parametrize(("begin", "operator"), [(4_700, "a"), (5_000, "")])
+def test_two_cut_off_fractions_do_not_take_a_call_out_of_its_range(begin: int, operator: str, tmp_path: Path) -> None:
+    # Written as 1 and 2 microseconds: it seems to end at 3, while the call begins at 4 or 5.
+    made = KinetoTrace(decimals=False).operator("a", 1_900, 4_800).call(begin, begin + 50, 1).kernel(9_000, 9_500, 1)
+
+    assert launched_in(read_kineto(made.write(tmp_path / "t.json")), 0) == operator
+
+
 def test_where_the_launch_was_not_recorded_the_external_id_names_the_operator(tmp_path: Path) -> None:
     made = KinetoTrace().event("cpu_op", "a", 0, 9, {"External id": 77})
     made.event("kernel", "k", 10, 20, {"device": 0, "stream": 1, "correlation": 5, "External id": 77})
