@@ -12,7 +12,15 @@ from family_checks import SANITIZERS, check_family
 from profkit.ops.lrn import LocalResponseNorm
 
 # Channels below, at and above a window, a segment of 16 and a multiple of it; positions of 1, odd, more than a block.
-IMAGES = ((1, 1, 1, 1), (2, 3, 2, 5), (1, 7, 3, 3), (2, 15, 1, 4), (1, 16, 4, 4), (1, 17, 5, 3), (2, 33, 2, 2))
+IMAGES: tuple[tuple[int, int, int, int], ...] = (
+    (1, 1, 1, 1),
+    (2, 3, 2, 5),
+    (1, 7, 3, 3),
+    (2, 15, 1, 4),
+    (1, 16, 4, 4),
+    (1, 17, 5, 3),
+    (2, 33, 2, 2),
+)
 SIZES = (1, 2, 3, 4, 5, 8, 9, 40)
 SPECS = [
     *(
