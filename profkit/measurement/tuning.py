@@ -60,6 +60,11 @@ class Task:
         """Every value of every tunable, the others at their default."""
         return [{item.name: value} for item in self.tunables for value in item.candidates]
 
+    @property
+    def default_sizes(self) -> str:
+        """What the kernel takes by itself, in words."""
+        return tuning_text({item.name: item.default for item in self.tunables})
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -68,6 +73,11 @@ class Trial:
     tuning: Tuning
     stage: str
     row: Row
+
+    @property
+    def sizes(self) -> str:
+        """Its sizes in words."""
+        return tuning_text(self.tuning) or "default"
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,11 @@ class Outcome:
     def is_known(self) -> bool:
         """Whether any trial was compared with the default; if none was, not even that the default is best is known."""
         return any(_is_compared(trial) for trial in self.trials)
+
+    @property
+    def chosen_sizes(self) -> str:
+        """The chosen sizes in words; nothing where the default stays."""
+        return tuning_text(self.chosen)
 
     def row_of(self, tuning: Tuning) -> Row | None:
         """The row of these sizes, {} for the default, from the last time that they were measured."""
@@ -141,7 +156,7 @@ def choose(task: Task, trials: Sequence[Trial]) -> Outcome:
     if not final:
         return Outcome(task, trials, {}, "the default stays: nothing was faster")
     near = max(final, key=lambda trial: trial.row.ratio or 0.0)
-    sizes = tuning_text(near.tuning)
+    sizes = near.sizes
     if near.row.verdict == "not resolved":
         unsure = f"whether {sizes} is faster is not resolved; a longer --budget or a quieter machine may tell"
         return Outcome(task, trials, {}, f"the default stays: {unsure}")
@@ -159,7 +174,7 @@ def confirm(outcome: Outcome, again: Sequence[Trial]) -> Outcome:
         found = f"{row.ratio:.3f}x when measured again against it alone ({row.verdict})"
     else:
         found = "; ".join(["it could not be compared with it again", *_reasons(again)])
-    sizes = f"{tuning_text(outcome.chosen)} was {outcome.reason} in the final"
+    sizes = f"{outcome.chosen_sizes} was {outcome.reason} in the final"
     return Outcome(outcome.task, trials, {}, f"the default stays: {sizes}, but {found}")
 
 

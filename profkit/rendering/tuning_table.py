@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from profkit.backends.tuned import tuning_text
 from profkit.measurement.result import finite_numbers
 from profkit.measurement.tuning import SCREENING, STAGES, Outcome, Task, Trial
 from profkit.rendering.content import Heading, Line, Missing, Table
@@ -37,7 +36,7 @@ def outcome_table(outcome: Outcome) -> Table:
     lines = [
         Line(
             (
-                _sizes(trial),
+                trial.sizes,
                 trial.stage,
                 time_text(trial.row.median_ns),
                 ratio_interval_text(trial.row.ratio, trial.row.ratio_low, trial.row.ratio_high),
@@ -47,7 +46,7 @@ def outcome_table(outcome: Outcome) -> Table:
         )
         for trial in measured
     ]
-    failed = [Missing(_sizes(trial), trial.row.status, trial.row.reason) for trial in shown if trial.row.status != "ok"]
+    failed = [Missing(trial.sizes, trial.row.status, trial.row.reason) for trial in shown if trial.row.status != "ok"]
     return Table(_title(task), _facts(task), headings, tuple(lines), tuple(failed), (_conclusion(outcome),))
 
 
@@ -107,10 +106,6 @@ def _rank(trial: Trial) -> tuple[int, float]:
     return -STAGES.index(trial.stage), -(trial.row.ratio or 0.0)
 
 
-def _sizes(trial: Trial) -> str:
-    return tuning_text(trial.tuning) or "default"
-
-
 def _mark(trial: Trial, outcome: Outcome) -> str:
     return "chosen" if trial.row is outcome.row_of(outcome.chosen) else trial.row.verdict
 
@@ -120,7 +115,7 @@ def _title(task: Task) -> str:
 
 
 def _facts(task: Task) -> tuple[str, ...]:
-    default = tuning_text({item.name: item.default for item in task.tunables})
+    default = task.default_sizes
     if task.key.split("/")[2] != "cpu":
         return (f"default {default}",)
     return (f"{task.threads} thread{'' if task.threads == 1 else 's'}; default {default}",)
@@ -129,4 +124,4 @@ def _facts(task: Task) -> tuple[str, ...]:
 def _conclusion(outcome: Outcome) -> str:
     if not outcome.chosen:
         return outcome.reason
-    return f"chosen: {tuning_text(outcome.chosen)}, {outcome.reason}"
+    return f"chosen: {outcome.chosen_sizes}, {outcome.reason}"
