@@ -26,7 +26,7 @@ class Groups:
     shorts: tuple[str | None, ...] = ()
     kinds: tuple[str | None, ...] = ()
     types: tuple[str | None, ...] = ()
-    is_nested: bool = False  # a row of ranges that lie in others of the same row counts each of them as a call
+    is_call: Column | None = None  # ranges that count as a call; None: those that lie in no other of the same row
 
 
 def groups_by(trace: DeviceTrace, by: str) -> Groups:
@@ -38,27 +38,28 @@ def _by_operator(trace: DeviceTrace) -> Groups:
     """The innermost range, whatever it stands for; a step alone is no operator."""
     ranges = trace.ranges
     texts, of_range = _numbered(np.where(ranges["level"] == RangeLevel.STEP, NONE, ranges["name"]))
-    return _of_ranges(trace, [trace.text(text) for text in texts], of_range, is_nested=True)
+    return _of_ranges(trace, [trace.text(text) for text in texts], of_range, of_range != NONE)
 
 
 def _by_layer(trace: DeviceTrace) -> Groups:
-    return _by_place(trace, lambda places: places.layer)
+    """Its calls are those of the layer itself: a backward operator is a part of it, but no call."""
+    return _by_place(trace, lambda places: places.layer, trace.ranges["level"] == RangeLevel.LAYER)
 
 
 def _by_phase(trace: DeviceTrace) -> Groups:
     return _by_place(trace, lambda places: places.phase)
 
 
-def _by_place(trace: DeviceTrace, column: Callable[[Places], Column]) -> Groups:
+def _by_place(trace: DeviceTrace, column: Callable[[Places], Column], is_call: Column | None = None) -> Groups:
     places = places_of(trace)
     texts, of_range = _numbered(column(places))
-    return _of_ranges(trace, [places.texts[text] for text in texts], of_range)
+    return _of_ranges(trace, [places.texts[text] for text in texts], of_range, is_call)
 
 
-def _of_ranges(trace: DeviceTrace, names: list[str], of_range: Column, is_nested: bool = False) -> Groups:
+def _of_ranges(trace: DeviceTrace, names: list[str], of_range: Column, is_call: Column | None) -> Groups:
     place = trace.activities["range"]
     of_activity = np.where(place == NONE, NONE, of_range[np.maximum(place, 0)] if len(of_range) else NONE)
-    return Groups(tuple(names), of_activity, of_range, is_nested=is_nested)
+    return Groups(tuple(names), of_activity, of_range, is_call=is_call)
 
 
 def _by_kernel(trace: DeviceTrace) -> Groups:

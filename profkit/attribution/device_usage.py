@@ -98,7 +98,7 @@ def _of_ranges(trace: DeviceTrace, lanes: Lanes, groups: Groups, hosts: Hosts, o
     work_ns = np.zeros(len(of_range), np.int64)
     placed = activities["range"] != NONE
     np.add.at(work_ns, activities["range"][placed], (activities["end_ns"] - activities["start_ns"])[placed])
-    counted = of_range != NONE if groups.is_nested else tree.is_outermost & (of_range != NONE)
+    counted = (tree.is_outermost if groups.is_call is None else groups.is_call) & (of_range != NONE)
     return {
         "calls": _summed(np.where(counted, of_range, NONE), np.ones(len(of_range), np.int64), count),
         "inclusive_ns": tree.inclusive(lane_ns, count),

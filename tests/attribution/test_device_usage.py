@@ -286,6 +286,7 @@ def test_a_backward_operator_belongs_to_the_layer_of_its_forward_one(tmp_path: P
     layers, phases = rows(table(made, "layer", tmp_path)), rows(table(made, "phase", tmp_path))
 
     assert {name: row.device_ns for name, row in layers.items()} == {"layer1": 20 + 50, "layer2": 30 + 40}
+    assert {name: row.calls for name, row in layers.items()} == {"layer1": 1, "layer2": 1}
     assert {name: row.device_ns for name, row in phases.items()} == {"forward": 20 + 30, "backward": 40 + 50}
 
 
