@@ -26,7 +26,8 @@ class Groups:
     shorts: tuple[str | None, ...] = ()
     kinds: tuple[str | None, ...] = ()
     types: tuple[str | None, ...] = ()
-    is_call: Column | None = None  # ranges that count as a call; None: those that lie in no other of the same row
+    is_call: Column | None = None  # ranges that may count as a call; None: all
+    is_nested: bool = False  # of ranges that lie in others of the same row each counts as a call
 
 
 def groups_by(trace: DeviceTrace, by: str) -> Groups:
@@ -38,7 +39,7 @@ def _by_operator(trace: DeviceTrace) -> Groups:
     """The innermost range, whatever it stands for; a step alone is no operator."""
     ranges = trace.ranges
     texts, of_range = _numbered(np.where(ranges["level"] == RangeLevel.STEP, NONE, ranges["name"]))
-    return _of_ranges(trace, [trace.text(text) for text in texts], of_range, of_range != NONE)
+    return _of_ranges(trace, [trace.text(text) for text in texts], of_range, is_nested=True)
 
 
 def _by_layer(trace: DeviceTrace) -> Groups:
@@ -56,10 +57,12 @@ def _by_place(trace: DeviceTrace, column: Callable[[Places], Column], is_call: C
     return _of_ranges(trace, [places.texts[text] for text in texts], of_range, is_call)
 
 
-def _of_ranges(trace: DeviceTrace, names: list[str], of_range: Column, is_call: Column | None) -> Groups:
+def _of_ranges(
+    trace: DeviceTrace, names: list[str], of_range: Column, is_call: Column | None = None, is_nested: bool = False
+) -> Groups:
     place = trace.activities["range"]
     of_activity = np.where(place == NONE, NONE, of_range[np.maximum(place, 0)] if len(of_range) else NONE)
-    return Groups(tuple(names), of_activity, of_range, is_call=is_call)
+    return Groups(tuple(names), of_activity, of_range, is_call=is_call, is_nested=is_nested)
 
 
 def _by_kernel(trace: DeviceTrace) -> Groups:

@@ -98,7 +98,11 @@ def _of_ranges(trace: DeviceTrace, lanes: Lanes, groups: Groups, hosts: Hosts, o
     work_ns = np.zeros(len(of_range), np.int64)
     placed = activities["range"] != NONE
     np.add.at(work_ns, activities["range"][placed], (activities["end_ns"] - activities["start_ns"])[placed])
-    counted = (tree.is_outermost if groups.is_call is None else groups.is_call) & (of_range != NONE)
+    counted = of_range != NONE
+    if not groups.is_nested:
+        counted &= tree.is_outermost
+    if groups.is_call is not None:
+        counted &= groups.is_call
     return {
         "calls": _summed(np.where(counted, of_range, NONE), np.ones(len(of_range), np.int64), count),
         "inclusive_ns": tree.inclusive(lane_ns, count),

@@ -18,7 +18,7 @@ from profkit.capture.hook_layers import with_hook_layers
 from profkit.capture.json_stream import DamagedError, JsonStream, exact_ns
 from profkit.capture.kineto_about import devices_of, facts_of, messages_of
 from profkit.capture.kineto_backward import ForwardThreads
-from profkit.capture.kineto_fields import args_of, copy_ends, identity, integer, small, triple
+from profkit.capture.kineto_fields import args_of, copy_ends, correlation_and_external, identity, integer, small, triple
 from profkit.capture.range_levels import MODULE_PREFIX, level_of_annotation, level_of_operator
 from profkit.capture.trace_tables import LARGEST, GrowingTable, Places, Strings, linked_trace
 from profkit.capture.unzipping import Unzipped, open_unzipped
@@ -26,7 +26,7 @@ from profkit.errors import TraceError
 
 EVENTS = "traceEvents"
 _GPU_MEMORY = 1  # the profiler's number for CUDA in "Device Type"
-_UNUSED = ("gpu_user_annotation", "cuda_sync", "trace", "overhead", "python_function", "ac2g", "fwdbwd")
+_UNUSED = ("gpu_user_annotation", "cuda_sync", "trace", "overhead", "python_function", "ac2g", "fwdbwd", "profkit")
 """Known categories that repeat what others say, or say nothing of operators; they are counted in the facts."""
 
 
@@ -62,15 +62,14 @@ class _Reader:
             "level", "thread", "start_ns", "end_ns", "name", "layer", "shapes", "sequence", "forward_thread"
         )
         self._forward_threads = ForwardThreads()
-        self._calls = GrowingTable("thread", "start_ns", "end_ns", "name", "correlation", "is_driver")
+        self._calls = GrowingTable("thread", "start_ns", "end_ns", "name", "correlation", "external", "is_driver")
         self._activities = GrowingTable(
-            "kind", "device", "context", "stream", "start_ns", "end_ns", "name", "correlation", "graph_node", "range",
-            "queued_ns", "bytes", "direction", "source_kind", "target_kind", "grid_x", "grid_y", "grid_z", "block_x",
-            "block_y", "block_z", "registers", "dynamic_shared_bytes",
+            "kind", "device", "context", "stream", "start_ns", "end_ns", "name", "correlation", "external",
+            "graph_node", "queued_ns", "bytes", "direction", "source_kind", "target_kind", "grid_x", "grid_y", "grid_z",
+            "block_x", "block_y", "block_z", "registers", "dynamic_shared_bytes",
         )  # fmt: skip
         self._memory = GrowingTable("thread", "device", "time_ns", "address", "bytes", "kind")
         self._range_of: dict[int, dict[Any, int]] = {}  # by External id, which each process counts for itself
-        self._external: list[int] = []  # of each activity; NONE where it says nothing
         self._events = 0
         self._left_out: Counter[str] = Counter()
         self._others: Counter[str] = Counter()
@@ -162,9 +161,10 @@ class _Reader:
         self._range(event, start_ns, end_ns, RangeLevel.LAYER, name)
 
     def _call(self, event: Mapping[str, Any], start_ns: int, end_ns: int, is_driver: int = 0) -> None:
-        correlation = integer(args_of(event), "correlation")
         name = self._strings.number(str(event.get("name", "")))
-        self._calls.append(self._thread(event), start_ns, end_ns, name, correlation, is_driver)
+        self._calls.append(
+            self._thread(event), start_ns, end_ns, name, *correlation_and_external(args_of(event)), is_driver
+        )
 
     def _driver_call(self, event: Mapping[str, Any], start_ns: int, end_ns: int) -> None:
         self._call(event, start_ns, end_ns, 1)
@@ -196,16 +196,13 @@ class _Reader:
         geometry: tuple[int, ...] = (NONE,) * 8,
     ) -> None:
         args = args_of(event)
-        correlation, external = integer(args, "correlation"), integer(args, "External id")
-        # Old traces repeat the correlation as External id: it names no operator then.
-        self._external.append(NONE if external == correlation else external)
         device = small(args, "device")
         queued = integer(args, "queued")
         self._activities.append(
             kind, device if device != NONE else small(event, "pid"), integer(args, "context"),
             integer(args, "stream") if "stream" in args else integer(event, "tid"), start_ns, end_ns,
-            self._strings.number(str(event.get("name", ""))), correlation, integer(args, "graph node id"), NONE,
-            queued if queued > 0 else NONE, *moved, *geometry,
+            self._strings.number(str(event.get("name", ""))), *correlation_and_external(args),
+            integer(args, "graph node id"), queued if queued > 0 else NONE, *moved, *geometry,
         )  # fmt: skip
 
     def _allocation(self, event: Mapping[str, Any]) -> None:
@@ -238,7 +235,9 @@ class _Reader:
             raise TraceError(self._refusal(path, trouble))
         activities = self._activities.columns()
         named = {number: next(iter(rows.values())) for number, rows in self._range_of.items() if len(rows) == 1}
-        activities["range"] = np.array([named.get(number, NONE) for number in self._external], np.int64)
+        activities["range"] = np.array(
+            [named.get(number, NONE) for number in activities["external"].tolist()], np.int64
+        )
         processes = self._places.processes
         activities["process"] = np.full(len(activities["kind"]), 0 if len(processes) == 1 else NONE, np.int64)
         memory = self._memory.columns()

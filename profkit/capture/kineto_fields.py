@@ -38,6 +38,12 @@ def integer(values: Mapping[str, Any], name: str) -> int:
     return value if type(value) is int and -LARGEST <= value <= LARGEST else NONE
 
 
+def correlation_and_external(args: Mapping[str, Any]) -> tuple[int, int]:
+    """Ids of a call or of what it launched. Old traces repeat the first as the second: it names no operator then."""
+    correlation, external = integer(args, "correlation"), integer(args, "External id")
+    return correlation, NONE if external == correlation else external
+
+
 def small(values: Mapping[str, Any], name: str) -> int:
     """A number of 32 bits."""
     value = values.get(name)

@@ -104,7 +104,8 @@ def linked_trace(
 ) -> DeviceTrace:
     """Sort the tables and set parent, range and call; `about` are the other fields of a DeviceTrace.
 
-    `memory` has a `thread` besides its own columns. A `range` that `activities` bring with them (a row of `ranges` as
+    `memory` has a `thread` besides its own columns; `calls` and `activities` may both have `external`, a number that is
+    the same for a launch and its work. A `range` that `activities` bring with them (a row of `ranges` as
     given) counts only where no call was recorded.
     """
     order = time_order(ranges["start_ns"], ranges["end_ns"])
@@ -123,6 +124,8 @@ def linked_trace(
     thread = memory.pop("thread")
     memory["range"] = open_ranges.at(thread, memory["time_ns"], slack_ns)
     memory["process"] = np.where(memory["process"] == NONE, _taken(thread_processes, thread), memory["process"])
+    for table in (calls, activities):
+        table.pop("external", None)
     tables = (("ranges", ranges), ("calls", calls), ("activities", activities), ("memory", memory))
     made: dict[str, Any] = {name: table_of(name, table, _rows(table)) for name, table in tables}
     begins = [*_extreme(made, "start_ns", np.min), *_extreme(made, "time_ns", np.min)]
@@ -183,8 +186,8 @@ def _check_sums(tables: Mapping[str, Mapping[str, Column]], start_ns: int, end_n
 def launches_of(activities: Mapping[str, Column], calls: Mapping[str, Column]) -> Column:
     """The call of each activity: the first of the same correlation and process; NONE where none was recorded.
 
-    Where an activity's process is not known (NONE), its correlation must be that of one process only. 0 is no id: CUPTI
-    has it where there is none.
+    Where an activity's process is not known (NONE), all calls that may be its launch must be of one process. 0 is no
+    id: CUPTI has it where there is none.
     """
     found = np.full(len(activities["correlation"]), NONE, np.int32)
     known = np.flatnonzero(calls["correlation"] > 0)
@@ -198,14 +201,23 @@ def launches_of(activities: Mapping[str, Column], calls: Mapping[str, Column]) -
     for row in np.flatnonzero(first <= last).tolist():
         place, end, wanted = int(first[row]), int(last[row]), int(activities["process"][row])
         if wanted == NONE:
-            if process[place] == process[end]:
-                found[row] = known[place]
+            found[row] = _launch_of_any_process(row, known[place : end + 1].tolist(), activities, calls)
             continue
         while place <= end and process[place] != wanted:
             place += 1
         if place <= end:
             found[row] = known[place]
     return found
+
+
+def _launch_of_any_process(
+    row: int, candidates: list[int], activities: Mapping[str, Column], calls: Mapping[str, Column]
+) -> int:
+    """Other processes may use this correlation: no launch begins after its work has ended or has another `external`."""
+    possible = [call for call in candidates if calls["start_ns"][call] <= activities["end_ns"][row]]
+    if "external" in activities:
+        possible = [call for call in possible if calls["external"][call] == activities["external"][row]]
+    return possible[0] if len({int(calls["process"][call]) for call in possible}) == 1 else NONE
 
 
 def empty_columns(name: str) -> dict[str, Column]:

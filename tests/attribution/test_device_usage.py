@@ -357,6 +357,15 @@ def test_sums_with_everything_inside_count_recursion_once(tmp_path: Path) -> Non
     assert (found["a"].host_ns, found["b"].host_ns, found["a"].host_inclusive_ns) == (80, 20, 100)
 
 
+def test_a_layer_inside_one_of_the_same_name_is_no_second_call(tmp_path: Path) -> None:
+    made = KinetoTrace().annotation("block", 0, 100).annotation("block", 10, 90).operator("a", 20, 80).call(30, 40, 1)
+    made.kernel(50, 75, 1)
+
+    row = rows(table(made, "layer", tmp_path))["block"]
+
+    assert (row.calls, row.device_ns, row.device_inclusive_ns, row.exclusive_ns) == (1, 25, 25, 100)
+
+
 # --- Memory ---
 
 

@@ -195,6 +195,23 @@ def test_ids_that_two_processes_use_name_no_operator_and_are_told(tmp_path: Path
     assert [warning for warning in read.warnings if "2 kernels or copies have correlation ids" in warning]
 
 
+@pytest.mark.parametrize("launch", [{"External id": 2}, {}], ids=["other operator", "no operator"])
+def test_a_call_of_another_process_is_no_launch_though_its_correlation_is_the_only_one(
+    launch: dict[str, int], tmp_path: Path
+) -> None:
+    made = KinetoTrace()
+    made.event("cpu_op", "op7", 0, 100, {"External id": 1}, pid=7).event("cpu_op", "op8", 0, 100, launch, pid=8)
+    begin = 10 if launch else 70  # after the kernel's end
+    made.event("cuda_runtime", "cudaLaunchKernel", begin, begin + 5, {"correlation": 5, **launch}, pid=8)
+    work = {"device": 0, "stream": 7, "correlation": 5} | ({"External id": 1} if launch else {})
+    made.event("kernel", "k", 30, 60, work, pid=0)
+
+    read = read_kineto(made.write(tmp_path / "merged.json"))
+
+    assert read.activities["call"].tolist() == [NONE]
+    assert launched_in(read, 0) == ("op7" if launch else "")
+
+
 def test_a_correlation_of_0_is_none(tmp_path: Path) -> None:
     made = KinetoTrace().operator("a", 0, 100).call(10, 20, 0, "cudaMalloc").kernel(30, 60, 0)
 
