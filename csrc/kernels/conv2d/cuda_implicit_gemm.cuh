@@ -1,8 +1,8 @@
 // Convolution as a product of matrices that are never written: rows are positions, columns are result
 // channels, the depth runs over channels and taps (cuda_image_product.cuh). A block computes a tile of
-// kRows x kColumns sums from slices of kDepth terms in shared memory; while one slice is multiplied the next
-// is gathered into registers and then stored into the other buffer. Bound by FFMA where the depth is large,
-// by the gather's loads where the results are few.
+// kRows x kColumns sums from slices of kConvDepth terms in shared memory; while one slice is multiplied the
+// next is gathered into registers and then stored into the other buffer. Bound by FFMA where the depth is
+// large, by the gather's loads where the results are few.
 //
 // Which terms a slice has stands in a table in shared memory, filled for a slab of slices at a time outside
 // the loop that multiplies.

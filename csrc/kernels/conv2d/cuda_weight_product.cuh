@@ -150,8 +150,8 @@ __global__ void __launch_bounds__(TilePlace<kTile, kTile>::kThreads,
 #pragma unroll
     for (int j = 0; j < kThreadColumns; ++j) {
       const int column = column_first + own.column_of(j);
-      if (column < product.columns)
-        target[(place.group * product.columns + column) * product.rows + weight] = sums[i][j];
+      if (column >= product.columns) continue;
+      target[(place.group * product.columns + column) * product.rows + weight] = sums[i][j];
     }
   }
 }

@@ -23,7 +23,7 @@ __device__ __forceinline__ void load_four_if(float (&values)[4], const float* ad
                : "l"(address), "r"(static_cast<int>(is_inside)));
 }
 
-// Zero where the bits are not; a source that the kernel does not write.
+// base[offset], or zero where any of the bits is set; the kernel must not write what it reads so.
 __device__ __forceinline__ void load_unless(unsigned bits, float& value, const float* base, int offset) {
   asm volatile(
       "{\n.reg .pred p;\n.reg .b64 address;\nsetp.eq.u32 p, %1, 0;\nmad.wide.s32 address, %3, 4, %2;\n"
