@@ -151,7 +151,11 @@ def _by_stream(trace: DeviceTrace) -> Groups:
     of_activity = []
     for device, process, stream in zip(*columns):
         owner = f" process {trace.processes[process].get('pid')}" if shared and process != NONE else ""
-        of_activity.append(rows.setdefault(f"{device_name(trace, device)}{owner} stream {stream}", len(rows)))
+        of_activity.append(
+            rows.setdefault(
+                f"{device_name(trace, device)}{owner} stream {stream if stream != NONE else '?'}", len(rows)
+            )
+        )
     return Groups(tuple(rows), np.array(of_activity, np.int64))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -157,7 +157,8 @@ class _Reader:
         return calls
 
     def _activities(self) -> dict[str, Column]:
-        parts = [self._kernels(), self._copies(), self._sets(), self._graphs()]
+        nodes = [self._kernels(), self._copies(), self._sets()]
+        parts = [*nodes, self._graphs(nodes)]
         names = list(dict.fromkeys(name for part in parts for name in part))
         sizes = [len(part["start_ns"]) for part in parts]
         activities = {
@@ -200,9 +201,16 @@ class _Reader:
         table["name"] = np.full(len(table["start_ns"]), self._strings.number("Memset (Device)"), np.int64)
         return _of_kind(table, ActivityKind.SET)
 
-    def _graphs(self) -> dict[str, Column]:
-        """Whole CUDA graphs: without `--cuda-graph-trace=node` this is all that is known of the kernels inside."""
+    def _graphs(self, nodes: Sequence[Mapping[str, Column]]) -> dict[str, Column]:
+        """Whole CUDA graphs: without `--cuda-graph-trace=node` this is all that is known of the kernels inside.
+
+        A launch of which nodes were recorded too is left out: its time would count twice.
+        """
         table = self._database.table("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", _WHERE | {"graph": "graphId"})
+        known = {pair for part in nodes for pair in zip(part["process"].tolist(), part["correlation"].tolist())}
+        pairs = zip(table["process"].tolist(), table["correlation"].tolist())
+        is_new = np.array([pair[1] <= 0 or pair not in known for pair in pairs], bool)
+        table = {name: column[is_new] for name, column in table.items()}
         graphs = table.pop("graph").tolist()
         table["name"] = np.array([self._strings.number(f"CUDA graph {each}") for each in graphs], np.int64)
         if graphs:

@@ -12,7 +12,7 @@ from foreign_traces import NSIGHT_FILES, NsightExport, global_pid, nsight_rows, 
 from profkit.capture.device_trace import NONE, ActivityKind, CopyDirection, DeviceTrace, MemoryKind, RangeLevel
 from profkit.capture.nsight import read_nsight
 from profkit.capture.opening import is_device_trace, open_device_trace
-from profkit.errors import CaptureError
+from profkit.errors import CaptureError, TraceError
 
 
 def names(trace: DeviceTrace, table: Any) -> list[str]:
@@ -198,13 +198,37 @@ def test_frees_get_the_size_of_their_allocation(tmp_path: Path) -> None:
 
 
 def test_launches_of_whole_graphs_are_told(export: NsightExport, tmp_path: Path) -> None:
-    place = {"deviceId": 0, "contextId": 1, "streamId": 7, "correlationId": 12, "globalPid": global_pid(5)}
+    place = {"deviceId": 0, "contextId": 1, "streamId": 7, "correlationId": 19, "globalPid": global_pid(5)}
     export.add("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", start=61_000, end=62_000, graphId=3, **place)
 
     read = read_nsight(export.write(tmp_path / "r.sqlite"))
 
     assert names(read, read.activities)[-1] == "CUDA graph 3"
     assert "--cuda-graph-trace=node" in read.warnings[0]
+
+
+def test_a_graph_whose_nodes_were_recorded_too_does_not_count_twice(tmp_path: Path) -> None:
+    place = {"deviceId": 0, "contextId": 1, "streamId": 7, "correlationId": 1, "globalPid": global_pid(5)}
+    export = NsightExport().range("g", 0, 100).call(10, 20, 1, "cudaGraphLaunch_v10000")
+    export.kernel(30, 40, 1).kernel(45, 60, 1).add(
+        "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", start=30, end=60, graphId=3, **place
+    )
+
+    read = read_nsight(export.write(tmp_path / "r.sqlite"))
+
+    assert names(read, read.activities) == ["k", "k"]
+    assert read.activities["call"].tolist() == [0, 0]
+    assert not read.warnings
+
+
+@pytest.mark.parametrize("suffix", [".nsys-rep", ".qdrep"])
+def test_nsights_own_report_is_refused_with_the_command_that_makes_an_export(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"run{suffix}"
+    path.write_bytes(bytes(range(200, 250)))
+
+    assert is_device_trace(path)
+    with pytest.raises(TraceError, match=f"`nsys export --type sqlite run{suffix}` makes a file"):
+        open_device_trace(path)
 
 
 # --- Damage ---
