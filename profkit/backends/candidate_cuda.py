@@ -8,8 +8,6 @@ primary context. Compiled, and run in the emulation of the tests; not run on a G
 from __future__ import annotations
 
 import ctypes
-import importlib
-import importlib.util
 import os
 import shlex
 import shutil
@@ -17,10 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from profkit.backends.adapter import Array, DeviceCall, Prepared
 from profkit.backends.candidate_library import CandidateLibrary, Compiler, compile_candidate
+from profkit.backends.device_arrays import ORDINAL, cuda_device, cuda_module, downloaded, unwritten_output, uploaded
 from profkit.backends.headers import include_flags
 from profkit.errors import KernelError, UnavailableError
 from profkit.ops.spec import Spec
@@ -29,8 +26,6 @@ FLAGS = ("-O3", "-std=c++17", "-shared", "-Xcompiler", "-fPIC")
 WITHOUT_DEVICE = 80
 """Where there is no device the file is still compiled, for this architecture: its author sees what is wrong with it."""
 DEFAULT_HOME = "/usr/local/cuda"
-# A float of any width is NaN when all its bits are set: what a kernel leaves out must not look right by chance.
-ALL_BITS = 255
 OUT_OF_MEMORY = 2
 """cudaErrorMemoryAllocation."""
 
@@ -40,21 +35,13 @@ def start_cuda(path: Path, symbol: str, op: str) -> tuple[CandidateLibrary, dict
     missing: UnavailableError | KernelError | None = None
     facts: dict[str, Any] = {}
     try:
-        facts = device_facts()
+        facts = cuda_device()
     except (UnavailableError, KernelError) as error:
         missing = error
     library = compile_candidate(path, symbol, op, cuda_compiler(int(facts.get("capability", WITHOUT_DEVICE))))
     if missing is not None:
         raise type(missing)(f"{path.name} compiles, but cannot run here: {missing}")
     return library, {**library.facts, "device": str(facts["name"])}
-
-
-def device_facts() -> dict[str, Any]:
-    """The device that candidates run on; UnavailableError in the driver's words where there is none."""
-    found: list[dict[str, Any]] = _cuda().devices()
-    if not found:
-        raise UnavailableError("the CUDA driver reports no device")
-    return found[0]
 
 
 def cuda_compiler(capability: int) -> Compiler:
@@ -66,7 +53,7 @@ def cuda_compiler(capability: int) -> Compiler:
 
 def device_failure(code: int, returned: str) -> Exception:
     """A cudaError_t in the runtime's words."""
-    text = f"{returned}: {_cuda().error_text(code)}"
+    text = f"{returned}: {cuda_module().error_text(code)}"
     return MemoryError(text) if code == OUT_OF_MEMORY else KernelError(text)
 
 
@@ -88,12 +75,10 @@ def find_nvcc() -> list[str]:
 
 def prepare_cuda(library: CandidateLibrary, spec: Spec, inputs: Mapping[str, Array]) -> Prepared:
     """Inputs and output on the device ahead of the call, which waits for the stream."""
-    cuda = _cuda()
-    cuda.use_device(0)
-    memories = [_uploaded(cuda, array) for array in inputs.values()]
-    size = int(np.prod(spec.output_shape(), dtype=np.int64)) * spec.numpy_dtype.itemsize
-    output = cuda.DeviceMemory(size)
-    output.fill(ALL_BITS)
+    cuda = cuda_module()
+    cuda.use_device(ORDINAL)
+    memories = [uploaded(array) for array in inputs.values()]
+    output = unwritten_output(spec)
     cuda.synchronize(0)  # the copies went to another stream, which the kernel's does not wait for
     stream = cuda.Stream()
     run = library.bind(spec, [memory.pointer for memory in memories], stream.handle, memories)
@@ -107,25 +92,6 @@ def prepare_cuda(library: CandidateLibrary, spec: Spec, inputs: Mapping[str, Arr
         cuda.synchronize(stream.handle)
         return result
 
-    def to_numpy(result: Any) -> Array:
-        host = np.empty(size, np.uint8)
-        result.download(host)
-        return host.view(spec.numpy_dtype).reshape(spec.output_shape())
-
-    return Prepared(call, to_numpy, "reused", device=DeviceCall(enqueue, stream.handle))
-
-
-def _uploaded(cuda: Any, array: Array) -> Any:
-    bytes_of = np.ascontiguousarray(array).view(np.uint8)
-    memory = cuda.DeviceMemory(bytes_of.nbytes)
-    memory.upload(bytes_of)
-    return memory
-
-
-def _cuda() -> Any:
-    if importlib.util.find_spec("profkit._cuda") is None:
-        raise UnavailableError("profkit was built without CUDA; build it where nvcc is: pip install -e .")
-    try:
-        return importlib.import_module("profkit._cuda")
-    except ImportError as error:
-        raise UnavailableError(f"profkit._cuda does not load: {error}") from error
+    return Prepared(
+        call, lambda memory: downloaded(memory, spec), "reused", device=DeviceCall(enqueue, stream.handle, ORDINAL)
+    )

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
-from functools import cache
 from importlib import metadata
 from typing import Any
 
-import numpy as np
-
 from profkit.backends.adapter import Array, Availability, Conditions, DeviceCall, Implementation, Prepared
+from profkit.backends.device_arrays import (
+    NOT_BUILT,
+    ORDINAL,
+    REBUILD,
+    cuda_device,
+    cuda_module,
+    downloaded,
+    unwritten_output,
+    uploaded,
+)
 from profkit.backends.machine import build_id
 from profkit.backends.native import kernel_key
 from profkit.backends.native_params import native_params
@@ -23,9 +30,6 @@ from profkit.errors import KernelError, UnavailableError
 from profkit.ops.dtypes import TF32
 from profkit.ops.spec import Spec
 
-REBUILD = "pip install -e . where nvcc is on the PATH"
-ORDINAL = 0
-"""The device that is used; CUDA_VISIBLE_DEVICES chooses another one."""
 CONFIGURATION = "configuration"
 """The one thing to tune of a CUDA kernel: the name of a set of tile sizes."""
 BY_POLICY = -1
@@ -39,9 +43,9 @@ class NativeCudaAdapter:
     def is_available(self) -> Availability:
         """Whether the compiled module is there, and a device with it; otherwise the driver's own reason."""
         if importlib.util.find_spec("profkit._cuda") is None:
-            return Availability(False, "profkit was built without CUDA: there was no nvcc", REBUILD)
+            return Availability(False, NOT_BUILT, REBUILD)
         try:
-            _device()
+            cuda_device()
         except UnavailableError as error:
             return Availability(False, str(error))
         return Availability(True)
@@ -49,7 +53,7 @@ class NativeCudaAdapter:
     def implementations(self, op: str) -> Sequence[Implementation]:
         """One per registry row; one for all where profkit was built without CUDA, so that there is a row to say so."""
         try:
-            keys = _cuda().kernels(op)
+            keys = cuda_module().kernels(op)
         except UnavailableError:
             keys = [f"{op}/native/cuda"]
         except KernelError:
@@ -58,22 +62,22 @@ class NativeCudaAdapter:
 
     def supports(self, implementation: Implementation, spec: Spec) -> str:
         """What the kernel itself says, for this device."""
-        reason: str = _cuda().supports(kernel_key(implementation), native_params(spec), _device())
+        reason: str = cuda_module().supports(kernel_key(implementation), native_params(spec), cuda_device())
         return reason
 
     def tunables(self, implementation: Implementation, spec: Spec, threads: int) -> list[dict[str, Any]]:
         """The configurations of this kernel for this spec; empty when there is one way only."""
-        cuda, key, params = _cuda(), kernel_key(implementation), native_params(spec)
-        names = cuda.configurations(key, params, _device())
+        cuda, key, params = cuda_module(), kernel_key(implementation), native_params(spec)
+        names = cuda.configurations(key, params, cuda_device())
         if len(names) < 2:
             return []
-        default = names[cuda.policy(key, params, _device())]
+        default = names[cuda.policy(key, params, cuda_device())]
         others = [name for name in names if name != default]
         return [{"name": CONFIGURATION, "default": default, "candidates": others}]
 
     def fingerprint(self, implementation: Implementation) -> dict[str, str]:
         """What a tuner's choice for this kernel belongs to."""
-        cuda, device = _cuda(), _device()
+        cuda, device = cuda_module(), cuda_device()
         return {
             "device": str(device["name"]),
             "capability": str(device["capability"]),
@@ -84,8 +88,8 @@ class NativeCudaAdapter:
 
     def start(self, implementation: Implementation, conditions: Conditions) -> dict[str, str]:
         """Version, build and device facts."""
-        cuda = _cuda()
-        device, build = _device(), cuda.build_info()
+        cuda = cuda_module()
+        device, build = cuda_device(), cuda.build_info()
         cuda.use_device(ORDINAL)
         return {
             "profkit": metadata.version("profkit"),
@@ -101,12 +105,10 @@ class NativeCudaAdapter:
         self, implementation: Implementation, spec: Spec, inputs: Mapping[str, Array], conditions: Conditions
     ) -> Prepared:
         """Inputs, output and workspace are on the device before the call, which enqueues on a stream of its own."""
-        cuda, key, params = _cuda(), kernel_key(implementation), native_params(spec)
+        cuda, key, params = cuda_module(), kernel_key(implementation), native_params(spec)
         configuration, note = configuration_of(implementation, spec, conditions)
-        arrays = [_uploaded(cuda, inputs[name]) for name in spec.input_shapes()]
-        output_bytes = int(np.prod(spec.output_shape(), dtype=np.int64)) * spec.numpy_dtype.itemsize
-        output = cuda.DeviceMemory(output_bytes)
-        output.fill(0xFF)  # NaN in every format: what a kernel leaves out must not look right by chance
+        arrays = [uploaded(inputs[name]) for name in spec.input_shapes()]
+        output = unwritten_output(spec)
         held_bytes: int = cuda.workspace_bytes(key, params, configuration)
         workspace = cuda.DeviceMemory(held_bytes) if held_bytes else None
         # The copies above went to another stream, which this one does not wait for.
@@ -119,20 +121,17 @@ class NativeCudaAdapter:
             cuda.synchronize(stream.handle)
             return output
 
-        def to_numpy(memory: Any) -> Array:
-            array = np.empty(spec.output_shape(), spec.numpy_dtype)
-            memory.download(array.view(np.uint8) if array.ndim else array)
-            return array
-
         # A call allocates nothing: what it works in was there before.
         device = DeviceCall(enqueue, stream.handle, ORDINAL, lambda run: 0)
-        return Prepared(call, to_numpy, "reused", held_bytes=held_bytes, note=note, device=device)
+        return Prepared(
+            call, lambda memory: downloaded(memory, spec), "reused", held_bytes=held_bytes, note=note, device=device
+        )
 
 
 def configuration_of(implementation: Implementation, spec: Spec, conditions: Conditions) -> tuple[int, str]:
     """The number of the configuration to take, and what the row says: a trial's own, else what the tuner chose here."""
-    cuda, key = _cuda(), kernel_key(implementation)
-    names = cuda.configurations(key, native_params(spec), _device())
+    cuda, key = cuda_module(), kernel_key(implementation)
+    names = cuda.configurations(key, native_params(spec), cuda_device())
     if "tuning" in implementation.options:
         return _number(parse_tuning(implementation.options["tuning"]), names), ""
     if not conditions.tuned or not is_wanted():
@@ -165,30 +164,6 @@ def _number(tuning: Tuning, names: Sequence[str]) -> int:
 def _options(key: str) -> dict[str, str]:
     """Kernels named after TF32 round their operands to it; their tolerance allows for that and their row says so."""
     return {"rounding": TF32} if key.endswith("_tf32") else {}
-
-
-def _uploaded(cuda: Any, array: Array) -> Any:
-    memory = cuda.DeviceMemory(array.nbytes)
-    memory.upload(np.ascontiguousarray(array).view(np.uint8))
-    return memory
-
-
-@cache
-def _device() -> dict[str, Any]:
-    """Facts of the device; UnavailableError with the driver's reason where there is none."""
-    devices = _cuda().devices()
-    if len(devices) <= ORDINAL:
-        raise UnavailableError("the CUDA driver reports no device")
-    facts: dict[str, Any] = devices[ORDINAL]
-    return facts
-
-
-def _cuda() -> Any:
-    try:
-        from profkit import _cuda as cuda
-    except ImportError as error:
-        raise UnavailableError(f"profkit was built without CUDA: {error}") from error
-    return cuda
 
 
 ADAPTER = NativeCudaAdapter()

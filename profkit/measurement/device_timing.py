@@ -7,10 +7,10 @@ then lets the device go: it never waits for the host, so that the time between t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from profkit.backends.adapter import DeviceCall
-from profkit.errors import UnavailableError
+from profkit.backends.device_arrays import cuda_module
 
 MOST_CALLS = 50
 """Calls of one sample: a launch queue has some thousand places, a call may launch many kernels, and a host that finds
@@ -96,15 +96,6 @@ def open_stopwatch(call: DeviceCall) -> EventStopwatch:
     cuda.use_device(call.ordinal)
     l2_bytes = int(cuda.devices()[call.ordinal]["l2_bytes"])
     return EventStopwatch(call, cuda.DeviceTimer(call.stream, GIVE_UP_AFTER_S), l2_bytes)
-
-
-def cuda_module() -> Any:
-    """profkit._cuda; UnavailableError where profkit was built without CUDA."""
-    try:
-        from profkit import _cuda
-    except ImportError as error:
-        raise UnavailableError(f"profkit was built without CUDA: {error}") from error
-    return _cuda
 
 
 def device_peak_bytes(call: DeviceCall) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profkit.backends import native_cuda
+from profkit.backends.device_arrays import cuda_device
 from profkit.errors import UnavailableError
 
 DEVICE = {
@@ -136,5 +136,5 @@ def install(monkeypatch: pytest.MonkeyPatch, has_driver: bool = True) -> FakeCud
     fake = FakeCuda(has_driver)
     monkeypatch.setitem(sys.modules, "profkit._cuda", fake)
     monkeypatch.setattr("profkit._cuda", fake, raising=False)
-    native_cuda._device.cache_clear()
+    cuda_device.cache_clear()
     return fake

@@ -11,7 +11,8 @@ import pytest
 
 from profkit import tune
 from profkit.backends.adapter import Conditions, Implementation
-from profkit.backends.native_cuda import ADAPTER, _device
+from profkit.backends.device_arrays import cuda_device
+from profkit.backends.native_cuda import ADAPTER
 from profkit.backends.tuned import Tuning, find_choice, keep_choices, read_choices
 from profkit.measurement.result import Row
 from profkit.measurement.tuning import Outcome, Task, Trial, trial_implementation
@@ -31,7 +32,7 @@ def cuda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[fake_cuda_
     fake = fake_cuda_module.install(monkeypatch)
     fake.rows = {KEY: ["64x64x8", "128x128x8", "256"], ROUNDED: ["64x64", "128x64"], NAIVE: []}
     yield fake
-    _device.cache_clear()
+    cuda_device.cache_clear()
 
 
 def tasks() -> list[Task]:
