@@ -102,6 +102,13 @@ def test_sizes_that_the_kernel_refuses_are_told_and_ignored() -> None:
     assert "are ignored: tuning: kc of" in note()
 
 
+def test_a_name_in_the_place_of_a_size_is_told_and_ignored() -> None:
+    fingerprint = ADAPTER.fingerprint(Implementation(KEY, "native"))
+    keep_choices([Choice(KEY, SPEC.to_dict(), 1, fingerprint, {"kc": "large"}, {})])
+
+    assert note().endswith("are ignored: they must be whole numbers")
+
+
 def test_a_broken_file_is_told_in_the_row() -> None:
     tuned_file().parent.mkdir(parents=True)
     tuned_file().write_text("{")

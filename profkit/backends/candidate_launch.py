@@ -17,6 +17,7 @@ from profkit.errors import KernelError, UnsupportedError
 from profkit.ops.spec import Spec
 
 EXAMPLE = "// profkit: grid (n + 15) / 16, (m + 15) / 16; block 16, 16"
+_MOST_NUMBERS = {"grid": 3, "block": 3, "shared": 1}
 _LINE = re.compile(r"^[ \t]*//[ \t]*profkit:(.*)$", re.MULTILINE)
 _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -51,7 +52,10 @@ class LaunchLine:
         for name, sizes in (("grid", grid), ("block", block)):
             if min(sizes) < 1:
                 raise KernelError(f"{name} {', '.join(map(str, sizes))}: every number must be at least 1")
-        return Geometry(grid, block, evaluate(self.shared, params))
+        shared_bytes = evaluate(self.shared, params)
+        if shared_bytes < 0:
+            raise KernelError(f"shared {self.shared}: {shared_bytes} bytes cannot be asked for")
+        return Geometry(grid, block, shared_bytes)
 
     def check(self, spec: Spec, name: str) -> None:
         """UnsupportedError for a spec that the line excludes."""
@@ -69,23 +73,34 @@ def read_launch_line(text: str, name: str) -> LaunchLine:
     if found is None:
         raise KernelError(f"{name}: a kernel needs a line that says how it is started, as\n  {EXAMPLE}")
     parts = [part.strip().partition(" ") for part in found.group(1).split(";") if part.strip()]
-    given = {word: rest.strip() for word, _, rest in parts}
-    unknown = [word for word in given if word not in ("grid", "block", "shared", "only")]
-    if unknown or not given.get("grid") or not given.get("block"):
-        wrong = f"{unknown[0]!r} is not known" if unknown else "grid and block are needed"
+    given = {word: _split(rest) for word, _, rest in parts}
+    wrong = _trouble([word for word, _, _ in parts], given)
+    if wrong:
         raise KernelError(
             f"{name}: {found.group(0).strip()}\n  {wrong}; it is grid, block, shared, only, as\n  {EXAMPLE}"
         )
-    return LaunchLine(
-        _expressions(given["grid"]),
-        _expressions(given["block"]),
-        given.get("shared", "0"),
-        _words(given.get("only", "")),
-    )
+    only = dict(part.split(maxsplit=1) for part in given.get("only", []))
+    return LaunchLine(given["grid"], given["block"], given.get("shared", ["0"])[0], only)
+
+
+def _trouble(words: Sequence[str], given: Mapping[str, Sequence[str]]) -> str:
+    """What is wrong with the line; empty when nothing is."""
+    unknown = [word for word in words if word not in (*_MOST_NUMBERS, "only")]
+    repeated = [word for word in words if words.count(word) > 1]
+    if unknown or repeated:
+        return f"{unknown[0]!r} is not known" if unknown else f"{repeated[0]} is there twice"
+    if not given.get("grid") or not given.get("block"):
+        return "grid and block are needed"
+    for word, parts in given.items():
+        if word == "only" and not all(len(part.split()) > 1 for part in parts):
+            return "only takes fields with the word that each must have, as dtype float32"
+        if word != "only" and (not 1 <= len(parts) <= _MOST_NUMBERS[word] or "" in parts):
+            return f"{word} takes {'one number' if word == 'shared' else 'one to three numbers'}"
+    return ""
 
 
 def evaluate(text: str, values: Mapping[str, int | float]) -> int:
-    """A whole number; division rounds down, as in C."""
+    """A whole number; division rounds down."""
     try:
         return _value(ast.parse(text.strip(), mode="eval").body, values)
     except (SyntaxError, ValueError, ZeroDivisionError) as error:
@@ -103,10 +118,5 @@ def _value(node: ast.expr, values: Mapping[str, int | float]) -> int:
     raise ValueError(f"{ast.unparse(node)} is not known")
 
 
-def _expressions(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",")]
-
-
-def _words(text: str) -> dict[str, str]:
-    pairs = [part.split() for part in text.split(",") if part.strip()]
-    return {pair[0]: " ".join(pair[1:]) for pair in pairs}
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")] if text.strip() else []

@@ -25,6 +25,7 @@ from profkit.errors import KernelError, UnavailableError
 from profkit.ops.spec import Spec
 
 FLAGS = ("-std=c++17",)
+_COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # NVRTC has no standard headers; the kernels' own headers declare the same.
 _INTEGERS = """#ifdef __CUDACC_RTC__
 using int64_t = long long;
@@ -47,13 +48,13 @@ class CandidateKernel:
 
 def is_kernel(path: Path, symbol: str) -> bool:
     """Whether the symbol is a kernel itself and not a host function that starts one."""
-    text = path.read_text(encoding="utf-8", errors="replace")
-    return re.search(rf'extern\s+"C"\s+__global__\s[^;{{]*\b{symbol}\s*\(', text) is not None
+    text = _COMMENTS.sub(" ", _source(path))
+    return re.search(rf'extern\s+"C"\s*({{.*)?\b__global__\s[^;{{]*\b{symbol}\s*\(', text, re.DOTALL) is not None
 
 
 def start_nvrtc(path: Path, symbol: str, op: str) -> tuple[CandidateKernel, dict[str, str]]:
     """Compile; the compiler's own words are the message when that fails."""
-    text, name = path.read_text(encoding="utf-8"), f"{path.name}:{symbol}"
+    text, name = _source(path), f"{path.name}:{symbol}"
     line = read_launch_line(text, name)
     try:
         cupy = importlib.import_module("cupy")
@@ -73,6 +74,11 @@ def start_nvrtc(path: Path, symbol: str, op: str) -> tuple[CandidateKernel, dict
     params_type = np.dtype([(str(item[0]), np.dtype(item[1])) for item in fields], align=True)
     facts = {"compiler": "NVRTC", "flags": " ".join(FLAGS), "cupy": str(cupy.__version__)}
     return CandidateKernel(name, kernel, line, params_type), facts
+
+
+def _source(path: Path) -> str:
+    """Comments in other encodings are no reason to refuse a file."""
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def source_of(text: str, name: str) -> str:

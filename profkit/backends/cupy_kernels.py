@@ -38,6 +38,8 @@ def cupy_module(header: str, kernels: Sequence[str]) -> Any:
     Its `get_function` takes the names with their namespace, profkit::cuda::matmul_naive<float>; NVRTC compiles at the
     first call of it, for the device at hand.
     """
+    if isinstance(kernels, str):
+        raise UsageError(f"kernels is a list of names, as [{kernels!r}]")
     known = kernel_headers()
     if header not in known:
         near = difflib.get_close_matches(header, known, n=1)
@@ -112,8 +114,28 @@ def _filled(name: str, values: Mapping[str, Any]) -> Array:
     result = np.zeros((), struct_type(name))
     for field, (kind, _) in declared.items():
         value = values.get(field, defaults.get(field))
-        result[field] = _filled(kind, value) if isinstance(value, Mapping) else value
+        result[field] = _element(f"{name}.{field}", kind, value)
     return result
+
+
+def _element(place: str, kind: str, value: Any) -> Any:
+    """The value as the field takes it; what NumPy would cut or spread out is refused."""
+    dtype = np.dtype(_type(kind))
+    if dtype.names:
+        if isinstance(value, Mapping):
+            return _filled(kind, value)
+        if getattr(value, "dtype", None) == dtype:
+            return value
+        raise UsageError(f"{place} ({kind}): give its fields as a dict, got {value!r}")
+    if dtype.kind == "f":
+        if not isinstance(value, (int, float, np.integer, np.floating)):
+            raise UsageError(f"{place} ({kind}): expected a number, got {value!r}")
+        return value
+    is_whole = isinstance(value, (int, np.integer, np.bool_))
+    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    if not is_whole or not least <= int(value) <= most:
+        raise UsageError(f"{place} ({kind}): expected a whole number from {least} to {most}, got {value!r}")
+    return value
 
 
 @cache

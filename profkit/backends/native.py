@@ -111,7 +111,8 @@ def cpu_tuning(implementation: Implementation, spec: Spec, conditions: Condition
     try:
         core.workspace_bytes(key, native_params(spec), conditions.threads, choice.tuning)
     except (KernelError, TypeError) as error:
-        return {}, f"the tuned sizes {text} in {tuned_file()} are ignored: {error}"
+        reason = "they must be whole numbers" if isinstance(error, TypeError) else error
+        return {}, f"the tuned sizes {text} in {tuned_file()} are ignored: {reason}"
     return choice.tuning, f"tuned: {text}"
 
 

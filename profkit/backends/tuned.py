@@ -78,13 +78,14 @@ def read_choices(path: Path | None = None) -> Known:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return Known(())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return Known((), f"{path} cannot be read and is ignored: {error}")
     if not isinstance(data, dict) or data.get("schema") != SCHEMA or not isinstance(data.get("choices"), list):
         return Known((), f"{path} is no {SCHEMA} file and is ignored")
     choices = [choice for line in data["choices"] if (choice := _read_line(line)) is not None]
     damaged = len(data["choices"]) - len(choices)
-    return Known(choices, f"{path}: {damaged} damaged lines are ignored" if damaged else "")
+    lines = "1 damaged line is" if damaged == 1 else f"{damaged} damaged lines are"
+    return Known(choices, f"{path}: {lines} ignored" if damaged else "")
 
 
 def find_choice(known: Known, key: str, spec: Spec, threads: int, fingerprint: Fingerprint) -> Choice | None:
@@ -160,7 +161,14 @@ def _read_line(line: Any) -> Choice | None:
     except TypeError:
         return None
     kinds = {"key": str, "spec": dict, "threads": int, "fingerprint": dict, "tuning": dict, "measured": dict}
-    return choice if all(isinstance(getattr(choice, name), kind) for name, kind in kinds.items()) else None
+    if not all(isinstance(getattr(choice, name), kind) for name, kind in kinds.items()):
+        return None
+    return choice if all(_is_size(value) for value in choice.tuning.values()) else None
+
+
+def _is_size(value: object) -> bool:
+    """A number that a kernel can be asked for, or the name of a configuration."""
+    return isinstance(value, str) or (type(value) is int and abs(value) < 2**63)
 
 
 def _rewrite(change: Callable[[Sequence[Choice]], Sequence[Choice]]) -> None:

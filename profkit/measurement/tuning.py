@@ -179,8 +179,8 @@ def confirm(outcome: Outcome, again: Sequence[Trial]) -> Outcome:
 
 
 def measure_again(task: Task, tuning: Tuning, options: MeasureOptions, tell: Tell) -> Row | None:
-    """These sizes against the default once more, in new workers: what a choice is worth after it was made."""
-    trials = _Arena(task).measure([tuning], "again", options, tell)
+    """These sizes against the default once more, in new workers and with inputs by `options.seed`: for the bench."""
+    trials = _Arena(task).measure([tuning], CONFIRMATION, options, tell)
     return next((trial.row for trial in trials if trial.tuning == tuning), None)
 
 

@@ -15,7 +15,7 @@ from test_candidate import example, write
 from profkit.backends.adapter import Conditions
 from profkit.backends.candidate import ADAPTER, candidate_implementations
 from profkit.backends.candidate_launch import Geometry, evaluate, read_launch_line
-from profkit.backends.candidate_nvrtc import source_of
+from profkit.backends.candidate_nvrtc import is_kernel, source_of
 from profkit.backends.headers import include_flags
 from profkit.backends.native_params import native_params
 from profkit.errors import KernelError, UnavailableError, UnsupportedError
@@ -106,6 +106,11 @@ def test_a_launch_line_is_worked_out_for_a_spec() -> None:
         ("// profkit: grid 1", "grid and block are needed"),
         ("// profkit: block 1", "grid and block are needed"),
         ("// profkit: grid 1; block 1; cluster 2", "'cluster' is not known"),
+        ("// profkit: grid 1; grid 2; block 1", "grid is there twice"),
+        ("// profkit: grid 1, 2, 3, 4; block 1", "grid takes one to three numbers"),
+        ("// profkit: grid 1; block 16,", "block takes one to three numbers"),
+        ("// profkit: grid 1; block 1; shared 1, 2", "shared takes one number"),
+        ("// profkit: grid 1; block 1; only dtype", "only takes fields with the word that each must have"),
     ],
 )
 def test_a_launch_line_that_is_missing_or_wrong_is_shown_with_an_example(text: str, words: str) -> None:
@@ -117,6 +122,30 @@ def test_a_launch_line_that_is_missing_or_wrong_is_shown_with_an_example(text: s
 def test_an_expression_that_cannot_be_worked_out_says_what_may_be_in_it(text: str) -> None:
     with pytest.raises(KernelError, match=r"it may hold whole numbers, \+ - \* / \( \) and batch, m, n"):
         evaluate(text, native_params(MatMul(2, 3, 4)))
+
+
+def test_negative_shared_memory_is_refused() -> None:
+    line = read_launch_line("// profkit: grid 1; block 1; shared m - 5", "mine.cu")
+
+    with pytest.raises(KernelError, match="shared m - 5: -3 bytes cannot be asked for"):
+        line.geometry(native_params(MatMul(2, 3, 4)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('extern "C" __global__ void __launch_bounds__(256) candidate(float* y) {}', True),
+        ('extern "C" {\n__global__ void candidate(float* y) {}\n}', True),
+        ('__global__ void work();\nextern "C" int candidate() { work<<<1, 1>>>(); return 0; }', False),
+        ('// extern "C" __global__ void candidate(float* y)\nextern "C" int candidate() { return 0; }', False),
+        ('/* \xe4 */ extern "C" __global__ void candidate(float* y) {}', True),
+    ],
+)
+def test_kernels_are_told_from_entries(tmp_path: Path, text: str, expected: bool) -> None:
+    path = tmp_path / "mine.cu"
+    path.write_text(text, encoding="latin-1")
+
+    assert is_kernel(path, "candidate") is expected
 
 
 def test_a_grid_without_blocks_is_refused() -> None:

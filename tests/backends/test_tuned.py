@@ -83,7 +83,7 @@ def test_choices_of_an_older_build_go_and_those_of_other_machines_stay() -> None
 
 
 @pytest.mark.parametrize(
-    "content", ["{", "[]", '{"schema": "profkit.tuned/9", "choices": []}', "\udcff", '{"schema": 1}']
+    "content", ["{", "[]", '{"schema": "profkit.tuned/9", "choices": []}', "\udcff", '{"schema": 1}', "[" * 100_000]
 )
 def test_a_broken_file_is_told_ignored_and_rewritten(content: str) -> None:
     tuned_file().write_text(content, encoding="utf-8", errors="surrogateescape")
@@ -96,7 +96,16 @@ def test_a_broken_file_is_told_ignored_and_rewritten(content: str) -> None:
     assert read_choices() == Known([choice()])
 
 
-@pytest.mark.parametrize("line", [{}, 5, {**vars(choice()), "threads": "2"}, {**vars(choice()), "extra": 1}])
+@pytest.mark.parametrize(
+    "line",
+    [
+        {},
+        5,
+        {**vars(choice()), "threads": "2"},
+        {**vars(choice()), "extra": 1},
+        *({**vars(choice()), "tuning": {"mc": size}} for size in (None, [1], True, 1.5, 2**63)),
+    ],
+)
 def test_a_damaged_line_costs_itself_only(line: object) -> None:
     keep_choices([choice()])
     data = json.loads(tuned_file().read_text())
@@ -105,7 +114,7 @@ def test_a_damaged_line_costs_itself_only(line: object) -> None:
     known = read_choices()
 
     assert list(known.choices) == [choice()]
-    assert "1 damaged line" in known.problem
+    assert known.problem.endswith("1 damaged line is ignored")
 
 
 def test_several_tuners_at_once_lose_nothing() -> None:

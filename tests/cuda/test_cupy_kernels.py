@@ -105,6 +105,26 @@ def test_missing_and_unknown_fields_are_told() -> None:
         profkit.kernel_struct("RowBlocks", **fields, columns=1)
 
 
+@pytest.mark.parametrize("value", [3.7, "3", None, 2**31, {"rows": 1}])
+def test_a_value_that_would_be_cut_is_refused(value: object) -> None:
+    fields = dict.fromkeys(struct_fields("MatmulProblem"), 1)
+
+    with pytest.raises(UsageError, match=r"MatmulProblem.m \(int\): expected a whole number from -2147483648 to"):
+        profkit.kernel_struct("MatmulProblem", **{**fields, "m": value})
+
+
+def test_a_number_in_the_place_of_a_struct_is_refused() -> None:
+    fields = dict.fromkeys(struct_fields("LrnProblem"), 1)
+
+    with pytest.raises(UsageError, match=r"LrnProblem.blocks \(RowBlocks\): give its fields as a dict, got 1"):
+        profkit.kernel_struct("LrnProblem", **fields)
+
+
+def test_one_name_is_no_list_of_kernels() -> None:
+    with pytest.raises(UsageError, match=r"kernels is a list of names, as \['matmul_naive<float>'\]"):
+        profkit.cupy_module("matmul/cuda_naive.cuh", "matmul_naive<float>")
+
+
 def test_nested_structs_are_given_as_dicts() -> None:
     blocks = dict.fromkeys(struct_fields("RowBlocks"), 3)
     numbers = {name: 1 for name in struct_fields("LrnProblem") if name != "blocks"}
