@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from profkit.attribution.device_groups import Groups
-from profkit.capture.device_trace import NONE, DeviceTrace, MemoryKind
-
-_OF_THE_HOST = (MemoryKind.PAGEABLE, MemoryKind.PINNED)
+from profkit.capture.device_trace import HOST_MEMORY, NONE, DeviceTrace
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ def device_memory(trace: DeviceTrace, groups: Groups) -> DeviceMemory | None:
     if groups.of_range is None:
         return None
     memory = trace.memory
-    rows = np.flatnonzero(~np.isin(memory["kind"], _OF_THE_HOST))
+    rows = np.flatnonzero(~np.isin(memory["kind"], HOST_MEMORY))
     return _Account(groups).of(trace, rows) if len(rows) else None
 
 

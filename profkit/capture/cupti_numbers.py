@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from profkit.capture.device_trace import ActivityKind, Column, CopyDirection, MemoryKind
+from profkit.capture.device_trace import NONE, ActivityKind, Column, CopyDirection, MemoryKind
 
 DIRECTIONS = {
     **dict.fromkeys((1, 3), CopyDirection.HOST_TO_DEVICE),
@@ -53,7 +53,7 @@ def translated(numbers: Column, meanings: Mapping[int, int], other: int) -> Colu
 
 def name_of_copy(kind: int, direction: int, source: int, target: int) -> str:
     """Of a copy or set, as torch.profiler writes it, so that traces of both can be compared."""
+    ends = [MemoryKind(end).name.capitalize() if end != NONE else "Unknown" for end in (source, target)]
     if kind == ActivityKind.SET:
-        return f"Memset ({MemoryKind(target).name.capitalize()})"
-    ends = [MemoryKind(end).name.capitalize() for end in (source, target)]
+        return f"Memset ({ends[1]})"
     return f"Memcpy {_WORDS.get(CopyDirection(direction), '')} ({ends[0]} -> {ends[1]})".replace("  ", " ")

@@ -58,6 +58,8 @@ class MemoryKind(IntEnum):
     OTHER = 6
 
 
+HOST_MEMORY = (MemoryKind.PAGEABLE, MemoryKind.PINNED)
+
 RANGES: Mapping[str, Any] = {
     "level": np.int8,
     "thread": np.int32,  # row of DeviceTrace.threads

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from profkit.capture.cupti_numbers import name_of_copy
 from profkit.capture.device_trace import NONE, ActivityKind, Column, CopyDirection, DeviceTrace, MemoryKind
 from profkit.capture.hook_layers import with_hook_layers
 from profkit.capture.nsight_database import NsightDatabase
@@ -38,13 +39,6 @@ _MEMORY_KINDS = {
     4: MemoryKind.MANAGED,
     5: MemoryKind.DEVICE,
     6: MemoryKind.MANAGED,
-}
-_COPY_WORDS = {
-    CopyDirection.HOST_TO_DEVICE: "HtoD",
-    CopyDirection.DEVICE_TO_HOST: "DtoH",
-    CopyDirection.DEVICE_TO_DEVICE: "DtoD",
-    CopyDirection.PEER_TO_PEER: "PtoP",
-    CopyDirection.HOST_TO_HOST: "HtoH",
 }
 _KERNEL = {
     "device": "deviceId", "context": "contextId", "stream": "streamId", "start_ns": "start", "end_ns": "end",
@@ -189,8 +183,9 @@ class _Reader:
         table["direction"] = _mapped(table["direction"], _DIRECTIONS, CopyDirection.OTHER)
         for name in ("source_kind", "target_kind"):
             table[name] = np.where(table[name] == NONE, NONE, _mapped(table[name], _MEMORY_KINDS, MemoryKind.OTHER))
-        ends = zip(*(table[name].tolist() for name in ("direction", "source_kind", "target_kind")))
-        table["name"] = np.array([self._strings.number(_copy_name(*each)) for each in ends], np.int64)
+        table["name"] = self._copy_names(
+            ActivityKind.COPY, table["direction"], table["source_kind"], table["target_kind"]
+        )
         return _of_kind(table, ActivityKind.COPY)
 
     def _sets(self) -> dict[str, Column]:
@@ -198,8 +193,13 @@ class _Reader:
             "CUPTI_ACTIVITY_KIND_MEMSET", _WHERE | {"bytes": "bytes", "target_kind": "memKind"}
         )
         table["target_kind"] = _mapped(table["target_kind"], _MEMORY_KINDS, NONE)
-        table["name"] = np.full(len(table["start_ns"]), self._strings.number("Memset (Device)"), np.int64)
+        unknown = np.full(len(table["start_ns"]), NONE)
+        table["name"] = self._copy_names(ActivityKind.SET, unknown, unknown, table["target_kind"])
         return _of_kind(table, ActivityKind.SET)
+
+    def _copy_names(self, kind: ActivityKind, *ends: Column) -> Column:
+        rows = zip(*(column.tolist() for column in ends))
+        return np.array([self._strings.number(name_of_copy(kind, *row)) for row in rows], np.int64)
 
     def _graphs(self, nodes: Sequence[Mapping[str, Column]]) -> dict[str, Column]:
         """Whole CUDA graphs: without `--cuda-graph-trace=node` this is all that is known of the kernels inside.
@@ -284,13 +284,6 @@ def _of_kind(table: dict[str, Column], kind: ActivityKind) -> dict[str, Column]:
 def _mapped(column: Column, table: Mapping[int, int], otherwise: int) -> Column:
     known, inverse = np.unique(column, return_inverse=True)
     return np.array([table.get(each, otherwise) for each in known.tolist()], np.int64)[inverse]
-
-
-def _copy_name(direction: int, source: int, target: int) -> str:
-    """As torch.profiler writes it, so that traces of both can be compared."""
-    word = _COPY_WORDS.get(CopyDirection(direction), "")
-    ends = [MemoryKind(each).name.capitalize() if each != NONE else "Unknown" for each in (source, target)]
-    return f"Memcpy {word} ({ends[0]} -> {ends[1]})".replace("  ", " ")
 
 
 def _is_driver(name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.capture.device_trace import ACTIVITIES, CALLS, MEMORY, NONE, RANGES, Column, DeviceTrace, table_of
+from profkit.capture.device_trace import NONE, Column, DeviceTrace, table_of
 from profkit.capture.nesting import OpenRanges, parents_of, time_order
 from profkit.errors import TraceError
 
@@ -218,12 +218,6 @@ def _launch_of_any_process(
     if "external" in activities:
         possible = [call for call in possible if calls["external"][call] == activities["external"][row]]
     return possible[0] if len({int(calls["process"][call]) for call in possible}) == 1 else NONE
-
-
-def empty_columns(name: str) -> dict[str, Column]:
-    """A table without rows, with every column."""
-    columns: Mapping[str, Any] = {"ranges": RANGES, "calls": CALLS, "activities": ACTIVITIES, "memory": MEMORY}[name]
-    return {column: np.zeros(0, kind) for column, kind in columns.items()}
 
 
 def _reordered(table: Mapping[str, Column], order: Column) -> dict[str, Column]:

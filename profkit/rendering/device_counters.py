@@ -6,17 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from profkit.capture.device_trace import DeviceTrace, MemoryKind
+from profkit.capture.device_trace import HOST_MEMORY, DeviceTrace
 from profkit.capture.tables import NONE
 from profkit.rendering.trace_counters import Counter, thinned
-
-_HOST_KINDS = (MemoryKind.PAGEABLE, MemoryKind.PINNED)
 
 
 def device_memory_counters(trace: DeviceTrace, process_rows: Sequence[int], origin_ns: int) -> tuple[Counter, ...]:
     """Live bytes of each GPU of each process, from 0 at the start of the recording: what was before is not known."""
     memory = trace.memory
-    is_device = ~np.isin(memory["kind"], _HOST_KINDS)
+    is_device = ~np.isin(memory["kind"], HOST_MEMORY)
     keys = np.stack([memory["process"], memory["device"]], axis=1)[is_device].reshape(-1, 2)
     counters = []
     for process, device in np.unique(keys, axis=0).tolist():

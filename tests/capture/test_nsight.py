@@ -197,6 +197,18 @@ def test_frees_get_the_size_of_their_allocation(tmp_path: Path) -> None:
     assert read.warnings == ("1 events of GPU memory have no size, or 0 bytes: left out",)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"), [(2, "Memset (Device)"), (4, "Memset (Managed)"), (None, "Memset (Unknown)")]
+)
+def test_sets_are_named_after_the_memory_that_they_set(kind: int | None, name: str, tmp_path: Path) -> None:
+    place = {"deviceId": 0, "contextId": 1, "streamId": 7, "correlationId": 1, "globalPid": global_pid(5)}
+    export = NsightExport().add("CUPTI_ACTIVITY_KIND_MEMSET", start=1, end=2, bytes=64, memKind=kind, **place)
+
+    read = read_nsight(export.write(tmp_path / "r.sqlite"))
+
+    assert names(read, read.activities) == [name]
+
+
 def test_launches_of_whole_graphs_are_told(export: NsightExport, tmp_path: Path) -> None:
     place = {"deviceId": 0, "contextId": 1, "streamId": 7, "correlationId": 19, "globalPid": global_pid(5)}
     export.add("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", start=61_000, end=62_000, graphId=3, **place)
