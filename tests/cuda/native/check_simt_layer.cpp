@@ -57,6 +57,14 @@ void mask_without_own_lane(const float*, float* out) {
   put(__shfl_xor_sync(mask, own_value(), 31, 32), out);
 }
 
+// Of two segments the second one sees the first, which keeps its own values: those of the second get lost.
+template <bool kIsWrong>
+void exchange_beyond_width(const float*, float* out) {
+  out[63 - thread()] = NAN;
+  __syncwarp();
+  put(__shfl_xor_sync(kFullWarp, own_value(), 31, kIsWrong ? 16 : 32), out);
+}
+
 template <bool kIsWrong>
 void source_outside_mask(const float*, float* out) {
   const unsigned half = lane() < 16 ? 0x0000ffffu : 0xffff0000u;
@@ -143,6 +151,20 @@ void copy_without_alignment(const float* in, float* out) {
   copy_async_wait<0>();
   __syncthreads();
   out[thread()] = tile[63 - thread()];
+}
+
+template <bool kIsWrong>
+void copy_into_what_is_read(const float* in, float* out) {
+  PROFKIT_SHARED(float, tile, [kThreads]);
+  tile[thread()] = own_value();
+  __syncthreads();
+  const float value = tile[63 - thread()];
+  if (!kIsWrong) __syncthreads();
+  copy_async<4>(tile + thread(), in + thread(), true);
+  copy_async_commit();
+  __syncthreads();
+  copy_async_wait<0>();
+  out[thread()] = value;
 }
 
 template <bool kIsWrong>
@@ -255,6 +277,8 @@ const std::map<std::string, Pair>& pairs() {
       PROFKIT_PAIR(copy_without_wait),
       PROFKIT_PAIR(copy_waited_for_too_late),
       PROFKIT_PAIR(copy_without_alignment),
+      PROFKIT_PAIR(copy_into_what_is_read),
+      PROFKIT_PAIR(exchange_beyond_width),
       PROFKIT_PAIR(missing_barrier),
       PROFKIT_PAIR(overwritten_too_early),
       PROFKIT_PAIR(missing_warp_sync),

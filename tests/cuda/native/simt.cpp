@@ -471,6 +471,8 @@ void copy_async(void* shared, const void* global, int bytes, bool is_inside) {
   if (reinterpret_cast<uintptr_t>(shared) % alignment || reinterpret_cast<uintptr_t>(global) % alignment) {
     the_block().fail("an asynchronous copy of " + std::to_string(bytes) + " bytes is not aligned to as many");
   }
+  // On a GPU the bytes may arrive at any time from here on: who still reads the old ones has a race.
+  std::memset(shared, 0xff, static_cast<size_t>(bytes));
   the_block().me().copies.back().push_back({shared, global, bytes, is_inside});
 }
 

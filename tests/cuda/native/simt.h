@@ -113,10 +113,11 @@ T shuffle_up(unsigned mask, T value, unsigned delta, int width, Site site) {
   const int me = lane(), begin = me / width * width, from = me - static_cast<int>(delta);
   return shuffle_from(mask, value, from >= begin ? from : me, site);
 }
+// Earlier segments can be read, later ones cannot.
 template <class T>
 T shuffle_xor(unsigned mask, T value, int bits, int width, Site site) {
-  const int me = lane(), from = me ^ bits;
-  return shuffle_from(mask, value, from / width == me / width ? from : me, site);
+  const int me = lane(), end = me / width * width + width, from = me ^ bits;
+  return shuffle_from(mask, value, from < end ? from : me, site);
 }
 template <class T>
 T shuffle_to(unsigned mask, T value, int source, int width, Site site) {
