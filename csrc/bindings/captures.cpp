@@ -153,6 +153,18 @@ py::dict device_memory_dict(captures::DeviceMemoryColumns&& memory) {
   return result;
 }
 
+py::dict device_pools_dict(captures::DevicePoolColumns&& pools) {
+  py::dict result;
+  result["process"] = as_array(std::move(pools.process));
+  result["device"] = as_array(std::move(pools.device));
+  result["time_ns"] = as_array(std::move(pools.time_ns));
+  result["address"] = as_array(std::move(pools.address));
+  result["reserved_bytes"] = as_array(std::move(pools.reserved_bytes));
+  result["used_bytes"] = as_array(std::move(pools.used_bytes));
+  result["operation"] = as_array(std::move(pools.operation));
+  return result;
+}
+
 py::dict device_overhead_dict(captures::DeviceOverheadColumns&& overhead) {
   py::dict result;
   result["process"] = as_array(std::move(overhead.process));
@@ -184,6 +196,7 @@ py::dict device_dict(captures::DeviceColumns&& device) {
   result["activities"] = device_activities_dict(std::move(device.activities));
   result["calls"] = device_calls_dict(std::move(device.calls));
   result["memory"] = device_memory_dict(std::move(device.memory));
+  result["pools"] = device_pools_dict(std::move(device.pools));
   result["overhead"] = device_overhead_dict(std::move(device.overhead));
   result["devices"] = device_devices_dict(std::move(device.devices));
   return result;

@@ -43,6 +43,15 @@ struct DeviceMemoryColumns {
   std::vector<int64_t> correlation;
 };
 
+// The sizes of memory pools over time.
+struct DevicePoolColumns {
+  std::vector<int32_t> process, device;
+  std::vector<int64_t> time_ns;
+  std::vector<uint64_t> address;
+  std::vector<int64_t> reserved_bytes, used_bytes;
+  std::vector<uint8_t> operation;  // as CUPTI numbers them; 0: an allocation or a free
+};
+
 struct DeviceOverheadColumns {
   std::vector<int32_t> process;
   std::vector<int64_t> start_ns, end_ns;
@@ -69,6 +78,7 @@ struct DeviceColumns {
   DeviceActivityColumns activities;
   DeviceCallColumns calls;
   DeviceMemoryColumns memory;
+  DevicePoolColumns pools;
   DeviceOverheadColumns overhead;
   DeviceDeviceColumns devices;
 };

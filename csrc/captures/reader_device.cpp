@@ -56,6 +56,8 @@ bool has_its_size(DeviceEntryKind kind, uint32_t bytes) {
       return fits<tracer::DeviceCountsEntry>(bytes);
     case DeviceEntryKind::clock:
       return fits<tracer::DeviceClockEntry>(bytes);
+    case DeviceEntryKind::pool:
+      return fits<tracer::DevicePoolEntry>(bytes);
   }
   return true;  // of a later version
 }
@@ -98,6 +100,7 @@ class Rows {
   void add_set(const tracer::DeviceSetEntry& entry);
   void add_call(const tracer::DeviceCallEntry& entry);
   void add_memory(const tracer::DeviceMemoryEntry& entry);
+  void add_pool(const tracer::DevicePoolEntry& entry);
   void add_overhead(const tracer::DeviceOverheadEntry& entry);
   void add_device(const tracer::DeviceDeviceEntry& entry);
   int32_t row_of_token(uint64_t token, int64_t time_ns) const;
@@ -124,6 +127,8 @@ void Rows::add(DeviceEntryKind kind, const uint8_t* bytes) {
       return add_call(load<tracer::DeviceCallEntry>(bytes));
     case DeviceEntryKind::memory:
       return add_memory(load<tracer::DeviceMemoryEntry>(bytes));
+    case DeviceEntryKind::pool:
+      return add_pool(load<tracer::DevicePoolEntry>(bytes));
     case DeviceEntryKind::overhead:
       return add_overhead(load<tracer::DeviceOverheadEntry>(bytes));
     case DeviceEntryKind::device:
@@ -239,6 +244,17 @@ void Rows::add_memory(const tracer::DeviceMemoryEntry& entry) {
   to.bytes.push_back(entry.is_release != 0 ? -bounded(entry.bytes) : bounded(entry.bytes));
   to.kind.push_back(static_cast<uint8_t>(std::min<uint32_t>(entry.memory_kind, 255)));
   to.correlation.push_back(entry.correlation == 0 ? -1 : int64_t{entry.correlation});
+}
+
+void Rows::add_pool(const tracer::DevicePoolEntry& entry) {
+  DevicePoolColumns& to = rows_.pools;
+  to.process.push_back(context_.process);
+  to.device.push_back(static_cast<int32_t>(entry.device));
+  to.time_ns.push_back(time(entry.time_ns));
+  to.address.push_back(entry.address);
+  to.reserved_bytes.push_back(bounded(entry.reserved_bytes));
+  to.used_bytes.push_back(bounded(entry.used_bytes));
+  to.operation.push_back(static_cast<uint8_t>(std::min<uint32_t>(entry.operation, 255)));
 }
 
 void Rows::add_overhead(const tracer::DeviceOverheadEntry& entry) {

@@ -31,6 +31,7 @@ enum ActivityKind : uint32_t {
   kMemcpyPeer = 22,  // CUPTI_ACTIVITY_KIND_MEMCPY2
   kExternalCorrelation = 39,
   kMemory = 49,  // CUPTI_ACTIVITY_KIND_MEMORY2
+  kMemoryPool = 50,
 };
 
 constexpr uint32_t kExternalKindCustom0 = 3;
@@ -38,6 +39,7 @@ constexpr uint32_t kFlushForced = 1;
 constexpr uint32_t kThreadIdTypeSystem = 1;
 constexpr uint32_t kDriverDomain = 1, kRuntimeDomain = 2;
 constexpr uint32_t kMemoryRelease = 2;
+constexpr uint32_t kLocalPool = 1;
 constexpr size_t kRecordAlignment = 8;
 
 struct Kernel {
@@ -120,7 +122,18 @@ struct Memory {
   const char* name;
   uint32_t is_async, padding;
   uint32_t pool_type, pool_padding;
-  uint64_t pool_address;
+  uint64_t pool_address, pool_release_threshold;
+  uint64_t pool_bytes, pool_used_bytes;  // of pools of this process
+};
+
+struct MemoryPool {
+  uint32_t kind;
+  uint32_t operation, pool_type;
+  uint32_t correlation_id;
+  uint32_t process_id, device_id;
+  uint64_t least_bytes_to_keep;
+  uint64_t address, bytes, release_threshold, timestamp;
+  uint64_t used_bytes;
 };
 
 struct Overhead {

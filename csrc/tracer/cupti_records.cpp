@@ -61,6 +61,8 @@ class Decoder {
         return read<cupti::ExternalCorrelation>(record, room);
       case cupti::kMemory:
         return read<cupti::Memory>(record, room);
+      case cupti::kMemoryPool:
+        return read<cupti::MemoryPool>(record, room);
       case cupti::kOverhead:
         return read<cupti::Overhead>(record, room);
       case cupti::kDevice:
@@ -183,6 +185,35 @@ class Decoder {
     entry.stream = memory.stream_id;
     entry.is_release = memory.operation == cupti::kMemoryRelease ? 1 : 0;
     entry.memory_kind = memory.memory_kind;
+    appender_.append(entry);
+    if (memory.pool_type == cupti::kLocalPool) add_pool_at_allocation(memory);
+  }
+
+  // Pools grow with allocations, of which CUPTI makes no record of the pool's own.
+  void add_pool_at_allocation(const cupti::Memory& memory) {
+    DevicePoolEntry entry{};
+    entry.time_ns = memory.timestamp;
+    entry.address = memory.pool_address;
+    entry.reserved_bytes = memory.pool_bytes;
+    entry.used_bytes = memory.pool_used_bytes;
+    entry.release_threshold = memory.pool_release_threshold;
+    entry.correlation = memory.correlation_id;
+    entry.device = memory.device_id;
+    appender_.append(entry);
+  }
+
+  void convert(const cupti::MemoryPool& pool) {
+    const bool is_local = pool.pool_type == cupti::kLocalPool;  // others' sizes are not told
+    DevicePoolEntry entry{};
+    entry.time_ns = pool.timestamp;
+    entry.address = pool.address;
+    entry.reserved_bytes = is_local ? pool.bytes : 0;
+    entry.used_bytes = is_local ? pool.used_bytes : 0;
+    entry.release_threshold = is_local ? pool.release_threshold : 0;
+    entry.least_bytes_to_keep = pool.least_bytes_to_keep;
+    entry.correlation = pool.correlation_id;
+    entry.device = pool.device_id;
+    entry.operation = pool.operation;
     appender_.append(entry);
   }
 

@@ -20,6 +20,7 @@ enum class DeviceEntryKind : uint32_t {
   device = 8,
   counts = 9,
   clock = 10,
+  pool = 11,
 };
 
 // A reader skips kinds it does not know. An entry may be longer than the struct that this version knows.
@@ -106,6 +107,22 @@ struct DeviceMemoryEntry {
   uint32_t memory_kind;  // as CUPTI numbers them
 };
 static_assert(sizeof(DeviceMemoryEntry) == 64);
+
+// How large a memory pool of the process is, when it is made, trimmed or destroyed, and when memory is taken
+// from it or given back.
+struct DevicePoolEntry {
+  static constexpr DeviceEntryKind kKind = DeviceEntryKind::pool;
+  DeviceEntryHeader header;
+  uint64_t time_ns, address;
+  uint64_t reserved_bytes;  // of the device's memory; it is kept for the pool
+  uint64_t used_bytes;      // of these, by allocations
+  uint64_t release_threshold;
+  uint64_t least_bytes_to_keep;  // of a trim
+  uint32_t correlation, device;
+  uint32_t operation;  // as CUPTI numbers them: 1 made, 2 destroyed, 3 trimmed; 0: an allocation or a free
+  uint32_t reserved;
+};
+static_assert(sizeof(DevicePoolEntry) == 72);
 
 struct DeviceOverheadEntry {
   static constexpr DeviceEntryKind kKind = DeviceEntryKind::overhead;

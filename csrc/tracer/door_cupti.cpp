@@ -38,6 +38,7 @@ constexpr WantedKind kWanted[] = {
     {cupti::kMemcpyPeer, "copies between devices"},
     {cupti::kMemset, "memory sets"},
     {cupti::kMemory, "memory"},
+    {cupti::kMemoryPool, "memory pools"},
     {cupti::kRuntime, "calls of the CUDA runtime"},
     {cupti::kDriver, "calls of the CUDA driver"},
     {cupti::kExternalCorrelation, "the ranges of calls"},

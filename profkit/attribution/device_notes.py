@@ -9,6 +9,8 @@ from profkit.attribution.device_lanes import BUSY, Lanes
 from profkit.attribution.device_memory import DeviceMemory
 from profkit.capture.device_trace import NONE, DeviceTrace
 
+_LARGEST_POOLS = 4  # have a note each
+
 
 def notes_of(trace: DeviceTrace, lanes: Lanes, groups: Groups, by: str) -> tuple[str, ...]:
     """Each is a sentence without a full stop."""
@@ -45,9 +47,9 @@ def notes_of(trace: DeviceTrace, lanes: Lanes, groups: Groups, by: str) -> tuple
 
 def memory_notes(trace: DeviceTrace, memory: DeviceMemory | None) -> list[str]:
     """What the columns of memory leave out."""
+    notes = _pool_notes(trace)
     if memory is None:
-        return []
-    notes = []
+        return notes
     if memory.unknown_frees:
         notes.append(f"{memory.unknown_frees:,} frees are of GPU memory that was allocated before the recording")
     if memory.lost_frees:
@@ -56,6 +58,22 @@ def memory_notes(trace: DeviceTrace, memory: DeviceMemory | None) -> list[str]:
     for device, told in peaks.items() if isinstance(peaks, dict) else ():
         kinds = [f"{size / 2**20:,.1f} MiB {kind}" for kind, size in told.items()]
         notes.append(f"GPU {device}: the allocator held at most {' and '.join(kinds)}, earlier allocations included")
+    return notes
+
+
+def _pool_notes(trace: DeviceTrace) -> list[str]:
+    """Pools keep memory that allocations have given back: it is the device's that is gone, and no allocation's."""
+    notes = []
+    pools = sorted(trace.facts.get("memory_pools", ()), key=lambda pool: -int(pool["reserved_peak_bytes"]))
+    for pool in pools[:_LARGEST_POOLS]:
+        sizes = [f"{pool[name] / 2**20:,.1f} MiB" for name in ("reserved_peak_bytes", "used_peak_bytes")]
+        trims = f", and was trimmed {pool['trimmed']:,} times" if pool["trimmed"] else ""
+        notes.append(
+            f"GPU {pool['device']}: memory pool {pool['address']:#x} reserved at most {sizes[0]}, of which "
+            f"allocations used at most {sizes[1]}{trims}"
+        )
+    if len(pools) > _LARGEST_POOLS:
+        notes.append(f"{len(pools) - _LARGEST_POOLS:,} smaller memory pools are in the JSON file only")
     return notes
 
 

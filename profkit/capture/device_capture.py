@@ -14,6 +14,7 @@ import numpy as np
 
 from profkit import _core
 from profkit.capture.cupti_numbers import DIRECTIONS, MEMORY_KINDS, OVERHEADS, name_of_copy, translated
+from profkit.capture.cupti_pools import memory_pools
 from profkit.capture.device_trace import NONE, ActivityKind, Column, CopyDirection, DeviceTrace, MemoryKind, table_of
 from profkit.capture.nesting import OpenRanges, time_order
 from profkit.capture.range_levels import level_of_annotation, level_of_operator
@@ -262,6 +263,7 @@ class _Maker:
             "cut records": total("cut_records"),
             "unfinished work": total("unfinished"),
             "clock_error_ns": max((each["clock_error_ns"] for each in self._counts), default=NONE),
+            "memory_pools": memory_pools(self._device["pools"]),
             "overhead_ns": {OVERHEADS.get(kind, f"kind {kind}"): value for kind, value in kinds.items()},
             "cupti": [process.description.get("cupti") for process in self._processes],
         }

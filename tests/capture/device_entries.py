@@ -6,7 +6,7 @@ import struct
 
 from capture_builders import CaptureBuilder
 
-KERNEL, COPY, SET, CALL, CORRELATION, MEMORY, OVERHEAD, DEVICE, COUNTS, CLOCK = range(1, 11)
+KERNEL, COPY, SET, CALL, CORRELATION, MEMORY, OVERHEAD, DEVICE, COUNTS, CLOCK, POOL = range(1, 12)
 
 
 def entry(kind: int, body: bytes) -> bytes:
@@ -51,6 +51,11 @@ def memory(time: int, address: int, size: int, number: int, is_release: bool = F
     return entry(MEMORY, struct.pack("<QQQQIIIIII", time, address, size, pool, number, 0, 1, 7, is_release, 3))
 
 
+def pool(time: int, address: int, reserved: int, used: int, operation: int = 0) -> bytes:
+    """How large a memory pool is."""
+    return entry(POOL, struct.pack("<6Q4I", time, address, reserved, used, 0, 0, 5, 0, operation, 0))
+
+
 def overhead(kind: int, start: int, end: int) -> bytes:
     """What CUPTI cost."""
     return entry(OVERHEAD, struct.pack("<QQII", start, end, kind, 0))
@@ -85,6 +90,7 @@ def every_entry(builder: CaptureBuilder, token: int) -> list[bytes]:
         call(launch, 1_000_095, 1_000_097, 6, result=2),
         memory(1_000_040, 0x7000, 512, 5),
         memory(1_000_150, 0x7000, 512, 6, is_release=True, pool=0x1234),
+        pool(1_000_035, 0x1234, 2048, 0, operation=1),
         overhead(1 << 16, 1_000_160, 1_000_170),
         counts(1, 2, 3, 4, 5),
     ]

@@ -9,6 +9,7 @@ import device_entries as entries
 import pytest
 from capture_builders import FIRST_MONOTONIC_NS, CaptureBuilder
 
+from profkit.attribution.device_usage import device_usage
 from profkit.capture.device_trace import NONE, CopyDirection, DeviceTrace, MemoryKind
 from profkit.capture.reading import read
 from profkit.capture.tables import Capture
@@ -72,6 +73,27 @@ def test_every_kind_of_entry_becomes_its_row(tmp_path: Path) -> None:
     assert trace.devices[0]["name"] == "NVIDIA Double" and trace.devices[0]["multiprocessors"] == 108
     assert trace.dropped == 3 and trace.facts["overhead_ns"] == {"CUPTI flushes its buffers": 10}
     assert len(capture.warnings) == 5  # one for each of the five counts
+
+
+def test_a_pool_is_told_by_its_peaks_and_by_what_happened_to_it(tmp_path: Path) -> None:
+    builder = ranged()
+    sizes = [(0, 4 << 20, 0, 1), (30, 16 << 20, 12 << 20, 0), (40, 16 << 20, 1 << 20, 0), (50, 2 << 20, 1 << 20, 3)]
+    shuffled = [sizes[place] for place in (3, 1, 0, 2)]  # CUPTI promises no order
+    made = [entries.pool(ORIGIN + time, 0x1234, *rest) for time, *rest in shuffled]
+    other = [entries.pool(ORIGIN, 0x9999, 64, 0, 1), entries.pool(ORIGIN + 60, 0x9999, 64, 0, 2)]
+    kernel = entries.kernel(builder.string("k"), ORIGIN + 10, ORIGIN + 20, 1)
+    builder.device(entries.clock(ORIGIN, ORIGIN), kernel, *made, *other)
+
+    trace = trace_of(builder, tmp_path)
+
+    first, second = trace.facts["memory_pools"]
+    assert (first["address"], first["reserved_peak_bytes"], first["used_peak_bytes"]) == (0x1234, 16 << 20, 12 << 20)
+    assert (first["reserved_end_bytes"], first["trimmed"], first["destroyed"]) == (2 << 20, 1, 0)
+    assert (second["address"], second["reserved_end_bytes"], second["destroyed"]) == (0x9999, 0, 1)
+    assert (
+        "GPU 0: memory pool 0x1234 reserved at most 16.0 MiB, of which allocations used at most 12.0 MiB, "
+        "and was trimmed 1 times"
+    ) in device_usage(trace, "operator").notes
 
 
 def test_a_call_belongs_to_the_range_it_was_told_or_to_the_one_open_at_its_time(tmp_path: Path) -> None:

@@ -43,12 +43,14 @@ SAME(own::kOverhead, CUPTI_ACTIVITY_KIND_OVERHEAD);
 SAME(own::kMemcpyPeer, CUPTI_ACTIVITY_KIND_MEMCPY2);
 SAME(own::kExternalCorrelation, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
 SAME(own::kMemory, CUPTI_ACTIVITY_KIND_MEMORY2);
+SAME(own::kMemoryPool, CUPTI_ACTIVITY_KIND_MEMORY_POOL);
 SAME(own::kExternalKindCustom0, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0);
 SAME(own::kFlushForced, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 SAME(own::kThreadIdTypeSystem, CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 SAME(own::kDriverDomain, CUPTI_CB_DOMAIN_DRIVER_API);
 SAME(own::kRuntimeDomain, CUPTI_CB_DOMAIN_RUNTIME_API);
 SAME(own::kMemoryRelease, CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_RELEASE);
+SAME(own::kLocalPool, CUPTI_ACTIVITY_MEMORY_POOL_TYPE_LOCAL);
 SAME(own::kRecordAlignment, ACTIVITY_RECORD_ALIGNMENT);
 
 template <class Kernel>
@@ -143,11 +145,43 @@ struct CheckMemory {
   SAME_MEMBER(own::Memory, stream_id, Theirs, streamId);
   AT(offsetof(own::Memory, pool_type), Theirs, memoryPoolConfig.memoryPoolType);
   AT(offsetof(own::Memory, pool_address), Theirs, memoryPoolConfig.address);
+  AT(offsetof(own::Memory, pool_release_threshold), Theirs, memoryPoolConfig.releaseThreshold);
+  AT(offsetof(own::Memory, pool_bytes), Theirs, memoryPoolConfig.pool.size);
+  AT(offsetof(own::Memory, pool_used_bytes), Theirs, memoryPoolConfig.utilizedSize);
+  AT(at::memory::pool_bytes, Theirs, memoryPoolConfig.pool.size);
+  AT(at::memory::pool_used, Theirs, memoryPoolConfig.utilizedSize);
   AT(at::memory::time, Theirs, timestamp);
   AT(at::memory::pool_address, Theirs, memoryPoolConfig.address);
 };
 template struct CheckMemory<CUpti_ActivityMemory3>;
 template struct CheckMemory<CUpti_ActivityMemory4>;
+
+template <class Theirs>
+struct CheckPool {
+  WITHIN(own::MemoryPool, Theirs);
+  SAME_MEMBER(own::MemoryPool, operation, Theirs, memoryPoolOperationType);
+  SAME_MEMBER(own::MemoryPool, pool_type, Theirs, memoryPoolType);
+  SAME_MEMBER(own::MemoryPool, correlation_id, Theirs, correlationId);
+  SAME_MEMBER(own::MemoryPool, device_id, Theirs, deviceId);
+  SAME_MEMBER(own::MemoryPool, least_bytes_to_keep, Theirs, minBytesToKeep);
+  SAME_MEMBER(own::MemoryPool, address, Theirs, address);
+  SAME_MEMBER(own::MemoryPool, bytes, Theirs, size);
+  SAME_MEMBER(own::MemoryPool, release_threshold, Theirs, releaseThreshold);
+  SAME_MEMBER(own::MemoryPool, timestamp, Theirs, timestamp);
+  SAME_MEMBER(own::MemoryPool, used_bytes, Theirs, utilizedSize);
+  AT(at::pool::operation, Theirs, memoryPoolOperationType);
+  AT(at::pool::pool_type, Theirs, memoryPoolType);
+  AT(at::pool::correlation, Theirs, correlationId);
+  AT(at::pool::device, Theirs, deviceId);
+  AT(at::pool::kept, Theirs, minBytesToKeep);
+  AT(at::pool::address, Theirs, address);
+  AT(at::pool::bytes, Theirs, size);
+  AT(at::pool::threshold, Theirs, releaseThreshold);
+  AT(at::pool::time, Theirs, timestamp);
+  AT(at::pool::used, Theirs, utilizedSize);
+};
+template struct CheckPool<CUpti_ActivityMemoryPool2>;
+template struct CheckPool<CUpti_ActivityMemoryPool3>;
 
 SAME(sizeof(own::Api), sizeof(CUpti_ActivityAPI));
 SAME_MEMBER(own::Api, callback_id, CUpti_ActivityAPI, cbid);
@@ -184,6 +218,7 @@ SAME(first.memcpy, sizeof(CUpti_ActivityMemcpy5));
 SAME(first.peer, sizeof(CUpti_ActivityMemcpyPtoP3));
 SAME(first.memset, sizeof(CUpti_ActivityMemset3));
 SAME(first.memory, sizeof(CUpti_ActivityMemory3));
+SAME(first.pool, sizeof(CUpti_ActivityMemoryPool2));
 SAME(first.overhead, sizeof(CUpti_ActivityOverhead));
 SAME(first.device, sizeof(CUpti_ActivityDevice4));
 SAME(at::kSizes[1].kernel, sizeof(CUpti_ActivityKernel9));
@@ -194,6 +229,7 @@ SAME(thirteen.memcpy, sizeof(CUpti_ActivityMemcpy6));
 SAME(thirteen.peer, sizeof(CUpti_ActivityMemcpyPtoP4));
 SAME(thirteen.memset, sizeof(CUpti_ActivityMemset4));
 SAME(thirteen.memory, sizeof(CUpti_ActivityMemory4));
+SAME(thirteen.pool, sizeof(CUpti_ActivityMemoryPool3));
 SAME(thirteen.overhead, sizeof(CUpti_ActivityOverhead3));
 SAME(thirteen.device, sizeof(CUpti_ActivityDevice5));
 SAME(at::kApi, sizeof(CUpti_ActivityAPI));

@@ -25,7 +25,9 @@ with profkit.scope("step"):
     with profkit.scope("allocate"):
         made = call(MALLOC)
         gpu.double_memory(0, big(0x7F0000000000), big(1 << 20), made, big(0))
+        gpu.double_pool(1, big(0x1234), big(4 << 20), big(2 << 20), made)
         gpu.double_memory(1, big(0x7F0000000000), big(1 << 20), call(FREE), big(0x1234))
+        gpu.double_pool(3, big(0x1234), big(1 << 20), big(0), made)
     kernel("of the step", call(307, DRIVER))
 kernel("of nobody", call(result=2))
 start = gpu.double_now()
@@ -80,6 +82,10 @@ def check_everything(trace: DeviceTrace | None, warnings: tuple[str, ...]) -> No
     assert calls["is_driver"].sum() == 1
     assert memory["bytes"].tolist() == [1 << 20, -(1 << 20)] and memory["pool"].tolist() == [0, 0x1234]
     assert {trace.text(int(trace.ranges["name"][row])) for row in memory["range"]} == {"allocate"}
+
+    (pool,) = trace.facts["memory_pools"]
+    assert (pool["reserved_peak_bytes"], pool["used_peak_bytes"]) == (4 << 20, 2 << 20)
+    assert (pool["made"], pool["trimmed"], pool["reserved_end_bytes"]) == (1, 1, 1 << 20)
 
     assert trace.devices[0]["name"] == "NVIDIA Double" and trace.devices[0]["multiprocessors"] == 108
     assert (trace.devices[0]["compute_major"], trace.devices[0]["memory_bytes"]) == (8, 40 << 30)

@@ -29,7 +29,7 @@ namespace at = cupti_layouts;
 constexpr int kSuccess = 0, kInvalidParameter = 1, kMaxLimitReached = 12, kQueueEmpty = 26,
               kMultipleSubscribers = 39;
 constexpr uint32_t kMemcpy = 1, kMemset = 2, kDriver = 4, kRuntime = 5, kDevice = 8, kKernel = 10,
-                   kOverhead = 17, kPeer = 22, kExternal = 39, kMemory = 49;
+                   kOverhead = 17, kPeer = 22, kExternal = 39, kMemory = 49, kPool = 50;
 constexpr uint64_t kClockDistanceNs = 3'600'000'000'000;  // CUPTI's clock is another one than ours
 constexpr uint64_t kDriftPart = 50'000;                   // and runs 20 ppm faster
 
@@ -46,6 +46,7 @@ Completed completed = nullptr;
 uint8_t* buffer = nullptr;
 size_t buffer_bytes = 0, used = 0;
 size_t dropped = 0;
+std::atomic<uint64_t> pool_bytes{0}, pool_used_bytes{0};
 std::atomic<uint32_t> completing{0};  // buffers on their way to the tool
 std::atomic<uint32_t> next_correlation{1}, disable_calls{0}, flush_calls{0}, push_calls{0};
 thread_local std::map<uint32_t, std::vector<uint64_t>> external_ids;  // by kind
@@ -91,6 +92,8 @@ size_t size_of(uint32_t kind) {
       return sizes.memset;
     case kMemory:
       return sizes.memory;
+    case kPool:
+      return sizes.pool;
     case kOverhead:
       return sizes.overhead;
     case kDevice:
@@ -424,7 +427,29 @@ EXPORT void double_memory(int is_release, uint64_t address, uint64_t bytes, uint
           .put<uint32_t>(at::memory::context, 1)
           .put<uint32_t>(at::memory::stream, 7)
           .put<uint32_t>(at::memory::pool_type, pool == 0 ? 0 : 1)
-          .put(at::memory::pool_address, pool));
+          .put(at::memory::pool_address, pool)
+          .put<uint64_t>(at::memory::pool_threshold, 0)
+          .put<uint64_t>(at::memory::pool_bytes, pool_bytes)
+          .put<uint64_t>(at::memory::pool_used, pool_used_bytes));
+}
+
+// 1 made, 2 destroyed, 3 trimmed. Allocations of pools tell the same sizes from then on.
+EXPORT void double_pool(uint32_t operation, uint64_t address, uint64_t bytes, uint64_t used_bytes,
+                        uint32_t correlation) {
+  pool_bytes = bytes;
+  pool_used_bytes = used_bytes;
+  add(Record(kPool)
+          .put(at::pool::operation, operation)
+          .put<uint32_t>(at::pool::pool_type, 1)
+          .put(at::pool::correlation, correlation)
+          .put(at::pool::process, static_cast<uint32_t>(getpid()))
+          .put<uint32_t>(at::pool::device, 0)
+          .put<uint64_t>(at::pool::kept, 0)
+          .put(at::pool::address, address)
+          .put(at::pool::bytes, bytes)
+          .put<uint64_t>(at::pool::threshold, 0)
+          .put(at::pool::time, device_ns())
+          .put(at::pool::used, used_bytes));
 }
 
 EXPORT void double_overhead(uint32_t overhead_kind, uint64_t start, uint64_t end) {

@@ -10,15 +10,17 @@ namespace cupti_layouts {
 
 struct Sizes {
   uint32_t version;  // the first that writes these
-  size_t kernel, memcpy, peer, memset, memory, overhead, device;
+  size_t kernel, memcpy, peer, memset, memory, pool, overhead, device;
 };
 constexpr Sizes kSizes[] = {
-    {19, 200, 88, 88, 80, 120, 40,
-     176},  // 12.0: Kernel8, Memcpy5, MemcpyPtoP3, Memset3, Memory3, Overhead, Device4
-    {27, 208, 88, 88, 80, 120, 48, 184},  // 12.9: Kernel9, Overhead2, Device5
-    {130000, 216, 96, 96, 88, 128, 56,
-     184},  // 13.0: Kernel10, Memcpy6, MemcpyPtoP4, Memset4, Memory4, Overhead3
-    {130400, 248, 112, 96, 88, 128, 56, 184},  // 13.4: Kernel13, Memcpy7
+    // 12.0: Kernel8, Memcpy5, MemcpyPtoP3, Memset3, Memory3, MemoryPool2, Overhead, Device4
+    {19, 200, 88, 88, 80, 120, 72, 40, 176},
+    // 12.9: Kernel9, Overhead2, Device5
+    {27, 208, 88, 88, 80, 120, 72, 48, 184},
+    // 13.0: Kernel10, Memcpy6, MemcpyPtoP4, Memset4, Memory4, MemoryPool3, Overhead3
+    {130000, 216, 96, 96, 88, 128, 80, 56, 184},
+    // 13.4: Kernel13, Memcpy7
+    {130400, 248, 112, 96, 88, 128, 80, 56, 184},
 };
 constexpr size_t kApi = 40, kExternal = 24;
 
@@ -55,7 +57,11 @@ constexpr size_t external_kind = 4, id = 8, correlation = 16;
 namespace memory {
 constexpr size_t operation = 4, memory_kind = 8, correlation = 12, address = 16, bytes = 24, time = 32,
                  process = 48, device = 52, context = 56, stream = 60, name = 64, pool_type = 80,
-                 pool_address = 88;
+                 pool_address = 88, pool_threshold = 96, pool_bytes = 104, pool_used = 112;
+}
+namespace pool {
+constexpr size_t operation = 4, pool_type = 8, correlation = 12, process = 16, device = 20, kept = 24,
+                 address = 32, bytes = 40, threshold = 48, time = 56, used = 64;
 }
 namespace overhead {
 constexpr size_t overhead_kind = 4, start = 24, end = 32;
