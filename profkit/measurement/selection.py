@@ -74,14 +74,14 @@ def choose(
     return kept
 
 
-def unmatched(pattern: str, keys: Sequence[str]) -> str:
-    """The message for a pattern that names nothing, with what is near it."""
+def unmatched(pattern: str, keys: Sequence[str], lister: str = "--list") -> str:
+    """The message for a pattern that names nothing, with what is near it and the flag that shows all."""
     names = {key.split("/")[1] for key in keys} | set(keys) | {key.partition("/")[2] for key in keys}
     near = difflib.get_close_matches(pattern, sorted(names), n=3, cutoff=0.5)
     hint = (
         f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(sorted({k.split('/')[1] for k in keys}))}"
     )
-    return f"no implementation is named by {pattern!r}; {hint} (--list shows all)"
+    return f"no implementation is named by {pattern!r}; {hint} ({lister} shows all)"
 
 
 def pick_baseline(keys: Sequence[str], wanted: str | None) -> str | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -28,8 +27,6 @@ HEAT = 6
 SCREENING, FINAL, CONFIRMATION = STAGES = ("screening", "final", "confirmation")
 SHARES = {SCREENING: 0.45, FINAL: 0.35, CONFIRMATION: 0.2}
 """Of the budget."""
-# Rows are compared with each other only; how far they are from the machine's peaks is not asked.
-NO_PEAKS = {"flops_per_s": math.inf, "bytes_per_s": math.inf}
 
 Tell = Callable[[str, float, str], None]
 
@@ -209,7 +206,8 @@ class _Arena:
                 run.inputs, run.reference = self._first.inputs, self._first.reference
             self._first = self._first or run
             run.measure()
-            rows = {row.key: row for row in run.finish(NO_PEAKS).rows}
+            # Without peaks: rows are compared with each other only.
+            rows = {row.key: row for row in run.finish({}).rows}
         return [
             Trial(tuning, stage, rows[implementation.key])
             for tuning, implementation in zip(everyone, implementations)

@@ -49,7 +49,7 @@ def tunable_kernels(op: str, only: Sequence[str], device: str) -> list[Implement
     keys = [implementation.key for implementation in known]
     for pattern in only:
         if not any(matches(key, pattern) for key in keys):
-            raise UsageError(unmatched(pattern, keys))
+            raise UsageError(unmatched(pattern, keys, "--dry-run"))
     named = [item for item in known if not only or any(matches(item.key, pattern) for pattern in only)]
     found = [item for item in named if device in ("all", item.device)]
     if not found:
