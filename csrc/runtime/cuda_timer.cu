@@ -53,7 +53,8 @@ class SharedHoldState {
 struct DeviceTimer::State {
   CudaCall call;
   unsigned long long limit_ns;
-  unsigned hold = 0;  // the number of the last one
+  unsigned hold = 0;     // the number of the last one
+  bool is_held = false;  // this measurement began with a hold
   Event first, last, held;
   SharedHoldState shared;
   std::optional<DeviceMemory> flushed;
@@ -78,6 +79,7 @@ void DeviceTimer::hold() {
   state_->hold += 1;
   launch<cuda::hold_stream>({dim3(1), dim3(1)}, state_->call, state_->shared.device(), state_->hold,
                             state_->limit_ns);
+  state_->is_held = true;
   check_cuda(cudaEventRecord(state_->held.handle(), state_->stream()), "recording an event");
 }
 
@@ -96,7 +98,9 @@ DeviceTime DeviceTimer::finish() {
   float milliseconds = 0;
   check_cuda(cudaEventElapsedTime(&milliseconds, state_->first.handle(), state_->last.handle()),
              "reading the time between events");
-  const bool gave_up = state_->hold > 0 && state_->shared.host()->gave_up == state_->hold;
+  // A measurement without a hold has nothing of one that gave up before it.
+  const bool gave_up = state_->is_held && state_->shared.host()->gave_up == state_->hold;
+  state_->is_held = false;
   return {static_cast<double>(milliseconds) * 1e6, gave_up};
 }
 

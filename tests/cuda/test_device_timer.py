@@ -98,6 +98,29 @@ print(json.dumps([sample(True), sample(False)]))
     assert (first, second) == (True, False)
 
 
+def test_a_sample_without_a_hold_has_nothing_of_the_one_that_gave_up_before() -> None:
+    gave_up = answers(
+        BOUND
+        + """
+timer = _cuda.DeviceTimer(stream.handle, 0.1)
+
+def sample(holds):
+    if holds:
+        timer.hold()
+    timer.begin()
+    call()
+    _cuda.synchronize(stream.handle)
+    timer.end()
+    timer.release()
+    return timer.finish()[1]
+
+print(json.dumps([sample(True), sample(False)]))
+"""
+    )
+
+    assert gave_up == [True, False]
+
+
 def test_a_timer_that_is_dropped_while_it_holds_lets_the_device_go() -> None:
     value = answers(
         BOUND
