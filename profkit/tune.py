@@ -64,7 +64,7 @@ def _plan(
 
 def _measure(tasks: Sequence[Task], arguments: argparse.Namespace) -> int:
     """Tune one after the other; every choice is kept as soon as it is made."""
-    from profkit.backends.tuned import check_writable, keep_choices, read_choices, tuned_file
+    from profkit.backends.tuned import DAMAGED, check_writable, keep_choices, read_choices, tuned_file
     from profkit.measurement.options import MeasureOptions
     from profkit.measurement.progress import Progress
     from profkit.measurement.run import first_signal_interrupts
@@ -88,7 +88,7 @@ def _measure(tasks: Sequence[Task], arguments: argparse.Namespace) -> int:
     )
     problem = read_choices().problem
     if problem:
-        _tell(f"{problem}; it is written anew")
+        _tell(f"{problem}; the next choice makes a new one, this one is kept as {DAMAGED}")
     outcomes: list[Outcome] = []
     is_interrupted = False
     try:
@@ -148,8 +148,11 @@ def _forget(op: str, arguments: argparse.Namespace, keys: Sequence[str]) -> int:
     """Without flags of the spec: for all specs."""
     from profkit._arguments import given_fields, read_specs
     from profkit._tune_arguments import thread_counts
-    from profkit.backends.tuned import forget_choices
+    from profkit.backends.tuned import forget_choices, read_choices
 
+    problem = read_choices().problem
+    if problem:
+        _tell(problem)
     is_limited = bool(given_fields(op, arguments) or arguments.preset)
     specs = [spec.to_dict() for spec in read_specs(op, arguments)] if is_limited else None
     counts = thread_counts(arguments) if arguments.threads else None

@@ -126,6 +126,17 @@ def test_choices_can_be_forgotten_by_spec_or_all(capsys: pytest.CaptureFixture[s
     assert not read_choices().choices
 
 
+def test_choices_of_a_later_profkit_are_not_forgotten_by_this_one(capsys: pytest.CaptureFixture[str]) -> None:
+    tuned_file().parent.mkdir(parents=True)
+    tuned_file().write_text('{"schema": "profkit.tuned/2", "choices": [1]}')
+
+    assert tune.main(["matmul", "--forget"]) == 0
+
+    shown = capsys.readouterr().err
+    assert "is no profkit.tuned/1 file and is ignored" in shown and "0 choices forgotten" in shown
+    assert "tuned/2" in tuned_file().read_text()
+
+
 def test_a_cache_folder_that_cannot_be_written_is_told_before_anything_is_measured(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,6 +21,8 @@ from profkit.ops.spec import Spec
 
 SCHEMA = "profkit.tuned/1"
 VARIABLE = "PROFKIT_TUNED"
+DAMAGED = "tuned.damaged.json"
+"""Where a file goes that had something in it which this profkit cannot read."""
 # Parts of a fingerprint that change with profkit and not with the machine: choices of older builds are dropped.
 BUILD_FIELDS = ("profkit", "build")
 
@@ -124,18 +126,11 @@ def check_writable() -> None:
 
 
 def forget_choices(is_forgotten: Callable[[Choice], bool]) -> int:
-    """Take out what the test names; how many that were."""
-    before = after = 0
-
-    def remaining(choices: Sequence[Choice]) -> Sequence[Choice]:
-        nonlocal before, after
-        kept = [choice for choice in choices if not is_forgotten(choice)]
-        before, after = len(choices), len(kept)
-        return kept
-
-    if tuned_file().exists():
-        _rewrite(remaining)
-    return before - after
+    """Take out what the test names; how many that were. Without any the file stays as it is."""
+    forgotten = sum(is_forgotten(choice) for choice in read_choices().choices)
+    if forgotten:
+        _rewrite(lambda choices: [choice for choice in choices if not is_forgotten(choice)])
+    return forgotten
 
 
 def tuning_text(tuning: Mapping[str, int | str]) -> str:
@@ -172,11 +167,14 @@ def _is_size(value: object) -> bool:
 
 
 def _rewrite(change: Callable[[Sequence[Choice]], Sequence[Choice]]) -> None:
-    """Replace the file whole, one process after the other."""
+    """Replace the file whole, one process after the other; one that is not all understood is kept beside."""
     path = tuned_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     with _only_writer(path):
-        choices = change(read_choices(path).choices)
+        known = read_choices(path)
+        if known.problem:
+            os.replace(path, path.with_name(DAMAGED))
+        choices = change(known.choices)
         data = {"schema": SCHEMA, "choices": [vars(choice) for choice in choices]}
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
             json.dump(data, file, indent=1)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from profkit.backends.tuned import (
+    DAMAGED,
     Choice,
     Known,
     find_choice,
@@ -92,8 +93,12 @@ def test_a_broken_file_is_told_ignored_and_rewritten(content: str) -> None:
 
     assert not known.choices
     assert str(tuned_file()) in known.problem and "ignored" in known.problem
+    assert forget_choices(lambda _: True) == 0
+    assert read_choices() == known
     keep_choices([choice()])
     assert read_choices() == Known([choice()])
+    kept = tuned_file().with_name(DAMAGED).read_text(encoding="utf-8", errors="surrogateescape")
+    assert kept == content
 
 
 @pytest.mark.parametrize(
