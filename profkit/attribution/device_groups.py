@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class Groups:
     kinds: tuple[str | None, ...] = ()
     types: tuple[str | None, ...] = ()
     is_call: Column | None = None  # ranges that may count as a call; None: all
+    parent: Column | None = None  # what the sums of a range go into as well; None: the enclosing range's
     is_nested: bool = False  # of ranges that lie in others of the same row each counts as a call
 
 
@@ -43,26 +44,26 @@ def _by_operator(trace: DeviceTrace) -> Groups:
 
 
 def _by_layer(trace: DeviceTrace) -> Groups:
-    """Its calls are those of the layer itself: a backward operator is a part of it, but no call."""
-    return _by_place(trace, lambda places: places.layer, trace.ranges["level"] == RangeLevel.LAYER)
+    """Calls are those of the layer itself; a backward operator is a part of it and of the layers around it, no call."""
+    places = places_of(trace)
+    is_layer = trace.ranges["level"] == RangeLevel.LAYER
+    return replace(_by_place(trace, places, places.layer), is_call=is_layer, parent=places.parent)
 
 
 def _by_phase(trace: DeviceTrace) -> Groups:
-    return _by_place(trace, lambda places: places.phase)
-
-
-def _by_place(trace: DeviceTrace, column: Callable[[Places], Column], is_call: Column | None = None) -> Groups:
     places = places_of(trace)
-    texts, of_range = _numbered(column(places))
-    return _of_ranges(trace, [places.texts[text] for text in texts], of_range, is_call)
+    return _by_place(trace, places, places.phase)
 
 
-def _of_ranges(
-    trace: DeviceTrace, names: list[str], of_range: Column, is_call: Column | None = None, is_nested: bool = False
-) -> Groups:
+def _by_place(trace: DeviceTrace, places: Places, column: Column) -> Groups:
+    texts, of_range = _numbered(column)
+    return _of_ranges(trace, [places.texts[text] for text in texts], of_range)
+
+
+def _of_ranges(trace: DeviceTrace, names: list[str], of_range: Column, is_nested: bool = False) -> Groups:
     place = trace.activities["range"]
     of_activity = np.where(place == NONE, NONE, of_range[np.maximum(place, 0)] if len(of_range) else NONE)
-    return Groups(tuple(names), of_activity, of_range, is_call=is_call, is_nested=is_nested)
+    return Groups(tuple(names), of_activity, of_range, is_nested=is_nested)
 
 
 def _by_kernel(trace: DeviceTrace) -> Groups:

@@ -26,6 +26,7 @@ class Places:
     texts: tuple[str, ...]
     layer: Column
     phase: Column
+    parent: Column  # the enclosing range; of a backward operator that lies in none its forward operator
 
 
 def places_of(trace: DeviceTrace) -> Places:
@@ -57,7 +58,11 @@ def places_of(trace: DeviceTrace) -> Places:
             phase = phases[parent]  # noqa: PLW2901
         layers.append(layer)
         phases.append(phase)
-    return Places(tuple(texts), np.array(layers, np.int32), np.array(phases, np.int32))
+    parents = ranges["parent"].copy()
+    for row, forward in forward_of.items():
+        if parents[row] == NONE:
+            parents[row] = forward
+    return Places(tuple(texts), np.array(layers, np.int32), np.array(phases, np.int32), parents)
 
 
 def _phase_by_name(level: int, name: str) -> str:

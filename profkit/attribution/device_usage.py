@@ -90,8 +90,8 @@ def _of_ranges(trace: DeviceTrace, lanes: Lanes, groups: Groups, hosts: Hosts, o
     of_range, count = groups.of_range, len(groups.names)
     if of_range is None or not len(of_range):
         return {name: [0] * count for name in ("calls", "inclusive_ns", "host_ns", "host_inclusive_ns")}
-    activities, parent = trace.activities, trace.ranges["parent"]
-    tree = _Tree(parent, of_range)
+    activities = trace.activities
+    tree = _Tree(trace.ranges["parent"] if groups.parent is None else groups.parent, of_range)
     lane_ns = np.zeros(len(of_range), np.int64)
     mine = (owner != NONE) & (lanes.range != NONE)
     np.add.at(lane_ns, lanes.range[mine], lanes.duration_ns[mine])

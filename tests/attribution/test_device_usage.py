@@ -290,6 +290,20 @@ def test_a_backward_operator_belongs_to_the_layer_of_its_forward_one(tmp_path: P
     assert {name: row.device_ns for name, row in phases.items()} == {"forward": 20 + 30, "backward": 40 + 50}
 
 
+def test_the_backward_operators_of_a_layer_are_in_the_sums_of_the_layers_around_it(tmp_path: Path) -> None:
+    made = KinetoTrace().annotation("net", 0, 200).annotation("layer1", 10, 100)
+    made.operator("aten::mm", 20, 50, sequence=3).call(30, 40, 1).kernel(50, 70, 1)
+    made.operator("autograd::engine::evaluate_function: MmBackward0", 300, 400, sequence=3, tid=8)
+    made.operator("MmBackward0", 310, 390, sequence=3, tid=8).call(320, 330, 2, tid=8).kernel(340, 370, 2)
+
+    found = rows(table(made, "layer", tmp_path))
+
+    assert (found["layer1"].device_ns, found["layer1"].device_inclusive_ns) == (50, 50)
+    assert (found["net"].device_ns, found["net"].device_inclusive_ns) == (0, 50)
+    assert (found["layer1"].host_inclusive_ns, found["net"].host_inclusive_ns) == (90 + 100, 200 + 100)
+    assert (found["net"].calls, found["layer1"].calls) == (1, 1)
+
+
 def test_sequence_numbers_of_two_processes_do_not_mix(tmp_path: Path) -> None:
     export = NsightExport()
     for pid, start in ((5, 0), (6, 5)):
