@@ -16,6 +16,7 @@ from profkit.backends.tuned import tuning_text
 from profkit.measurement.environment import fingerprint
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.result import Row
+from profkit.measurement.selection import matches
 from profkit.measurement.tuning import Outcome, Task, measure_again, tune_kernel
 from profkit.measurement.tuning_tasks import find_tasks, tunable_kernels
 from profkit.ops.conv2d import Conv2d
@@ -61,19 +62,19 @@ def main() -> int:
     options = MeasureOptions(budget_s=arguments.budget)
     found = [worth(name, task, options) for name, task in tasks_of(arguments)]
     if not found:
-        raise SystemExit(f"no kernel to tune: the shapes are {', '.join(SHAPES)}")
+        raise SystemExit(f"no kernel to tune is named so; the shapes are {', '.join(SHAPES)}")
     show(found, arguments)
     return int(any(item.again is not None and item.again.verdict == "slower" for item in found))
 
 
 def tasks_of(arguments: argparse.Namespace) -> list[tuple[str, Task]]:
     """Every kernel that has something to choose, for every shape."""
-    only = [arguments.only] if arguments.only else []
     return [
         (name, task)
         for name, spec in SHAPES.items()
         if arguments.shapes in name
-        for task in find_tasks(tunable_kernels(spec.op, only, "cpu"), spec, arguments.threads)[0]
+        for task in find_tasks(tunable_kernels(spec.op, [], "cpu"), spec, arguments.threads)[0]
+        if not arguments.only or matches(task.key, arguments.only)
     ]
 
 
