@@ -14,7 +14,8 @@ from profkit.capture.device_trace import NONE, Column, DeviceTrace
 
 CODE, CALL, WAIT = 0, 1, 2
 """A thread runs its own code, is inside a CUDA call, or inside one that waits for the device."""
-_WAITING = re.compile(r"Synchronize|^cu(?:da)?Memcpy(?!\w*Async)")
+# Copies between GPUs return at once whatever their name says.
+_WAITING = re.compile(r"Synchronize|^cu(?:da)?Memcpy(?!\w*(?:Async|Peer))")
 
 
 @dataclass(frozen=True)

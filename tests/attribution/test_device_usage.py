@@ -210,6 +210,7 @@ def test_idle_time_is_told_by_the_thread_that_launches_the_next_work(tmp_path: P
         ("cuMemcpyDtoH_v2", True),
         ("cuStreamSynchronize", True),
         ("cudaMemcpyAsync", False),
+        ("cudaMemcpyPeer", False),
         ("cuMemcpyHtoDAsync_v2", False),
         ("cuMemcpyDtoDAsync_v2_ptsz", False),
     ],
