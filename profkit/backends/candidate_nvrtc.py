@@ -25,6 +25,8 @@ from profkit.errors import KernelError, UnavailableError
 from profkit.ops.spec import Spec
 
 FLAGS = ("-std=c++17",)
+SHARED_UNASKED = 48 * 1024
+"""Bytes of dynamic shared memory that every kernel may take; for more the driver wants to be asked."""
 _COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # NVRTC has no standard headers; the kernels' own headers declare the same.
 _INTEGERS = """#ifdef __CUDACC_RTC__
@@ -92,6 +94,8 @@ def prepare_nvrtc(candidate: CandidateKernel, spec: Spec, inputs: Mapping[str, A
     candidate.line.check(spec, candidate.name)
     numbers = native_params(spec)
     launch = candidate.line.geometry(numbers)
+    if launch.shared_bytes > SHARED_UNASKED:
+        candidate.kernel.max_dynamic_shared_size_bytes = launch.shared_bytes
     cupy = importlib.import_module("cupy")
     params = np.zeros((), candidate.params_type)
     for name, value in numbers.items():

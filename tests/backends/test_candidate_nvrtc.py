@@ -15,7 +15,7 @@ from test_candidate import example, write
 from profkit.backends.adapter import Conditions
 from profkit.backends.candidate import ADAPTER, candidate_implementations
 from profkit.backends.candidate_launch import Geometry, evaluate, read_launch_line
-from profkit.backends.candidate_nvrtc import is_kernel, source_of
+from profkit.backends.candidate_nvrtc import CandidateKernel, is_kernel, source_of
 from profkit.backends.headers import include_flags
 from profkit.backends.native_params import native_params
 from profkit.errors import KernelError, UnavailableError, UnsupportedError
@@ -72,6 +72,22 @@ def test_what_a_kernel_leaves_unwritten_is_nan(tmp_path: Path) -> None:
     prepared = ADAPTER.prepare(candidate, spec, spec.make_inputs(), Conditions())
 
     assert np.isnan(prepared.to_numpy(prepared.call())).all()
+
+
+@pytest.mark.usefixtures("cupy")
+@pytest.mark.parametrize(("channels", "asked"), [(1, None), (100, 100 * 1024)])
+def test_much_shared_memory_is_asked_for(tmp_path: Path, channels: int, asked: int | None) -> None:
+    kernel = 'extern "C" __global__ void candidate(profkit_bias_relu_params, void*, void*, void*) {}'
+    text = f"// profkit: grid 1; block 1; shared channels * 1024\n{kernel}\n"
+    [candidate] = candidate_implementations([write(tmp_path / "large.cu", text)], "bias_relu")
+    ADAPTER.start(candidate, Conditions())
+    spec = BiasRelu(1, channels, 3, 4)
+
+    ADAPTER.prepare(candidate, spec, spec.make_inputs(), Conditions())
+
+    loaded = ADAPTER._loaded[candidate.key]
+    assert isinstance(loaded, CandidateKernel)
+    assert getattr(loaded.kernel, "max_dynamic_shared_size_bytes", None) == asked
 
 
 @pytest.mark.usefixtures("cupy")
