@@ -1,5 +1,6 @@
 // Copies from global into shared memory that go on while the thread computes: cp.async from sm_80 on, plain
-// copies before. Emulated, a copy takes place when it is waited for, so that a forgotten wait is seen.
+// copies before. Emulated, the target is lost when a copy begins and there when it is waited for, so that
+// both a target that is still read and a forgotten wait are seen.
 #pragma once
 
 #include "kernels/cuda/device.cuh"
@@ -22,10 +23,12 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global, boo
   const unsigned target = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   const int bytes = is_inside ? kBytes : 0;
   if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(global), "r"(bytes));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(global), "r"(bytes)
+                 : "memory");
   } else {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(target), "l"(global), "n"(kBytes),
-                 "r"(bytes));
+                 "r"(bytes)
+                 : "memory");
   }
 #else
   if constexpr (kBytes == 16) {
@@ -41,7 +44,7 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global, boo
 // Ends a group: all copies of this thread since the last one.
 __device__ __forceinline__ void copy_async_commit() {
 #if PROFKIT_HAS_COPY_ASYNC
-  asm volatile("cp.async.commit_group;");
+  asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 
@@ -49,7 +52,7 @@ __device__ __forceinline__ void copy_async_commit() {
 template <int kPending>
 __device__ __forceinline__ void copy_async_wait() {
 #if PROFKIT_HAS_COPY_ASYNC
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending));
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 #endif
 }
 

@@ -2,7 +2,8 @@
 // mma.sync (lane = 4 * group + member):
 //   m16n8k16, 16-bit: a[4], b[2] of two packed elements each; m16n8k8, TF32: a[4], b[2] of one each;
 //   c[4]: rows group and group + 8, columns 2 * member and 2 * member + 1.
-// Needs sm_80; emulated at fragment level by tests/cuda/native/simt_mma.h.
+// Needs sm_80; emulated at fragment level by tests/cuda/native/simt_mma.h. Compiled for less they stop the
+// kernel: such code may still be translated for a newer device, which `supports` then takes.
 #pragma once
 
 #include "kernels/cuda/device.cuh"
@@ -25,6 +26,8 @@ __device__ __forceinline__ void mma_m16n8k16_f16(float (&c)[4], const uint32_t (
       "{%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  __trap();
 #endif
 }
 
@@ -36,6 +39,8 @@ __device__ __forceinline__ void mma_m16n8k16_bf16(float (&c)[4], const uint32_t 
       "{%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  __trap();
 #endif
 }
 
@@ -47,6 +52,8 @@ __device__ __forceinline__ void mma_m16n8k8_tf32(float (&c)[4], const uint32_t (
       "{%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  __trap();
 #endif
 }
 
@@ -74,6 +81,8 @@ __device__ __forceinline__ uint32_t to_tf32(float value) {
   uint32_t bits = 0;
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+#else
+  __trap();
 #endif
   return bits;
 }

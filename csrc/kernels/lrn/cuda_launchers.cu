@@ -79,6 +79,8 @@ std::string lrn_channel_walk_cuda_supports(const Params& params, const CudaDevic
   if (params.size != 5 && params.size != 9) {
     return "its window is 5 or 9 channels of registers, not " + std::to_string(params.size);
   }
+  constexpr int64_t most = (int64_t{1} << 31) - cuda::kLrnSegment;
+  if (params.channels > most) return "channels are limited to 2147483632, since they are 32-bit counts";
   const Rows rows = rows_of_segments(params);
   const std::string reason = no_float64(params);
   return reason.empty() ? fits_row_blocks(rows.count, rows.extent, "the images") : reason;

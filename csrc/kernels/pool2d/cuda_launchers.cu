@@ -94,7 +94,9 @@ std::string pool2d_direct_cuda_supports(const Params& params, const CudaDevice&)
       params.stride_w >= most / 2) {
     return "stride, and height and width with padding and window, must be below 2^30";
   }
-  if (params.channels * params.width >= most) return "channels times width must be below 2^31";
+  if (params.channels * params.width >= most || params.channels * params.out_w >= most) {
+    return "channels times width, of the images or the results, must be below 2^31";
+  }
   const Rows inputs(params, true, 1), outputs(params, false, 1);
   const std::string reason = fits_row_blocks(inputs.count, inputs.packs, "x");
   return reason.empty() ? fits_row_blocks(outputs.count, outputs.packs, "y") : reason;
