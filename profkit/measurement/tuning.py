@@ -123,7 +123,7 @@ def tune_kernel(task: Task, options: MeasureOptions, tell: Tell) -> Outcome:
 
 
 def finalists(task: Task, trials: Sequence[Trial]) -> list[Tuning]:
-    """The best value of each tunable that was no slower than the default, and all their combinations."""
+    """The best value of each tunable, if it was faster than the default at all, and all their combinations."""
     best: dict[str, tuple[float, Tuning]] = {}
     for trial in trials:
         ratio = trial.row.ratio if trial.row.status == "ok" and trial.tuning else None

@@ -19,6 +19,8 @@ struct MatmulTilePolicy {
 constexpr MatmulTilePolicy kMatmulTilePolicies[] = {{120, 60}, {90, 75}, {86, 60}, {80, 75}, {0, 75}};
 
 inline MatmulTile matmul_tile(const profkit_matmul_params& p, const CudaDevice& device) {
+  // At least half of every large tile would lie outside such a matrix, however many there are.
+  if (p.m <= 64 || p.n <= 64) return MatmulTile::small;
   const int64_t blocks = cuda::divide_up(p.m, int64_t{128}) * cuda::divide_up(p.n, int64_t{128}) * p.batch;
   for (const MatmulTilePolicy& policy : kMatmulTilePolicies) {
     if (device.capability >= policy.capability) {
