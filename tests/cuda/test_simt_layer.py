@@ -27,6 +27,7 @@ RULES = (
     ("copy_without_alignment", "", "an asynchronous copy of 16 bytes is not aligned"),
     ("exchange_beyond_width", "", "nan"),
     ("too_much_static_shared", "", "a block can have 49152"),
+    ("more_shared_than_the_device_has", "", "of 257 bytes; a block of the device can have 256"),
     ("block_too_large", "", "a block of 1056 threads"),
     ("grid_too_large", "", "a grid of 1 x 65536 x 1 blocks"),
     ("shared_bound", ADDRESS, "index 64 out of bounds"),

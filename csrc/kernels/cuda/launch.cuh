@@ -21,7 +21,12 @@ struct Geometry {
 #if defined(PROFKIT_EMULATED)
 
 template <auto kernel, class... Arguments>
-void launch(const Geometry& geometry, const CudaCall&, Arguments... arguments) {
+void launch(const Geometry& geometry, const CudaCall& call, Arguments... arguments) {
+  if (geometry.dynamic_shared_bytes > call.device.shared_bytes_per_block) {
+    throw simt::Error("dynamic shared memory of " + std::to_string(geometry.dynamic_shared_bytes) +
+                      " bytes; a block of the device can have " +
+                      std::to_string(call.device.shared_bytes_per_block));
+  }
   simt::start<kernel>(geometry.grid, geometry.block, geometry.dynamic_shared_bytes, arguments...);
 }
 

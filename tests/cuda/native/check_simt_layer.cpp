@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/copy_async.cuh"
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "simt_launch.h"
 
 namespace {
@@ -247,6 +248,12 @@ template <unsigned kBlocksInY>
 void start_with_grid(const float* in, float* out) {
   simt::start<global_bound<false>>(dim3(1, kBlocksInY), dim3(kThreads), 0, in, out);
 }
+template <size_t kDynamicSharedBytes>
+void start_with_shared(const float* in, float* out) {
+  profkit::CudaCall call;
+  call.device.shared_bytes_per_block = kThreads * sizeof(float);
+  profkit::launch<dynamic_shared_bound<false>>({dim3(1), dim3(kThreads), kDynamicSharedBytes}, call, in, out);
+}
 
 struct Pair {
   Start right, wrong;
@@ -288,6 +295,8 @@ const std::map<std::string, Pair>& pairs() {
       PROFKIT_PAIR(too_much_static_shared),
       {"mask_outside_block", {start_with_threads<64>, start_with_threads<40>}},
       {"block_too_large", {start_with_threads<64>, start_with_threads<1056>}},
+      {"more_shared_than_the_device_has",
+       {start_with_shared<kThreads * sizeof(float)>, start_with_shared<kThreads * sizeof(float) + 1>}},
       {"grid_too_large", {start_with_grid<1>, start_with_grid<65536>}},
   };
   return all;
