@@ -13,6 +13,7 @@ class BuildInfo(TypedDict):
 class Device(TypedDict):
     index: int
     name: str
+    pci_bus_id: str
     capability: int  # 90 for 9.0
     multiprocessors: int
     shared_bytes_per_block: int

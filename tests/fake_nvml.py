@@ -25,6 +25,7 @@ class FakeNvml(types.ModuleType):
         self.mhz, self.reasons, self.celsius = list(mhz), list(reasons), list(celsius)
         self.lost_after = lost_after
         self.asked_for: list[Any] = []
+        self.names: list[str] = ["A made-up GPU"]
         self.is_open = False
 
     def nvmlInit(self) -> None:  # noqa: N802 - NVML's names, here and below
@@ -40,22 +41,27 @@ class FakeNvml(types.ModuleType):
         return b"580.65"
 
     def nvmlDeviceGetCount(self) -> int:  # noqa: N802
-        """One device."""
-        return 1
+        """One device, unless there are names of more."""
+        return len(self.names)
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> Any:  # noqa: N802
         """By NVML's own number."""
         self.asked_for.append(index)
-        return "handle"
+        return index
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> Any:  # noqa: N802
         """By name."""
         self.asked_for.append(uuid)
         return "handle"
 
+    def nvmlDeviceGetHandleByPciBusId(self, place: str) -> Any:  # noqa: N802
+        """By where it is."""
+        self.asked_for.append(place)
+        return 0
+
     def nvmlDeviceGetName(self, handle: Any) -> str:  # noqa: N802
         """Its name."""
-        return "A made-up GPU"
+        return str(self.names[handle])
 
     def nvmlDeviceGetClockInfo(self, handle: Any, clock: int) -> int:  # noqa: N802
         """MHz of now."""

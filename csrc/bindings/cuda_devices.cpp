@@ -28,6 +28,7 @@ py::list devices() {
     py::dict entry;
     entry["index"] = facts.index;
     entry["name"] = facts.name;
+    entry["pci_bus_id"] = facts.pci_bus_id;
     entry["capability"] = facts.launch.capability;
     entry["multiprocessors"] = facts.launch.multiprocessors;
     entry["shared_bytes_per_block"] = facts.launch.shared_bytes_per_block;

@@ -2,6 +2,8 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdio>
+
 #include "kernels/cuda/launch.cuh"
 
 namespace profkit {
@@ -52,6 +54,13 @@ std::string advice(cudaError_t code) {
   return {};
 }
 
+std::string pci_text(const cudaDeviceProp& properties) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%04x:%02x:%02x.0", static_cast<unsigned>(properties.pciDomainID),
+                static_cast<unsigned>(properties.pciBusID), static_cast<unsigned>(properties.pciDeviceID));
+  return text;
+}
+
 int attribute(cudaDeviceAttr which, int device) {
   int value = 0;
   check_cuda(cudaDeviceGetAttribute(&value, which, device), "asking for a device attribute");
@@ -99,6 +108,7 @@ std::vector<DeviceFacts> cuda_devices() {
     DeviceFacts facts;
     facts.index = i;
     facts.name = properties.name;
+    facts.pci_bus_id = pci_text(properties);
     facts.launch = launch_facts(i);
     facts.memory_bytes = properties.totalGlobalMem;
     facts.clock_khz = attribute(cudaDevAttrClockRate, i);

@@ -32,6 +32,7 @@ struct CudaVersions {
 struct DeviceFacts {
   int index = 0;
   std::string name;
+  std::string pci_bus_id;  // 0000:65:00.0: the name that NVML knows it by too, which counts in another order
   CudaDevice launch;
   size_t memory_bytes = 0;
   int clock_khz = 0, memory_clock_khz = 0, memory_bus_bits = 0;

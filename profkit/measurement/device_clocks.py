@@ -86,11 +86,11 @@ def throttle_words(reasons: int) -> list[str]:
     return [word for bit, word in THROTTLES.items() if reasons & bit]
 
 
-def open_watch(ordinal: int) -> ClockWatch:
+def open_watch(ordinal: int, pci_bus_id: str = "") -> ClockWatch:
     """A watch of this device, or one that only says why it cannot look."""
     try:
         nvml = open_nvml()
-        handle = handle_of(nvml, ordinal)
+        handle = nvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id) if pci_bus_id else handle_of(nvml, ordinal)
     except Exception as error:  # NVML's own types, ImportError
         return blind_watch(str(error))
     # Older packages have the same call under an older name only.
@@ -125,12 +125,22 @@ def open_nvml() -> Any:
 
 
 def handle_of(nvml: Any, ordinal: int) -> Any:
-    """NVML's handle of CUDA's device number `ordinal`: NVML does not know CUDA_VISIBLE_DEVICES."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        return nvml.nvmlDeviceGetHandleByIndex(ordinal)
-    name = [part.strip() for part in visible.split(",")][ordinal]
-    return nvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdigit() else nvml.nvmlDeviceGetHandleByUUID(name)
+    """NVML's handle of CUDA's device number `ordinal`, as far as the environment tells: NVML does not know it.
+
+    CUDA counts the fastest device first unless it is told to count as NVML does.
+    """
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    names = [part.strip() for part in visible.split(",")] if visible else []
+    name = names[ordinal] if ordinal < len(names) else str(ordinal)
+    if not name.isdigit():
+        return nvml.nvmlDeviceGetHandleByUUID(name)
+    count = nvml.nvmlDeviceGetCount()
+    if count > 1 and os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
+        kinds = {_text(nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(index))) for index in range(count)}
+        if len(kinds) > 1:
+            kinds_text = ", ".join(sorted(kinds))
+            raise LookupError(f"which of {kinds_text} CUDA uses is not known; set CUDA_DEVICE_ORDER=PCI_BUS_ID")
+    return nvml.nvmlDeviceGetHandleByIndex(int(name))
 
 
 def gpu_facts() -> dict[str, Any]:

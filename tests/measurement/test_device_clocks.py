@@ -134,6 +134,34 @@ def test_nvmls_device_is_the_one_that_cuda_means(
     assert nvml.asked_for == [asked_for]
 
 
+def test_nvmls_device_is_found_by_its_place_where_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = FakeNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+
+    assert open_watch(0, "0000:65:00.0").trouble == ""
+    assert nvml.asked_for == ["0000:65:00.0"]
+
+
+@pytest.mark.parametrize(("order", "is_known"), [(None, False), ("PCI_BUS_ID", True)])
+def test_among_different_gpus_none_is_guessed(
+    monkeypatch: pytest.MonkeyPatch, order: str | None, is_known: bool
+) -> None:
+    nvml = FakeNvml()
+    nvml.names = ["A slow GPU", "A fast GPU"]
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if order is None:
+        monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_DEVICE_ORDER", order)
+
+    trouble = open_watch(0).trouble
+
+    assert ("which of A fast GPU, A slow GPU CUDA uses is not known" in trouble) is not is_known
+    assert bool(trouble) is not is_known
+
+
 def test_an_older_package_has_the_same_questions_under_older_names(monkeypatch: pytest.MonkeyPatch) -> None:
     class Older(FakeNvml):
         def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: object) -> int:  # noqa: N802
