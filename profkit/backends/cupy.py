@@ -181,6 +181,8 @@ ADAPTER = Framework(
         "softmax": Operator(_softmax),
     },
     device="cuda",
+    # Float32 must mean the same in every row, whatever the user's shell says.
+    environment={"CUPY_TF32": "0"},
     dtypes=(*WIDE, "float16"),
     hindrance=no_cuda_driver,
 )

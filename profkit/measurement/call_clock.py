@@ -5,19 +5,28 @@ Worker side; whatever needs the device is imported only for rows that run on one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from profkit.backends.adapter import DeviceCall, Prepared
+from profkit.backends.device_arrays import cuda_module
 from profkit.errors import UnavailableError
 from profkit.measurement.device_clocks import ClockWatch, open_watch
 from profkit.measurement.device_peaks import theoretical_peaks
-from profkit.measurement.device_samples import take_samples
-from profkit.measurement.device_timing import EventStopwatch, cuda_module, device_peak_bytes, open_stopwatch
+from profkit.measurement.device_samples import RETAKES, take_samples
+from profkit.measurement.device_timing import EventStopwatch, device_peak_bytes, open_stopwatch
 from profkit.measurement.device_wall_clock import NO_STREAM, CacheFlush, WallStopwatch
 from profkit.measurement.protocol import Message
 from profkit.ops.spec import Spec
+
+WARM_NS = 10_000_000
+SHORT_NS = 2_000_000
+"""Of a longer call launching and waiting, some ten microseconds, are less than the margin."""
+WAITED_CALLS = 5
 
 
 @dataclass
@@ -27,7 +36,11 @@ class CallClock:
     stopwatch: EventStopwatch | WallStopwatch
     watch: ClockWatch
     call: DeviceCall | None = None
+    waited_call: Callable[[], Any] | None = None
+    """The same call with waiting, where events time it without."""
     retaken: int = 0
+    rest_helps: bool = True
+    """No row waits for a device again that stayed throttled: a power cap may be there all day."""
 
     @property
     def timing(self) -> str:
@@ -41,8 +54,13 @@ class CallClock:
 
     def sample(self, count: int, calls: int, warm_calls: int, is_cold: bool) -> Message:
         """Samples, with what was seen of the device since the call was prepared."""
-        self.stopwatch.warm(warm_calls)
-        taken = take_samples(count, lambda: self.stopwatch.once(calls, is_cold), self.watch.is_throttled)
+        # Cold means the caches: they are emptied before each sample, and the clocks must be up all the same.
+        self.warm(warm_calls or int(is_cold))
+        retakes = RETAKES if self.rest_helps else 0
+        taken = take_samples(
+            count, lambda: self.stopwatch.once(calls, is_cold), self.watch.is_throttled, retakes=retakes
+        )
+        self.rest_helps = self.rest_helps and not any(taken.throttled)
         self.retaken += taken.retaken
         again = {"samples_taken_again": str(self.retaken)} if self.retaken else {}
         return {
@@ -51,7 +69,26 @@ class CallClock:
             "timing": self.timing,
             "device": {**self.watch.facts(), **again},
             "remark": self.watch.remark(),
+            **self._host_times(float(np.median(taken.samples_ns)), is_cold),
         }
+
+    def warm(self, calls: int) -> None:
+        """Untimed calls for a while: a GPU that was idle while others had their turns has lowered its clocks."""
+        end_ns = time.perf_counter_ns() + WARM_NS
+        while calls:
+            self.stopwatch.warm(calls)
+            if time.perf_counter_ns() >= end_ns:
+                return
+
+    def _host_times(self, call_ns: float, is_cold: bool) -> Message:
+        """dispatch_ns and wall_ns of a call that events time, None where there is nothing to tell."""
+        if not isinstance(self.stopwatch, EventStopwatch):
+            return {"dispatch_ns": None, "wall_ns": None}
+        dispatch_ns, self.stopwatch.dispatch_ns = self.stopwatch.dispatch_ns, []
+        wall_ns = None
+        if self.waited_call is not None and call_ns < SHORT_NS:
+            wall_ns = float(np.median([self.stopwatch.waited(self.waited_call, is_cold) for _ in range(WAITED_CALLS)]))
+        return {"dispatch_ns": float(np.median(dispatch_ns)) if dispatch_ns else None, "wall_ns": wall_ns}
 
     def peak_bytes(self) -> int:
         """Device memory of one call; UnavailableError where nobody can tell."""
@@ -67,16 +104,24 @@ class CallClock:
         return facts
 
 
+def pci_bus_id(ordinal: int) -> str:
+    """The device's place, by which NVML finds it; nothing where profkit was built without CUDA."""
+    try:
+        return str(cuda_module().devices()[ordinal].get("pci_bus_id", ""))
+    except UnavailableError:
+        return ""
+
+
 def clock_of(prepared: Prepared, device: str) -> CallClock | None:
     """The best clock for a prepared call; None on a CPU, where the worker itself looks at the clock."""
     if device == "cpu":
         return None
     call, why = prepared.device, NO_STREAM
     ordinal = call.ordinal if call else 0
-    watch = open_watch(ordinal)
+    watch = open_watch(ordinal, pci_bus_id(ordinal))
     if call is not None:
         try:
-            return CallClock(open_stopwatch(call), watch, call)
+            return CallClock(open_stopwatch(call), watch, call, prepared.call)
         except UnavailableError as error:
             why = str(error)
     return CallClock(WallStopwatch(prepared.call, why, CacheFlush(ordinal)), watch, call)

@@ -16,11 +16,13 @@ from profkit.backends import load_adapter
 from profkit.backends.adapter import Availability, Implementation
 from profkit.measurement import protocol
 from profkit.measurement.arrays import array_folder, result_path
-from profkit.measurement.asking import Answer, Task, ask_all, ask_one
+from profkit.measurement.asking import Answer, Task, ask_all, ask_one, wait_for_one
 from profkit.measurement.bounds import COMPUTE, binding, least_seconds
 from profkit.measurement.cores import usable_cpus
 from profkit.measurement.crew import Crew, flush_bytes
 from profkit.measurement.device_clocks import NOT_WATCHED
+from profkit.measurement.device_wall_clock import WALL_CLOCK
+from profkit.measurement.host_times import HostTimes
 from profkit.measurement.process import WorkerFailure, WorkerProcess
 from profkit.measurement.result import Cell, Row
 from profkit.measurement.sampling import Contender, Rules, race
@@ -50,6 +52,7 @@ class CellRun:
         self.no_kernel_times: dict[str, list[str]] = {}
         """Reasons, and the rows that have each."""
         self.device_peaks: dict[str, Mapping[str, float]] = {}
+        self.host_times: dict[str, HostTimes] = {key: HostTimes() for key in self.on_device}
         self.contenders: dict[str, Contender] = {}
         self.begin = time.monotonic()
 
@@ -83,6 +86,7 @@ class CellRun:
             if not row.status:
                 runnable.append(implementation)
         done = 0
+        started: list[str] = []
 
         def finished(worker: WorkerProcess, answer: Answer) -> Task | None:
             nonlocal done
@@ -94,7 +98,11 @@ class CellRun:
             elif "versions" in answer:
                 self.crew.has_lost_device &= key not in self.on_device
                 self.crew.versions[key] = answer["versions"]
-                return partial(self._ask_to_prepare, key, folder)
+                if key not in self.on_device:
+                    return partial(self._ask_to_prepare, key, folder)
+                worker.pause()
+                started.append(key)
+                return None
             else:
                 worker.pause()
                 self._take_first_call(key, answer, folder)
@@ -110,6 +118,30 @@ class CellRun:
         crashed = [item.key for item in runnable if self.rows[item.key].status in ("crashed", "timeout")]
         for key in [key for key in crashed if key in self.on_device][:1]:
             self._look_after_device(key)
+        alive = [key for key in self.on_device if key in started or self._is_ready(key)]
+        for position, key in enumerate(alive):
+            self.tell("start", (done + position) / len(runnable), key)
+            self._prepare_on_device(key, folder)
+
+    def _is_ready(self, key: str) -> bool:
+        """Whether its worker lives from an earlier cell and can have this one's spec."""
+        return not self.rows[key].status and key in self.crew.workers
+
+    def _prepare_on_device(self, key: str, folder: str) -> None:
+        """One after the other: libraries choose their algorithms by timing them in the first call."""
+        if self.device_loss:
+            self._fail(key, WorkerFailure("lost", self.device_loss))
+            return
+        worker = self._ask_to_prepare(key, folder)
+        try:
+            answer = wait_for_one(worker)
+        except WorkerFailure as failure:
+            self._fail(key, failure)
+            if failure.status in ("crashed", "timeout"):
+                self._look_after_device(key)
+            return
+        worker.pause()
+        self._take_first_call(key, answer, folder)
 
     def _begin(self, implementation: Implementation, position: int, folder: str) -> WorkerProcess | None:
         """Start a worker, or give one that lives from an earlier cell its next spec."""
@@ -117,6 +149,8 @@ class CellRun:
             self._fail(implementation.key, WorkerFailure("lost", self.device_loss))
             return None
         worker = self.crew.workers.get(implementation.key)
+        if worker is not None and implementation.key in self.on_device:
+            return None  # its turn comes when the CPU's are done
         if worker is not None:
             worker.move_to_cores(self.crew.start_cores(position))
             return self._ask_to_prepare(implementation.key, folder)
@@ -195,6 +229,9 @@ class CellRun:
     def _fail(self, key: str, failure: WorkerFailure) -> None:
         row = self.rows[key]
         row.status, row.reason = failure.status, failure.reason
+        others = [other for other in self.on_device if other != key and other in self.crew.workers]
+        if failure.status == "oom" and key in self.on_device and others:
+            row.reason += f"; rows that hold memory of the device too: {len(others)} (--only with fewer leaves more)"
         # An error of a device sticks to the process that met it.
         is_spoilt = key in self.on_device and failure.status in ("crashed", "lost")
         if failure.alive and not is_spoilt and key in self.crew.versions:
@@ -270,6 +307,7 @@ class CellRun:
             if contender.key in self.on_device:
                 row.timing, row.device = answer["timing"], answer["device"]
                 self.remarks[row.key] = answer["remark"]
+                self.host_times[row.key].take(index, answer["wall_ns"], answer["dispatch_ns"])
             known = len(contender.samples_ns)
             row.throttled_samples += [known + i for i, slow in enumerate(answer.get("throttled", ())) if slow]
             contender.samples_ns += answer["samples_ns"]
@@ -335,9 +373,16 @@ class CellRun:
             row.percent_of_bound = 100.0 * max(least_s.values()) * 1e9 / time_ns.value
         if contender.page_faults:
             row.page_faults = float(np.median(contender.page_faults))
+        bound_by_host = ""
+        if row.key in self.host_times:
+            host = self.host_times[row.key]
+            row.wall_ns, row.dispatch_ns = host.wall_ns, host.dispatch_ns
+            bound_by_host = host.remark(time_ns.value)
         slow = len(row.throttled_samples)
         held_down = f"{slow} of {len(row.samples_ns)} samples were taken while it was" if slow else ""
-        row.note = "; ".join(text for text in (row.note, self.remarks.get(row.key, ""), held_down) if text)
+        row.note = "; ".join(
+            text for text in (row.note, self.remarks.get(row.key, ""), held_down, bound_by_host) if text
+        )
 
     def _compare(self, row: Row, baseline: str | None) -> None:
         if baseline is None:
@@ -346,7 +391,14 @@ class CellRun:
             row.ratio = row.ratio_low = row.ratio_high = 1.0
             row.verdict = "baseline"
             return
-        ratio = ratio_estimate(self.contenders[baseline].medians(), self.contenders[row.key].medians())
+        times = {key: self.contenders[key].medians() for key in (baseline, row.key)}
+        by_wall = {key for key in times if self.rows[key].timing.startswith(WALL_CLOCK)}
+        if len(by_wall) == 1 and times.keys() <= self.on_device.keys():
+            # Only one of the two can be timed by events: what both have is the wall clock.
+            (other,) = times.keys() - by_wall
+            times[other] = {**times[other], **self.host_times[other].walls}
+            row.note = "; ".join(filter(None, (row.note, "its ratio is of calls by the wall clock on both sides")))
+        ratio = ratio_estimate(times[baseline], times[row.key])
         if ratio is None:
             row.verdict = "not resolved"
         else:

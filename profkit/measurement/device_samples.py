@@ -29,11 +29,15 @@ def cool() -> None:
 
 
 def take_samples(
-    count: int, once: Callable[[], float], is_throttled: Callable[[], bool], rest: Callable[[], None] = cool
+    count: int,
+    once: Callable[[], float],
+    is_throttled: Callable[[], bool],
+    rest: Callable[[], None] = cool,
+    retakes: int = RETAKES,
 ) -> Taken:
     """`count` samples; those taken while the device was throttled are taken again while tries are left."""
     taken = Taken()
-    tries_left = RETAKES * count
+    tries_left = retakes * count
     while len(taken.samples_ns) < count:
         sample = once()
         throttled = is_throttled()

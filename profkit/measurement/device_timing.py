@@ -6,8 +6,10 @@ then lets the device go: it never waits for the host, so that the time between t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from profkit.backends.adapter import DeviceCall
 from profkit.backends.device_arrays import cuda_module
@@ -15,10 +17,14 @@ from profkit.backends.device_arrays import cuda_module
 MOST_CALLS = 50
 """Calls of one sample: a launch queue has some thousand places, a call may launch many kernels, and a host that finds
 the queue full would wait for a device that waits for it."""
+FEWER = 8
+"""How many times fewer calls go behind one hold after a hold that gave up; where none is left nothing is held."""
 GIVE_UP_AFTER_S = 1.0
 """Longest hold: a call that waits for the device cannot go on before."""
 FLUSHED = 2
 """How many times the cache's size is written: it keeps by recency and by hash, so that one pass may leave remains."""
+UNKNOWN_CACHE_BYTES = 256 << 20
+"""What is written where the driver does not tell the size of the cache."""
 HELD = "CUDA events behind a holding kernel"
 WAITS = "CUDA events; the call waits for the device, so that the host's pauses are in its time"
 
@@ -54,40 +60,79 @@ class EventStopwatch:
     l2_bytes: int
     holds: bool = True
     most_calls: int | None = MOST_CALLS
+    group: int = MOST_CALLS
+    """Calls behind one hold."""
+    dispatch_ns: list[float] = field(default_factory=list)
+    """The host's own time per call, of every group that was enqueued while the device was held."""
 
     @property
     def timing(self) -> str:
         """How its samples come about, for the row."""
-        return HELD if self.holds else WAITS
+        if not self.holds:
+            return WAITS
+        return HELD if self.group == MOST_CALLS else f"{HELD}, {self.group} calls at a time: more had to wait"
 
     def warm(self, calls: int) -> None:
-        """Untimed calls."""
-        for _ in range(calls):
-            self.call.enqueue()
+        """Untimed calls, waited for."""
+        self._measured(calls, is_held=False)
 
     def once(self, calls: int, is_cold: bool) -> float:
-        """Nanoseconds per call; a hold that gave up spoils the sample, and ends holding for this call."""
+        """Nanoseconds per call; a hold that gave up spoils the sample, which is taken again with fewer calls behind it.
+
+        If the few have to wait as well, it is the call itself that waits, and nothing is held any more.
+        """
         while True:
             if is_cold:
-                self.timer.flush(FLUSHED * self.l2_bytes)
-            elapsed_ns, gave_up = self._measured(calls)
-            if not gave_up:
+                self.empty_cache()
+            elapsed_ns = self._in_groups(calls)
+            if elapsed_ns is not None:
                 return elapsed_ns / calls
-            self.holds = False
+            self.group = min(calls, self.group) // FEWER
+            self.holds = self.group > 0
 
-    def _measured(self, calls: int) -> tuple[float, bool]:
+    def empty_cache(self) -> None:
+        """Write more than the second-level cache holds, on the stream; is not waited for."""
+        self.timer.flush(FLUSHED * self.l2_bytes or UNKNOWN_CACHE_BYTES)
+
+    def waited(self, call: Callable[[], Any], is_cold: bool) -> float:
+        """Nanoseconds of one call that waits for the device, by the wall clock: what rows without a stream have."""
+        if is_cold:
+            self.empty_cache()
+            self.warm(0)
+        begin = time.perf_counter_ns()
+        call()
+        return float(time.perf_counter_ns() - begin)
+
+    def _in_groups(self, calls: int) -> float | None:
+        """Nanoseconds of all calls; None when a hold gave up."""
+        elapsed_ns, left = 0.0, calls
+        while left:
+            count = min(left, self.group) if self.holds else left
+            part_ns, gave_up = self._measured(count, self.holds)
+            if gave_up and self.holds:
+                return None
+            elapsed_ns += part_ns
+            left -= count
+        return elapsed_ns
+
+    def _measured(self, calls: int, is_held: bool) -> tuple[float, bool]:
         timer, enqueue = self.timer, self.call.enqueue
-        if self.holds:
+        if is_held:
             timer.hold()
         try:
             timer.begin()
+            begin = time.perf_counter_ns()
             for _ in range(calls):
                 enqueue()
+            host_ns = time.perf_counter_ns() - begin
             timer.end()
         finally:
             # Whatever happened: a device that is held would hold the next call up as well.
             timer.release()
-        return timer.finish()
+        elapsed_ns, gave_up = timer.finish()
+        if is_held and not gave_up:
+            self.dispatch_ns.append(host_ns / calls)
+        return elapsed_ns, gave_up
 
 
 def open_stopwatch(call: DeviceCall) -> EventStopwatch:

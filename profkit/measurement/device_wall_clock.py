@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from profkit.backends.device_arrays import cuda_module
 from profkit.errors import UnavailableError
-from profkit.measurement.device_timing import FLUSHED, GIVE_UP_AFTER_S, Timer, cuda_module
+from profkit.measurement.device_timing import FLUSHED, GIVE_UP_AFTER_S, UNKNOWN_CACHE_BYTES, Timer
 
 WALL_CLOCK = "wall clock with waiting"
 NO_STREAM = "the framework gives no stream to put events on"
@@ -20,7 +21,7 @@ DEFAULT_STREAM = 0
 
 @dataclass
 class CacheFlush:
-    """Empties the device's cache between calls, on a stream of our own: the cache is the whole device's."""
+    """Empties the device's cache between calls, on the default stream: the cache is the whole device's."""
 
     ordinal: int = 0
     trouble: str = ""
@@ -36,7 +37,7 @@ class CacheFlush:
             cuda = cuda_module()
             if self._timer is None:
                 cuda.use_device(self.ordinal)
-                self._bytes = FLUSHED * int(cuda.devices()[self.ordinal]["l2_bytes"])
+                self._bytes = FLUSHED * int(cuda.devices()[self.ordinal]["l2_bytes"]) or UNKNOWN_CACHE_BYTES
                 self._timer = cuda.DeviceTimer(DEFAULT_STREAM, GIVE_UP_AFTER_S)
             self._timer.flush(self._bytes)
             cuda.synchronize(DEFAULT_STREAM)

@@ -55,6 +55,10 @@ class Row:
     """How the samples of a row on a device came about; empty on a CPU, where all are timed by the wall clock."""
     throttled_samples: list[int] = field(default_factory=list)
     """Numbers of the samples that were taken while the device was throttled, though they had been taken again."""
+    wall_ns: float | None = None
+    """One short call with launching and waiting by the wall clock, where the samples are the device's time."""
+    dispatch_ns: float | None = None
+    """What the host takes to enqueue one call, measured while the device was held."""
     kernel_ns: float | None = None
     """Device time of the kernels of one call, as CUPTI has it; only with `kernel_time`."""
     device: dict[str, str] = field(default_factory=dict)

@@ -101,6 +101,8 @@ COLUMNS = (
         "samples taken while the GPU was held down",
         lambda row, _: str(len(row.throttled_samples)),
     ),
+    Column("wall", "wall", "a GPU call with launching and waiting", lambda row, _: time_text(row.wall_ns)),
+    Column("dispatch", "dispatch", "the host's time to enqueue a GPU call", lambda row, _: time_text(row.dispatch_ns)),
     Column("kernel", "kernels", "time of a call's GPU kernels by CUPTI", lambda row, _: time_text(row.kernel_ns)),
     Column("device", "device", "what was seen of the GPU", lambda row, _: _pairs(row.device), True),
     Column("versions", "versions", "versions and build facts", lambda row, _: _pairs(row.versions), True),

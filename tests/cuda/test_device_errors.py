@@ -10,7 +10,7 @@ import pytest
 from cuda_double import run_on_double
 
 MATMUL = ["-m", "profkit.matmul", "--m", "6", "--n", "5", "--k", "4", "--budget", "0.1s", "--threads", "1"]
-NAIVE, REFERENCE = "matmul/native/cuda/naive", "matmul/native/cpu/reference"
+NAIVE, COALESCED, REFERENCE = "matmul/native/cuda/naive", "matmul/native/cuda/coalesced", "matmul/native/cpu/reference"
 
 
 def rows_of(tmp_path: Path, *only: str, **settings: object) -> dict[str, dict[str, Any]]:
@@ -76,6 +76,23 @@ def test_a_failure_costs_the_row_and_no_other(failure: str, words: str, tmp_path
     assert rows[NAIVE]["status"] not in ("ok", "unavailable")
     assert words in rows[NAIVE]["reason"]
     assert rows[REFERENCE]["status"] == "ok"
+
+
+@pytest.mark.parametrize("when", [1, 20], ids=["first call", "samples"])
+def test_a_device_that_is_lost_ends_every_cuda_row_and_no_other(when: int, tmp_path: Path) -> None:
+    lost = tmp_path / "lost"
+
+    rows = rows_of(tmp_path, NAIVE, COALESCED, REFERENCE, fail=f"execution@{when}=999", lost=lost)
+
+    assert lost.exists()
+    for key in (NAIVE, COALESCED):
+        assert rows[key]["status"] == "lost", rows[key]["reason"]
+        assert "the CUDA device was lost while" in rows[key]["reason"]
+        assert "cudaErrorUnknown" in rows[key]["reason"]
+        assert "a new process says: counting devices: no CUDA-capable device is detected" in rows[key]["reason"]
+        assert rows[key]["median_ns"] is None
+    assert rows[REFERENCE]["status"] == "ok"
+    assert rows[REFERENCE]["samples_ns"]
 
 
 def test_an_error_of_the_device_sticks(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """For worker processes: NumPy in CuPy's place on a made-up GPU that fails as FAKE_GPU_TROUBLE says.
 
 What other processes must see too lies as a file in FAKE_GPU_FOLDER: a device that was lost is so for everybody, and a
-launch fails once. FAKE_GPU_AFTER calls go well before. With the doubles of the driver and of CUPTI on the path every
-product is a kernel of KERNEL_NS there.
+launch fails once. FAKE_GPU_AFTER calls go well before. Waiting for the stream takes FAKE_GPU_WAIT_S. With the doubles
+of the driver and of CUPTI on the path every product is a kernel of KERNEL_NS there.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import time
 import types
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from fake_cupy import FakeCupy
 TROUBLE = os.environ.get("FAKE_GPU_TROUBLE", "")
 AFTER = int(os.environ.get("FAKE_GPU_AFTER", "0"))
 FOLDER = Path(os.environ["FAKE_GPU_FOLDER"])
+WAIT_S = float(os.environ.get("FAKE_GPU_WAIT_S", "0"))
 LOST, FAILED = FOLDER / "lost", FOLDER / "failed"
 
 KERNEL_NS = 5000
@@ -67,6 +69,8 @@ class Gpu(FakeCupy):
         super().__init__()
         self.__version__ = "0"
         self.calls = 0
+        if WAIT_S:
+            self.cuda.get_current_stream().synchronize = lambda: time.sleep(WAIT_S)
         self.cuda.runtime = types.SimpleNamespace(
             getDeviceCount=self.count,
             getDeviceProperties=lambda index: {"name": b"A made-up GPU"},

@@ -120,6 +120,32 @@ def test_a_framework_without_a_stream_is_timed_by_the_wall_clock(gpu: pytest.Mon
     assert row.timing == "wall clock with waiting: the framework gives no stream to put events on"
 
 
+@needs_numba
+def test_a_row_by_events_and_one_by_the_wall_clock_are_compared_by_the_wall_clock(gpu: pytest.MonkeyPatch) -> None:
+    gpu.setenv("FAKE_GPU_WAIT_S", "0.05")
+
+    cell = measured(only=("cupy", "numba_cuda/cuda/naive", "numpy"), baseline="cupy").cells[0]
+
+    baseline, row = cell.row(GPU), cell.row("matmul/numba_cuda/cuda/naive")
+    assert baseline.timing == HELD
+    assert baseline.wall_ns is not None and baseline.wall_ns >= 5e7
+    assert baseline.median_ns is not None and baseline.median_ns < 5e7
+    assert row.note.endswith("its ratio is of calls by the wall clock on both sides")
+    assert row.ratio is not None and row.median_ns is not None
+    assert row.ratio > 2.0 * baseline.median_ns / row.median_ns
+    assert "wall clock" not in cell.row(CPU).note
+
+
+@needs_numba
+def test_memory_that_other_rows_hold_is_named_where_it_is_missing(gpu: pytest.MonkeyPatch) -> None:
+    gpu.setenv("FAKE_GPU_TROUBLE", "out of memory")
+
+    cell = measured(only=("cupy", "numba_cuda/cuda/naive", "numpy")).cells[0]
+
+    assert cell.row(GPU).status == "oom"
+    assert "rows that hold memory of the device too: 1 (--only with fewer leaves more)" in cell.row(GPU).reason
+
+
 @pytest.mark.skipif(not no_cuda_driver(), reason="there is a CUDA driver")
 def test_without_a_driver_every_row_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(TESTS / "gpu_modules"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from fake_nvml import FakeNvml
 from profkit.backends.adapter import DeviceCall, Prepared
 from profkit.errors import UnavailableError
 from profkit.measurement.call_clock import CallClock, clock_of
+from profkit.measurement.device_samples import RETAKES
 from profkit.measurement.device_timing import (
     HELD,
     MOST_CALLS,
@@ -107,6 +109,98 @@ def test_a_call_that_waits_for_the_held_device_is_timed_again_without_a_hold(cud
     assert stopwatch.timing == WAITS
 
 
+def test_calls_that_find_the_launch_queue_full_go_behind_holds_in_smaller_groups(cuda: FakeCuda) -> None:
+    def wait_when_full() -> None:
+        held = cuda.called[len(cuda.called) - cuda.called[::-1].index("hold") :]
+        if held.count("enqueue") > 20:
+            cuda.synchronize(STREAM)
+
+    stopwatch = open_stopwatch(call_on(cuda, wait_when_full))
+
+    stopwatch.once(MOST_CALLS, is_cold=False)
+
+    assert stopwatch.holds
+    assert stopwatch.timing == f"{HELD}, 6 calls at a time: more had to wait"
+    assert cuda.called.count("enqueue") == 2 * MOST_CALLS  # the spoilt sample, and the whole of the next one
+    assert cuda.called.count("hold") == 1 + 9
+
+
+def test_a_group_whose_calls_wait_by_themselves_is_held_twice_and_no_more(cuda: FakeCuda) -> None:
+    stopwatch = open_stopwatch(call_on(cuda, lambda: cuda.synchronize(STREAM)))
+
+    stopwatch.once(MOST_CALLS, is_cold=False)
+
+    assert cuda.called.count("hold") == 2
+    assert (stopwatch.timing, stopwatch.dispatch_ns) == (WAITS, [])
+
+
+def test_a_timer_that_always_says_the_hold_gave_up_does_not_keep_a_sample_for_ever() -> None:
+    class Timer:
+        def finish(self) -> tuple[float, bool]:
+            return 1000.0, True
+
+        def __getattr__(self, name: str) -> Any:
+            return lambda *_: None
+
+    stopwatch = EventStopwatch(DeviceCall(lambda: None), Timer(), 1)
+
+    assert stopwatch.once(1, is_cold=False) == 1000.0
+    assert stopwatch.timing == WAITS
+
+
+def test_a_cache_of_unknown_size_is_emptied_all_the_same(cuda: FakeCuda) -> None:
+    stopwatch = EventStopwatch(call_on(cuda), cuda.DeviceTimer(STREAM, 1.0), l2_bytes=0)
+
+    stopwatch.once(1, is_cold=True)
+
+    assert f"flush {256 << 20}" in cuda.called
+
+
+def clock_with_stream(cuda: FakeCuda, waited_call: Callable[[], Any] = lambda: None) -> CallClock:
+    """The clock of a framework that gives its stream."""
+    clock = clock_of(Prepared(waited_call, lambda result: result, device=call_on(cuda)), "cuda")
+    assert clock is not None
+    return clock
+
+
+def test_launching_and_a_whole_call_are_told_beside_the_devices_time(cuda: FakeCuda) -> None:
+    answer = clock_with_stream(cuda, lambda: time.sleep(0.002)).sample(count=2, calls=3, warm_calls=1, is_cold=False)
+
+    assert answer["dispatch_ns"] > 0
+    assert answer["wall_ns"] >= 2e6
+    assert len(answer["samples_ns"]) == 2
+
+
+def test_frameworks_without_a_stream_have_nothing_beside_the_wall_clock(cuda: FakeCuda) -> None:
+    answer = clock_without_stream(lambda: None).sample(count=1, calls=1, warm_calls=0, is_cold=False)
+
+    assert (answer["dispatch_ns"], answer["wall_ns"]) == (None, None)
+
+
+@pytest.mark.parametrize("is_cold", [False, True])
+def test_a_device_that_was_idle_is_warmed_before_samples_cold_or_not(cuda: FakeCuda, is_cold: bool) -> None:
+    clock = clock_with_stream(cuda)
+    del cuda.called[:]
+
+    clock.sample(count=1, calls=1, warm_calls=0 if is_cold else 1, is_cold=is_cold)
+
+    first_sample = cuda.called.index(f"flush {2 * L2_BYTES}" if is_cold else "hold")
+    assert cuda.called[:5] == ["begin", "enqueue", "end", "release", "finish"]
+    assert first_sample >= 5
+
+
+def test_a_device_that_stays_throttled_is_rested_for_in_one_turn_only(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(reasons=[0x04]))
+    clock = clock_with_stream(cuda)
+
+    first, second = (clock.sample(count=1, calls=1, warm_calls=0, is_cold=False) for _ in range(2))
+
+    assert first["device"]["samples_taken_again"] == second["device"]["samples_taken_again"] == str(RETAKES)
+    assert first["throttled"] == second["throttled"] == [True]
+
+
 def test_a_call_that_fails_leaves_no_held_device(cuda: FakeCuda) -> None:
     def fail() -> None:
         raise RuntimeError("no such kernel")
@@ -149,7 +243,9 @@ def test_the_wall_clock_waits_for_every_call_and_empties_the_cache_before(cuda: 
     answer = clock.sample(count=2, calls=1, warm_calls=1, is_cold=True)
 
     flush = [f"flush {2 * L2_BYTES}", "wait 0"]
-    assert cuda.called == ["call", "device 0", "timer 0 1", *flush, "call", *flush, "call"]
+    warm = cuda.called.index("device 0")
+    assert set(cuda.called[:warm]) == {"call"}
+    assert cuda.called[warm:] == ["device 0", "timer 0 1", *flush, "call", *flush, "call"]
     assert len(answer["samples_ns"]) == 2
     assert answer["timing"] == "wall clock with waiting: the framework gives no stream to put events on"
 

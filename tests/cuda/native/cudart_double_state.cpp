@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 
 namespace cudart_double {
@@ -26,6 +27,8 @@ Settings read_settings() {
   read_number("CAPABILITY", settings.capability);
   read_number("MEMORY", settings.memory_bytes);
   settings.log = variable("LOG");
+  settings.lost = variable("LOST");
+  settings.is_lost_before = !settings.lost.empty() && std::ifstream(settings.lost).good();
   const std::string fail = variable("FAIL");
   if (fail.empty()) return settings;
   const size_t at = fail.find('@'), equals = fail.find('=');
@@ -112,13 +115,15 @@ Errors& errors() {
 cudaError_t absence() {
   // A runtime runs on drivers of its own major version and later.
   if (settings().driver / 1000 < CUDART_VERSION / 1000) return cudaErrorInsufficientDriver;
-  return settings().devices == 0 ? cudaErrorNoDevice : cudaSuccess;
+  return settings().devices == 0 || settings().is_lost_before ? cudaErrorNoDevice : cudaSuccess;
 }
 
 cudaError_t failure_of(const std::string& what) {
   static std::atomic<int> count{0};
   if (settings().failing != what) return cudaSuccess;
-  return ++count == settings().failing_at ? settings().failing_code : cudaSuccess;
+  if (++count != settings().failing_at) return cudaSuccess;
+  if (!settings().lost.empty()) std::ofstream(settings().lost) << what << '\n';
+  return settings().failing_code;
 }
 
 const char* error_name(cudaError_t code) {

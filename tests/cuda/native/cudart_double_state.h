@@ -8,6 +8,9 @@
 //   error;
 //                                   execution@2=700: the second kernel fails on the device, and the error
 //                                   sticks
+//   PROFKIT_CUDA_DOUBLE_LOST        a file that the failure makes; processes that start while it is there
+//   find no
+//                                   device
 //   PROFKIT_CUDA_DOUBLE_MANNER      manner@part, as idle@naive: kernels with that in their mangled name write
 //                                   nothing (idle), fail on the device (failing) or take 2 ms more (slow)
 //   PROFKIT_CUDA_DOUBLE_LOG         a file that gets a line of JSON per launch
@@ -26,6 +29,8 @@ struct Settings {
   std::string failing;  // "launch" or "execution"
   int failing_at = 0;
   cudaError_t failing_code = cudaSuccess;
+  std::string lost;             // the file, or nothing
+  bool is_lost_before = false;  // the file was there when the process began
   std::string log;
 };
 const Settings& settings();

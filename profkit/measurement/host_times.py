@@ -1,0 +1,43 @@
+"""What a GPU row costs the host, beside the device's time: launching, and a whole call with waiting, by round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+HOST_BOUND = 1.1
+"""A host that takes so many times the device's time to launch is what a loop of such calls waits for."""
+
+
+@dataclass
+class HostTimes:
+    """Of one row, as its turns bring them."""
+
+    walls: dict[int, float] = field(default_factory=dict)
+    """By round: one call with waiting, by the wall clock; only of short calls."""
+    dispatches: list[float] = field(default_factory=list)
+
+    def take(self, index: int, wall_ns: float | None, dispatch_ns: float | None) -> None:
+        """What the turn of round `index` gave."""
+        if wall_ns is not None:
+            self.walls[index] = wall_ns
+        if dispatch_ns is not None:
+            self.dispatches.append(dispatch_ns)
+
+    @property
+    def wall_ns(self) -> float | None:
+        """Median over rounds."""
+        return float(np.median(list(self.walls.values()))) if self.walls else None
+
+    @property
+    def dispatch_ns(self) -> float | None:
+        """Median over turns."""
+        return float(np.median(self.dispatches)) if self.dispatches else None
+
+    def remark(self, device_ns: float) -> str:
+        """What a reader must know where the device waits for the host; usually nothing."""
+        if self.dispatch_ns is None or self.dispatch_ns <= HOST_BOUND * device_ns:
+            return ""
+        times = f"{self.dispatch_ns / 1e3:.3g} µs per call, the device works {device_ns / 1e3:.3g} µs"
+        return f"bound by the host: launching takes {times}"
