@@ -214,6 +214,7 @@ const char* CaptureFile::check_header(int fd) {
 }
 
 const char* CaptureFile::open(const char* path) {
+  close();  // a fork child that is not recorded has its parent's file still
   path_[0] = '\0';
   if (path[0] != '/' && getcwd(path_, sizeof(path_) - 1) != nullptr) std::strcat(path_, "/");
   const size_t length = std::strlen(path_);
