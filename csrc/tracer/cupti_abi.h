@@ -34,10 +34,11 @@ enum ActivityKind : uint32_t {
   kMemoryPool = 50,
 };
 
-constexpr uint32_t kExternalKindCustom0 = 3;
+// Not one of those that Kineto uses (0 and 1): its ids and ours must not be taken for each other.
+constexpr uint32_t kExternalKindCustom2 = 5;
 constexpr uint32_t kFlushForced = 1;
 constexpr uint32_t kThreadIdTypeSystem = 1;
-constexpr uint32_t kDriverDomain = 1, kRuntimeDomain = 2;
+constexpr uint32_t kDriverDomain = 1, kRuntimeDomain = 2, kSynchronizeDomain = 4;
 constexpr uint32_t kMemoryRelease = 2;
 constexpr uint32_t kLocalPool = 1;
 constexpr size_t kRecordAlignment = 8;
@@ -175,6 +176,7 @@ struct Functions {
   int32_t (*get_callback_name)(uint32_t domain, uint32_t callback_id, const char** name);
   int32_t (*subscribe)(Subscriber* subscriber, Callback callback, void* user_data);
   int32_t (*unsubscribe)(Subscriber subscriber);
+  int32_t (*enable_domain)(uint32_t enable, Subscriber subscriber, uint32_t domain);
   int32_t (*register_callbacks)(BufferRequested requested, BufferCompleted completed);
   int32_t (*enable)(uint32_t kind);
   int32_t (*disable)(uint32_t kind);

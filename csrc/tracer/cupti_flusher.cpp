@@ -12,6 +12,7 @@
 #include <cerrno>
 
 #include "tracer/clock.h"
+#include "tracer/cupti_watch.h"
 #include "tracer/device_queue.h"
 #include "tracer/recorder.h"
 
@@ -25,9 +26,10 @@ constexpr size_t kStackBytes = 1 << 20;
 constexpr int64_t kMaxStillNs = 2'000'000'000;  // without a buffer coming back
 constexpr int kClockTries = 5;
 
-std::atomic<uint32_t> requested{0}, served{0};  // forced flushes
-std::atomic<uint32_t> generation{0};            // of the thread that is to run; 0 none
-std::atomic<uint32_t> running{0};               // of the one that runs
+std::atomic<uint32_t> requested{0}, served{0};      // flushes that somebody waits for
+std::atomic<uint32_t> forced{0}, forced_served{0};  // those of them that must bring everything
+std::atomic<uint32_t> generation{0};                // of the thread that is to run; 0 none
+std::atomic<uint32_t> running{0};                   // of the one that runs
 uint32_t last_generation = 0;
 const CuptiLibrary* library = nullptr;
 uint32_t period_ms = 100;
@@ -61,7 +63,10 @@ void* run_flusher(void* argument) {
     }
     if (generation.load() != mine) break;
     const uint32_t now = requested.load();
-    library->call.flush_all(served.load() == now ? 0 : cupti::kFlushForced);
+    const uint32_t forced_now = forced.load();
+    library->call.flush_all(forced_served.load() == forced_now ? 0 : cupti::kFlushForced);
+    forced_served.store(forced_now);
+    account_for_synchronisations();
     append_clock_pair();
     served.store(now);
   }
@@ -103,9 +108,10 @@ bool start_cupti_flusher(const CuptiLibrary& used, uint32_t wanted_period_ms) {
 
 bool cupti_flusher_runs() { return running.load() != 0; }
 
-bool flush_through_flusher() {
+bool flush_through_flusher(CuptiFlush what) {
   if (running.load() == 0) return false;
   const int saved_errno = errno;
+  if (what == CuptiFlush::everything) forced.fetch_add(1);
   const uint32_t mine = requested.fetch_add(1) + 1;
   wake();
   uint64_t buffers = cupti_buffers_completed.load();
@@ -134,6 +140,7 @@ void forget_cupti_flusher() {
   generation.store(0);
   running.store(0);
   served.store(requested.load());
+  forced_served.store(forced.load());
 }
 
 }  // namespace profkit::tracer

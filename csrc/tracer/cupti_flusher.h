@@ -15,8 +15,11 @@ extern std::atomic<uint64_t> cupti_buffers_completed;
 // false: no thread could be made. `library` must stay.
 bool start_cupti_flusher(const CuptiLibrary& library, uint32_t period_ms);
 bool cupti_flusher_runs();
-// A forced flush, waited for as long as buffers come back. False: CUPTI hangs, or there is no thread.
-bool flush_through_flusher();
+// What a flush brings out of CUPTI. Work that is still running comes without an end when it is forced out,
+// and never again: only the last flush may ask for everything.
+enum class CuptiFlush { finished_work, everything };
+// Waits as long as buffers come back. False: CUPTI hangs, or there is no thread.
+bool flush_through_flusher(CuptiFlush what);
 // Returns when the thread is out of CUPTI, or hangs there.
 void stop_cupti_flusher();
 void forget_cupti_flusher();  // in a fork child

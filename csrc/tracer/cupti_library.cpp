@@ -62,6 +62,7 @@ const char* resolve_all(void* handle, cupti::Functions& call) {
   resolve(handle, "cuptiGetCallbackName", call.get_callback_name, missing);
   resolve(handle, "cuptiSubscribe", call.subscribe, missing);
   resolve(handle, "cuptiUnsubscribe", call.unsubscribe, missing);
+  resolve(handle, "cuptiEnableDomain", call.enable_domain, missing);
   resolve(handle, "cuptiActivityRegisterCallbacks", call.register_callbacks, missing);
   resolve(handle, "cuptiActivityEnable", call.enable, missing);
   resolve(handle, "cuptiActivityDisable", call.disable, missing);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "tracer/cupti_watch.h"
 #include "tracer/names.h"
 
 namespace profkit::tracer {
@@ -151,6 +152,7 @@ class Decoder {
 
   void convert(const cupti::Api& api) {
     const bool is_driver = api.kind == cupti::kDriver;
+    cupti_call_records.fetch_add(1, std::memory_order_relaxed);
     DeviceCallEntry entry{};
     entry.start_ns = api.start;
     entry.end_ns = api.end;
@@ -166,7 +168,7 @@ class Decoder {
 
   // Ids of other kinds are other tools' or the program's own.
   void convert(const cupti::ExternalCorrelation& correlation) {
-    if (correlation.external_kind != cupti::kExternalKindCustom0) return;
+    if (correlation.external_kind != cupti::kExternalKindCustom2) return;
     DeviceCorrelationEntry entry{};
     entry.range_token = correlation.external_id;
     entry.correlation = correlation.correlation_id;

@@ -30,15 +30,20 @@ class InCupti {
 };
 
 void push(const cupti::Functions& call, uint64_t token) {
-  call.push_external(cupti::kExternalKindCustom0, token);
+  call.push_external(cupti::kExternalKindCustom2, token);
 }
-void pop(const cupti::Functions& call) { call.pop_external(cupti::kExternalKindCustom0, nullptr); }
+void pop(const cupti::Functions& call) { call.pop_external(cupti::kExternalKindCustom2, nullptr); }
 
 }  // namespace
 
 void set_device_correlation(const cupti::Functions* used) {
   if (used != nullptr) functions.store(used, std::memory_order_release);
   correlates_device.store(used != nullptr, std::memory_order_release);
+}
+
+void forget_device_correlation() {
+  set_device_correlation(nullptr);
+  functions.store(nullptr, std::memory_order_release);
 }
 
 void ThreadRecorder::push_correlation(uint64_t begin_ticks) {
@@ -53,18 +58,21 @@ void ThreadRecorder::push_correlation(uint64_t begin_ticks) {
 void ThreadRecorder::pop_correlation(uint32_t index) {
   const uint32_t above = depth_ - index;
   if (above >= correlated_) return;  // it was open before CUPTI came: never told
+  --correlated_;
   const cupti::Functions* const call = functions.load(std::memory_order_acquire);
+  if (call == nullptr) return;
   const InCupti inside;
   for (uint32_t i = 0; i <= above; ++i) pop(*call);
   for (uint32_t i = index; i < depth_; ++i) push(*call, token_of(stack_[i].begin_ticks));
-  --correlated_;
 }
 
 void ThreadRecorder::forget_correlations() {
   if (correlated_ == 0) return;
   const cupti::Functions* const call = functions.load(std::memory_order_acquire);
   const InCupti inside;
-  for (; correlated_ != 0; --correlated_) pop(*call);
+  for (; correlated_ != 0; --correlated_) {
+    if (call != nullptr) pop(*call);
+  }
 }
 
 }  // namespace profkit::tracer

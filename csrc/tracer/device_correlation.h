@@ -8,5 +8,7 @@ namespace profkit::tracer {
 
 // Ranges that open from now on are told; nullptr: no more. Ends of those that were told still are.
 void set_device_correlation(const cupti::Functions* functions);
+// In a fork child: CUPTI's locks may be those of threads that are gone; not even the ends are told.
+void forget_device_correlation();
 
 }  // namespace profkit::tracer

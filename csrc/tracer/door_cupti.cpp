@@ -13,6 +13,7 @@
 #include "tracer/cupti_flusher.h"
 #include "tracer/cupti_library.h"
 #include "tracer/cupti_records.h"
+#include "tracer/cupti_watch.h"
 #include "tracer/device_correlation.h"
 #include "tracer/device_queue.h"
 #include "tracer/recorder.h"
@@ -54,6 +55,7 @@ cupti::Subscriber subscriber = nullptr;
 std::atomic<bool> is_open{false};       // records are taken
 std::atomic<bool> was_injected{false};  // the driver called us: it is there
 std::atomic<bool> flush_hangs{false};
+bool is_of_parent = false;  // CUPTI was open when this process was forked: it is the parent's
 bool has_exit_handler = false;
 CuptiStatus status{};
 std::atomic<bool> has_been_open{false};  // in this capture
@@ -129,9 +131,6 @@ bool wait_for_buffers_in_work() {
   return true;
 }
 
-// The subscription only shows that CUPTI is ours; no call is intercepted.
-void ignore_callback(void*, uint32_t, uint32_t, const void*) {}
-
 bool prepare_buffers() {
   if (!prepare_device_queue()) return false;
   if (buffers != nullptr) return true;
@@ -144,23 +143,28 @@ bool prepare_buffers() {
 // At exit the driver is still there when this runs: handlers run in the reverse order of their making.
 void finish_at_exit() {
   const QuietThread quiet;
-  if (session_is_ours()) flush_cupti();
+  if (session_is_ours()) flush_cupti(CuptiFlush::everything);
   set_device_correlation(nullptr);
   stop_cupti_flusher();
   is_open.store(false);
 }
 
 // Without a subscription CUPTI is another tool's, and so is what it has enabled.
-void disable_all() {
+void disable_kinds() {
   if (subscriber == nullptr) return;
   for (const WantedKind& wanted : kWanted) library.call.disable(wanted.kind);
+}
+
+void disable_all() {
+  if (subscriber == nullptr) return;
+  disable_kinds();
   library.call.unsubscribe(subscriber);
   subscriber = nullptr;
 }
 
 // nullptr: what CUPTI refused is in `missing`. Otherwise the function that failed, with its `result`.
 const char* enable_all(char* missing, size_t capacity, int32_t* result) {
-  *result = library.call.subscribe(&subscriber, ignore_callback, nullptr);
+  *result = library.call.subscribe(&subscriber, count_synchronisation, nullptr);
   if (*result != cupti::kSuccess) {
     subscriber = nullptr;
     return "cuptiSubscribe";
@@ -169,14 +173,18 @@ const char* enable_all(char* missing, size_t capacity, int32_t* result) {
   if (*result != cupti::kSuccess) return "cuptiActivityRegisterCallbacks";
   const bool has_thread_ids = library.call.set_thread_id_type(cupti::kThreadIdTypeSystem) == cupti::kSuccess;
   size_t used = 0;
+  bool has_calls = true;
   for (const WantedKind& wanted : kWanted) {
     *result = library.call.enable(wanted.kind);
     if (*result == cupti::kSuccess) continue;
     if (wanted.kind == cupti::kConcurrentKernel) return "cuptiActivityEnable(CONCURRENT_KERNEL)";
+    if (wanted.kind == cupti::kRuntime || wanted.kind == cupti::kDriver) has_calls = false;
     const int count = std::snprintf(missing + used, capacity - used, "%s%s (%d %s)", used == 0 ? "" : ", ",
                                     wanted.what, *result, cupti_error_name(library, *result));
     if (count > 0 && static_cast<size_t>(count) < capacity - used) used += static_cast<size_t>(count);
   }
+  // A process waits for its GPU far less often than it launches: this costs nothing that one could measure.
+  if (has_calls) library.call.enable_domain(1, subscriber, cupti::kSynchronizeDomain);
   if (!has_thread_ids) {
     std::snprintf(missing + used, capacity - used, "%sthe threads of calls", used == 0 ? "" : ", ");
   }
@@ -189,7 +197,7 @@ void tell_if_never_asked() {
     const Lock lock(status_mutex);
     if (status.state != CuptiState::closed) return;
   }
-  if (!options().cuda || was_injected.load() || !driver_is_in_use()) return;
+  if (!options().cuda || was_injected.load() || is_of_parent || !driver_is_in_use()) return;
   const char* const tool = std::getenv("CUDA_INJECTION64_PATH");
   const bool has_tool = tool != nullptr && *tool != '\0';
   char text[sizeof(status.message)];
@@ -203,6 +211,12 @@ void tell_if_never_asked() {
 
 void open_locked() {
   if (is_open.load() || !options().cuda) return;
+  if (is_of_parent && !was_injected.load()) return;
+  if (cupti_flusher_runs()) {
+    return tell(CuptiState::failed,
+                "the GPU is not recorded: CUPTI still hangs since the end of the capture before; start the "
+                "program again");
+  }
   if (!is_loaded) is_loaded = load_cupti(library, std::getenv("PROFKIT_CUPTI_WHEELS"));
   if (!is_loaded) {
     char text[sizeof(status.message)];
@@ -212,6 +226,7 @@ void open_locked() {
   if (!prepare_buffers()) {
     return tell(CuptiState::failed, "the GPU is not recorded: no memory for CUPTI's buffers (96 MiB)");
   }
+  reset_cupti_watch();
   is_open.store(true);  // CUPTI may bring its first records while kinds are still being enabled
   char missing[1000] = {};
   int32_t result = 0;
@@ -238,10 +253,19 @@ void open_locked() {
 void get_cupti_status(CuptiStatus& result) {
   const Lock lock(status_mutex);
   result = status;
-  if (!flush_hangs.load()) return;
-  std::snprintf(result.message, sizeof(result.message),
-                "CUPTI did not give its last records within two seconds: the last moments of the GPU may be "
-                "missing");
+  if (flush_hangs.load()) {
+    std::snprintf(
+        result.message, sizeof(result.message),
+        "CUPTI did not give its last records within two seconds: the last moments of the GPU may be "
+        "missing");
+  } else if (const uint64_t missing = unrecorded_synchronisations()) {
+    std::snprintf(
+        result.message, sizeof(result.message),
+        "the program waited %llu times for its GPU, and of these calls CUPTI gave no record: another "
+        "tool has taken CUPTI's buffers (torch.profiler, or another profiler that the program "
+        "starts), and what the GPU did since then is not in the capture; trace without it%s%.900s",
+        static_cast<unsigned long long>(missing), status.message[0] == '\0' ? "" : ". ", status.message);
+  }
 }
 
 uint32_t cupti_status_version() { return status_version.load(); }
@@ -249,6 +273,7 @@ bool cupti_door_is_open() { return has_been_open.load(); }
 
 void reset_cupti_status() {
   flush_hangs.store(false);
+  reset_cupti_watch();
   tell(CuptiState::closed, "");
 }
 
@@ -258,27 +283,39 @@ void open_cupti_door_if_driver_is_here() {
   open_locked();
 }
 
-void flush_cupti() {
-  if (!is_open.load() || (flush_through_flusher() && wait_for_buffers_in_work())) return;
-  if (!flush_hangs.exchange(true)) status_version.fetch_add(1);
+bool flush_cupti(CuptiFlush what) {
+  if (!is_open.load()) return true;
+  const uint64_t synchronisations = cupti_synchronisations.load();
+  const bool is_done = flush_through_flusher(what) && wait_for_buffers_in_work();
+  const bool is_news =
+      is_done ? what == CuptiFlush::everything && find_unrecorded_synchronisations(synchronisations)
+              : !flush_hangs.exchange(true);
+  if (is_news) status_version.fetch_add(1);
+  return is_done;
 }
 
 void close_cupti_door() {
   const Lock lock(door_mutex);
   if (!is_open.load()) return tell_if_never_asked();
   set_device_correlation(nullptr);
-  flush_cupti();
+  bool is_well = flush_cupti(CuptiFlush::everything);
+  if (is_well) {  // otherwise any call of CUPTI may wait for what hangs
+    // What other threads have launched since then would come out in the next capture.
+    disable_kinds();
+    is_well = flush_cupti(CuptiFlush::everything);
+  }
   stop_cupti_flusher();
-  disable_all();
+  if (is_well) disable_all();
   is_open.store(false);
 }
 
 void forget_cupti_in_child() {
   pthread_mutex_init(&door_mutex, nullptr);
   pthread_mutex_init(&status_mutex, nullptr);
-  set_device_correlation(nullptr);
+  forget_device_correlation();
   forget_cupti_flusher();
   is_open.store(false);
+  is_of_parent = is_of_parent || subscriber != nullptr;
   subscriber = nullptr;
   was_injected.store(false);
   buffers_in_work.store(0);

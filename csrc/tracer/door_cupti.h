@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "tracer/cupti_flusher.h"
+
 namespace profkit::tracer {
 
 enum class CuptiState : uint32_t {
@@ -31,7 +33,8 @@ void open_cupti_door_if_driver_is_here();
 // Everything comes out of CUPTI, then it is left alone.
 void close_cupti_door();
 // What CUPTI has so far comes out; bounded in time, and allowed in a signal handler.
-void flush_cupti();
+// False: CUPTI hangs.
+bool flush_cupti(CuptiFlush what);
 // CUDA does not survive fork(): the child starts without a collector, until its own driver comes up.
 void forget_cupti_in_child();
 

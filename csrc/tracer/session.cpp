@@ -177,7 +177,7 @@ const char* stop() {
 void flush() {
   QuietThread quiet;
   if (!session_is_ours()) return;
-  flush_cupti();
+  flush_cupti(CuptiFlush::finished_work);
   write_now();
 }
 
@@ -195,7 +195,7 @@ void finish_process() {
     return;  // out of the tracer's own work: a signal handler that ends the process
   QuietThread quiet;
   if (!session_is_ours()) return;
-  flush_cupti();
+  flush_cupti(CuptiFlush::everything);
   write_end();
 }
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from profkit.capture.device_trace import ActivityKind, DeviceTrace
 from profkit.capture.tables import Process
 
 
@@ -34,6 +37,24 @@ def device_warnings(processes: Sequence[Process], counts: Sequence[Mapping[str, 
     add("cut_records", "records of the GPU were cut short by CUPTI: they are left out")
     add("unknown_records", "records of the GPU are of kinds that this profkit does not know: they are left out")
     add("clock_steps", "times the GPU's clock was set while recording: kernels around these moments may be misplaced")
+    return sentences
+
+
+def launch_warnings(trace: DeviceTrace | None) -> list[str]:
+    """Of each process that launched kernels and has none: CUPTI can fail without a word."""
+    if trace is None:
+        return []
+    is_launch = np.array([*("LaunchKernel" in text for text in trace.strings), False])[trace.calls["name"]]
+    is_launch &= trace.calls["return_code"] == 0
+    has_kernel = set(trace.activities["process"][trace.activities["kind"] == ActivityKind.KERNEL].tolist())
+    sentences = []
+    processes, counts = np.unique(trace.calls["process"][is_launch], return_counts=True)
+    for process, count in zip(processes.tolist(), counts.tolist()):
+        if process not in has_kernel:
+            sentences.append(
+                f"process {trace.processes[process]['pid']}: {count:,} launches of kernels succeeded, but CUPTI gave "
+                "no record of a kernel: either they went into a graph that never ran, or CUPTI does not work here"
+            )
     return sentences
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from profkit.capture.device_capture import device_trace_of
-from profkit.capture.device_warnings import device_warnings
+from profkit.capture.device_warnings import device_warnings, launch_warnings
 from profkit.capture.tables import Allocations, Capture, Losses, Process, Ranges, Samples, Threads
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def read(path: str | os.PathLike[str], running: Collection[int] = ()) -> Capture
     processes = tuple(_process(entry) for entry in content["processes"])
     counts = [entry["device"] for entry in content["processes"]]
     strings, threads, ranges = tuple(content["strings"]), Threads(**content["threads"]), Ranges(**content["ranges"])
+    device = device_trace_of(name, strings, processes, threads, ranges, content["device"], counts)
     return Capture(
         path=name,
         created_unix_ns=content["created_unix_ns"],
@@ -48,8 +49,9 @@ def read(path: str | os.PathLike[str], running: Collection[int] = ()) -> Capture
             *_replaced_names(content),
             *_missing_ends(processes, content, running),
             *device_warnings(processes, counts),
+            *launch_warnings(device),
         ),
-        device=device_trace_of(name, strings, processes, threads, ranges, content["device"], counts),
+        device=device,
     )
 
 

@@ -1,7 +1,8 @@
 // A libcupti for tests: the functions that the collector uses, and double_*() by which a program says what
 // "the GPU" did. Records have the layouts of the version that CUPTI_DOUBLE_VERSION asks for.
 // CUPTI_DOUBLE_FAIL makes functions fail ("cuptiSubscribe=39,cuptiActivityEnable:49=35"), CUPTI_DOUBLE_WALKER
-// lets a real library walk the buffers.
+// lets a real library walk the buffers, CUPTI_DOUBLE_LATE launches a kernel while the tool is disabling
+// kinds.
 #include <dlfcn.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -41,6 +42,9 @@ using Lock = std::lock_guard<std::recursive_mutex>;
 std::set<uint32_t> enabled;
 std::set<std::string> kept_names;
 bool is_subscribed = false;
+using Callback = void (*)(void*, uint32_t, uint32_t, const void*);
+std::atomic<Callback> callback{nullptr};
+std::atomic<bool> tells_synchronisations{false};
 Requested requested = nullptr;
 Completed completed = nullptr;
 uint8_t* buffer = nullptr;
@@ -48,7 +52,8 @@ size_t buffer_bytes = 0, used = 0;
 size_t dropped = 0;
 std::atomic<uint64_t> pool_bytes{0}, pool_used_bytes{0};
 std::atomic<uint32_t> completing{0};  // buffers on their way to the tool
-std::atomic<uint32_t> next_correlation{1}, disable_calls{0}, flush_calls{0}, push_calls{0};
+std::atomic<uint32_t> next_correlation{1}, disable_calls{0}, flush_calls{0}, push_calls{0}, pop_calls{0},
+    forced_flushes{0};
 thread_local std::map<uint32_t, std::vector<uint64_t>> external_ids;  // by kind
 
 uint32_t version() {
@@ -180,6 +185,9 @@ const char* keep(const char* name) {
 
 }  // namespace
 
+EXPORT void double_kernel(const char* name, uint32_t correlation, uint64_t start, uint64_t end,
+                          uint32_t stream, uint64_t graph_node);
+
 // --- CUPTI's functions ---
 
 EXPORT int cuptiGetVersion(uint32_t* result) {
@@ -211,9 +219,10 @@ EXPORT int cuptiGetResultString(int result, const char** text) {
 
 EXPORT int cuptiGetCallbackName(uint32_t domain, uint32_t id, const char** name) {
   static const std::map<std::pair<uint32_t, uint32_t>, const char*> names = {
-      {{2, 20}, "cudaMalloc_v3020"}, {{2, 22}, "cudaFree_v3020"},
-      {{2, 31}, "cudaMemcpy_v3020"}, {{2, 211}, "cudaLaunchKernel_v7000"},
-      {{1, 307}, "cuLaunchKernel"},  {{2, 311}, "cudaGraphLaunch_v10000"},
+      {{2, 20}, "cudaMalloc_v3020"},        {{2, 22}, "cudaFree_v3020"},
+      {{2, 31}, "cudaMemcpy_v3020"},        {{2, 211}, "cudaLaunchKernel_v7000"},
+      {{1, 307}, "cuLaunchKernel"},         {{2, 165}, "cudaDeviceSynchronize_v3020"},
+      {{2, 311}, "cudaGraphLaunch_v10000"},
   };
   const auto found = names.find({domain, id});
   if (found == names.end()) return kInvalidParameter;
@@ -221,18 +230,26 @@ EXPORT int cuptiGetCallbackName(uint32_t domain, uint32_t id, const char** name)
   return kSuccess;
 }
 
-EXPORT int cuptiSubscribe(void** subscriber, void (*)(void*, uint32_t, uint32_t, const void*), void*) {
+EXPORT int cuptiSubscribe(void** subscriber, Callback wanted, void*) {
   if (const int code = failure("cuptiSubscribe")) return code;
   const Lock lock(mutex);
   if (is_subscribed) return kMultipleSubscribers;
   is_subscribed = true;
   *subscriber = &is_subscribed;
+  callback = wanted;
+  return kSuccess;
+}
+
+EXPORT int cuptiEnableDomain(uint32_t enable, void*, uint32_t domain) {
+  if (const int code = failure("cuptiEnableDomain")) return code;
+  if (domain == 4) tells_synchronisations = enable != 0;
   return kSuccess;
 }
 
 EXPORT int cuptiUnsubscribe(void*) {
   const Lock lock(mutex);
   is_subscribed = false;
+  tells_synchronisations = false;
   return kSuccess;
 }
 
@@ -253,13 +270,18 @@ EXPORT int cuptiActivityEnable(uint32_t kind) {
 
 EXPORT int cuptiActivityDisable(uint32_t kind) {
   ++disable_calls;
+  if (kind == kKernel && std::getenv("CUPTI_DOUBLE_LATE") != nullptr) {
+    const uint64_t now = device_ns();
+    double_kernel("late", 0, now, now + 100, 7, 0);
+  }
   const Lock lock(mutex);
   enabled.erase(kind);
   return kSuccess;
 }
 
-EXPORT int cuptiActivityFlushAll(uint32_t) {
+EXPORT int cuptiActivityFlushAll(uint32_t flag) {
   ++flush_calls;
+  if (flag != 0) ++forced_flushes;
   if (std::getenv("CUPTI_DOUBLE_HANGS") != nullptr) pause();
   complete();
   while (completing.load() != 0) usleep(100);  // it returns when all records have been given
@@ -301,6 +323,7 @@ EXPORT int cuptiActivityPushExternalCorrelationId(uint32_t kind, uint64_t id) {
 }
 
 EXPORT int cuptiActivityPopExternalCorrelationId(uint32_t kind, uint64_t* last) {
+  ++pop_calls;
   std::vector<uint64_t>& ids = external_ids[kind];
   if (ids.empty()) return kQueueEmpty;
   if (last != nullptr) *last = ids.back();
@@ -338,8 +361,28 @@ EXPORT uint32_t double_call(uint32_t domain, uint32_t callback, uint32_t result,
   return correlation;
 }
 
-// An id of another tool.
-EXPORT void double_push_foreign(uint64_t id) { external_ids[1].push_back(id); }
+// An id of another tool, of every kind that others use: Kineto has the custom ones 0 and 1.
+EXPORT void double_push_foreign(uint64_t id) {
+  for (const uint32_t kind : {1u, 3u, 4u}) external_ids[kind].push_back(id);
+}
+
+// The program waits for the GPU in a call, of which subscribers are told.
+EXPORT void double_synchronise() {
+  if (tells_synchronisations) callback.load()(nullptr, 4, 2, nullptr);
+  double_call(2, 165, 0, 0);
+}
+
+// Another tool registers buffers of its own, as torch.profiler does; what was begun comes back to it.
+EXPORT void double_take_buffers() {
+  static uint8_t others[1 << 16];
+  cuptiActivityRegisterCallbacks(
+      [](uint8_t** given, size_t* bytes, size_t* most) {
+        *given = others;
+        *bytes = sizeof(others);
+        *most = 0;
+      },
+      [](void*, uint32_t, uint8_t*, size_t, size_t) {});
+}
 
 EXPORT void double_kernel(const char* name, uint32_t correlation, uint64_t start, uint64_t end,
                           uint32_t stream, uint64_t graph_node) {
@@ -498,5 +541,7 @@ EXPORT void double_subscribe_another_tool() {
 
 EXPORT uint32_t double_disable_calls() { return disable_calls; }
 EXPORT uint32_t double_flush_calls() { return flush_calls; }
+EXPORT uint32_t double_forced_flushes() { return forced_flushes; }
 EXPORT uint32_t double_push_calls() { return push_calls; }
-EXPORT uint32_t double_open_ids() { return static_cast<uint32_t>(external_ids[3].size()); }
+EXPORT uint32_t double_pop_calls() { return pop_calls; }
+EXPORT uint32_t double_open_ids() { return static_cast<uint32_t>(external_ids[5].size()); }

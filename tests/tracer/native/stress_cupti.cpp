@@ -28,6 +28,7 @@ struct Gpu {
   void (*kernel)(const char* name, uint32_t correlation, uint64_t start, uint64_t end, uint32_t stream,
                  uint64_t graph_node);
   void (*memory)(int is_release, uint64_t address, uint64_t bytes, uint32_t correlation, uint64_t pool);
+  void (*synchronise)();
 };
 
 Gpu find_gpu() {
@@ -39,7 +40,8 @@ Gpu find_gpu() {
   return {reinterpret_cast<decltype(Gpu::now)>(dlsym(library, "double_now")),
           reinterpret_cast<decltype(Gpu::call)>(dlsym(library, "double_call")),
           reinterpret_cast<decltype(Gpu::kernel)>(dlsym(library, "double_kernel")),
-          reinterpret_cast<decltype(Gpu::memory)>(dlsym(library, "double_memory"))};
+          reinterpret_cast<decltype(Gpu::memory)>(dlsym(library, "double_memory")),
+          reinterpret_cast<decltype(Gpu::synchronise)>(dlsym(library, "double_synchronise"))};
 }
 
 void work(const profkit_tracer_api& api, const Gpu& gpu, int number, int times) {
@@ -55,6 +57,7 @@ void work(const profkit_tracer_api& api, const Gpu& gpu, int number, int times) 
     const uint64_t start = gpu.now();
     gpu.kernel(kernel.c_str(), correlation, start, start + 100, static_cast<uint32_t>(number), 0);
     gpu.memory(i % 2, 4096u * static_cast<uint64_t>(number), 64, correlation, 0);
+    if (i % 50 == 0) gpu.synchronise();
     api.end(second);
     if (i % 3 != 0) api.end(first);
   }
