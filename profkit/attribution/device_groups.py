@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -144,19 +145,16 @@ def _copy_title(kind: int, direction: int, source: int, target: int) -> str:
 
 
 def _by_stream(trace: DeviceTrace) -> Groups:
-    """Device and stream; the process too, where several use one device."""
+    """Device and stream; the process too, where several are known to use the device."""
     activities = trace.activities
     columns = [activities[name].tolist() for name in ("device", "process", "stream")]
-    shared = len({(device, process) for device, process in zip(*columns[:2])}) > len(set(columns[0]))
+    users = Counter(device for device, process in set(zip(*columns[:2])) if process != NONE)
     rows: dict[str, int] = {}
     of_activity = []
     for device, process, stream in zip(*columns):
-        owner = f" process {trace.processes[process].get('pid')}" if shared and process != NONE else ""
-        of_activity.append(
-            rows.setdefault(
-                f"{device_name(trace, device)}{owner} stream {stream if stream != NONE else '?'}", len(rows)
-            )
-        )
+        owner = f" process {trace.processes[process].get('pid')}" if users[device] > 1 and process != NONE else ""
+        number = stream if stream != NONE else "?"
+        of_activity.append(rows.setdefault(f"{device_name(trace, device)}{owner} stream {number}", len(rows)))
     return Groups(tuple(rows), np.array(of_activity, np.int64))
 
 

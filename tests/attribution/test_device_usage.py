@@ -502,13 +502,14 @@ def test_instances_of_one_template_are_told_apart_by_the_words_that_differ(tmp_p
 
 
 def test_streams_name_the_process_only_where_several_share_a_gpu(tmp_path: Path) -> None:
-    export = NsightExport().kernel(0, 10, 1, pid=5).kernel(20, 40, 2, pid=6)
+    export = NsightExport().kernel(0, 10, 1, pid=5).kernel(20, 40, 2, pid=6).kernel(50, 80, 3, pid=6, device=1)
 
     usage = device_usage(read_nsight(export.write(tmp_path / "r.sqlite")), "stream")
 
     assert {row.name: row.device_ns for row in usage.rows} == {
         "GPU 0 process 5 stream 7": 10,
         "GPU 0 process 6 stream 7": 20,
+        "GPU 1 stream 7": 30,
     }
 
 

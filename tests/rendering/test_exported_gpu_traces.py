@@ -25,6 +25,7 @@ from foreign_traces import (
 from perfetto_packets import Message, message, only, packets
 from trace_viewers import COUNTERS, SLICES, Loaded, load_with_catapult, load_with_trace_processor
 
+from profkit.attribution.device_usage import device_usage
 from profkit.capture.device_trace import DeviceTrace, MemoryKind, table_of
 from profkit.capture.opening import open_device_trace
 from profkit.capture.tables import Capture
@@ -506,3 +507,20 @@ def test_catapult_imports_a_real_trace_without_a_warning(name: str, tmp_path: Pa
     assert sum(entry["duration_us"] for entry in gpu) == pytest.approx(sum(row[3] - row[2] for row in work) / 1e3)
     assert len(imported["flows"]) == launched_in_file(path)
     assert all(source and target for source, target in imported["flows"])
+
+
+# --- Read again ---
+
+
+@pytest.mark.parametrize("name", REAL_FILES)
+@pytest.mark.parametrize("by", ["operator", "layer", "launch", "stream"])
+def test_a_real_trace_has_the_same_table_after_it_was_exported(name: str, by: str, tmp_path: Path) -> None:
+    trace = open_device_trace(real_trace(name))
+    write_chrome(device_trace_content(trace), tmp_path / "trace.json")
+
+    before, after = (device_usage(each, by) for each in (trace, open_device_trace(tmp_path / "trace.json")))
+
+    assert (after.wall_ns, after.parts) == (before.wall_ns, before.parts)
+    assert {row.name: (row.device_ns, row.exclusive_ns) for row in after.rows} == {
+        row.name: (row.device_ns, row.exclusive_ns) for row in before.rows
+    }
