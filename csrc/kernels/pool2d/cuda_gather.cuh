@@ -25,6 +25,7 @@ __global__ void __launch_bounds__(RowBlocks::kThreads, kPoolBlocks)
   }
   for (int h = window.top; h < window.bottom; ++h) {
     const T* row = x + place.x_at(h, 0);
+#pragma unroll 4
     for (int w = window.left; w < window.right; ++w) {
       const Pack<T, kPack> in = load_pack<kPack>(row + w * place.column_step);
 #pragma unroll
@@ -53,6 +54,7 @@ __global__ void __launch_bounds__(RowBlocks::kThreads, kPoolBlocks)
   const int here = place.row * problem.width + place.column;
   float sums[kPack] = {};
   for (int y = rows.first; y <= rows.last; ++y) {
+#pragma unroll 4
     for (int x = columns.first; x <= columns.last; ++x) {
       const int64_t at = place.y_at(y, x);
       const Pack<T, kPack> in = load_pack<kPack>(dy + at);

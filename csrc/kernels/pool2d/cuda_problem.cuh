@@ -9,7 +9,7 @@
 namespace profkit::cuda {
 
 // Four blocks of 256 threads leave 64 registers for each; without a number the compiler aims at more blocks
-// and spills for them.
+// and spills for them. So it does where it may unroll the walk along a window's row as far as it likes.
 constexpr int kPoolBlocks = 4;
 
 // Rows and columns of a window that lie inside the image, ends excluded.

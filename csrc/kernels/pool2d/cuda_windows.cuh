@@ -16,6 +16,7 @@ __global__ void __launch_bounds__(RowBlocks::kThreads, kPoolBlocks)
   Pack<T, kPack> largest = load_pack<kPack>(x + place.x_at(window.top, window.left));
   for (int h = window.top; h < window.bottom; ++h) {
     const T* row = x + place.x_at(h, 0);
+#pragma unroll 4
     for (int w = window.left; w < window.right; ++w) {
       const Pack<T, kPack> in = load_pack<kPack>(row + w * place.column_step);
 #pragma unroll
@@ -38,6 +39,7 @@ __global__ void __launch_bounds__(RowBlocks::kThreads, kPoolBlocks)
   float sums[kPack] = {};
   for (int h = window.top; h < window.bottom; ++h) {
     const T* row = x + place.x_at(h, 0);
+#pragma unroll 4
     for (int w = window.left; w < window.right; ++w) {
       const Pack<T, kPack> in = load_pack<kPack>(row + w * place.column_step);
 #pragma unroll
