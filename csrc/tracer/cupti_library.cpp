@@ -133,8 +133,10 @@ bool try_wheels(const char* list, uint32_t driver, CuptiLibrary& library) {
 }  // namespace
 
 uint32_t cupti_major(uint32_t version) {
-  if (version >= 19 && version < 100) return 12;  // CUDA 12.0 to 12.9 counted from 19 on
-  const uint32_t major = version / 10000;         // since 13.0: xxyyzz
+  // CUDA 12.0 and 12.1 call themselves 18 as 11.8 does, though their headers list 19. The records of all
+  // three begin alike.
+  if (version >= 18 && version < 100) return 12;
+  const uint32_t major = version / 10000;  // since 13.0: xxyyzz
   return major == 13 ? major : 0;
 }
 

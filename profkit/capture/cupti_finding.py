@@ -9,6 +9,9 @@ from pathlib import Path
 
 _PLACES = "nvidia/*/lib/libcupti.so.*"  # of the packages nvidia-cuda-cupti (CUDA 13) and nvidia-cuda-cupti-cu12
 
+_OF_11_8 = 18
+_OLD_NAMES = {_OF_11_8: "11.8 to 12.1"}  # these call themselves by one number
+
 
 @dataclass(frozen=True)
 class CuptiFinding:
@@ -49,5 +52,5 @@ def cupti_version(number: int) -> str:
     if number == 0:
         return ""
     if number < 10_000:
-        return f"{12 if number >= 19 else 11} (CUPTI {number})"
+        return f"{_OLD_NAMES.get(number, '12' if number > _OF_11_8 else '11')} (CUPTI {number})"
     return f"{number // 10_000}.{number // 100 % 100}"

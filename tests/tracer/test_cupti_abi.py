@@ -223,6 +223,7 @@ SAME(first.pool, sizeof(CUpti_ActivityMemoryPool2));
 SAME(first.overhead, sizeof(CUpti_ActivityOverhead));
 SAME(first.device, sizeof(CUpti_ActivityDevice4));
 SAME(at::kSizes[1].kernel, sizeof(CUpti_ActivityKernel9));
+SAME(at::kSizes[1].memcpy, sizeof(CUpti_ActivityMemcpy6));
 SAME(at::kSizes[1].overhead, sizeof(CUpti_ActivityOverhead2));
 constexpr const at::Sizes& thirteen = at::kSizes[2];
 SAME(thirteen.kernel, sizeof(CUpti_ActivityKernel10));

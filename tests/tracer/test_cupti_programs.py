@@ -86,7 +86,7 @@ def test_a_table_of_the_gpu_that_was_not_recorded_says_why(tmp_path: Path, capsy
         ({"CUPTI_DOUBLE_FAIL": "cuptiActivityEnable:10=14"}, "install the CUPTI of the driver's CUDA version"),
         ({"CUPTI_DOUBLE_FAIL": "cuptiSubscribe=999"}, "is there an NVIDIA driver and a device?"),
         ({"CUPTI_DOUBLE_FAIL": "cuptiActivityRegisterCallbacks=7"}, "cuptiActivityRegisterCallbacks gives 7"),
-        ({"CUPTI_DOUBLE_VERSION": "18"}, "its version 18 is not one of CUDA 12 or 13"),
+        ({"CUPTI_DOUBLE_VERSION": "17"}, "its version 17 is not one of CUDA 12 or 13"),
         ({"CUPTI_DOUBLE_VERSION": "140000"}, "its version 140000 is not one of CUDA 12 or 13"),
         ({"CUPTI_DOUBLE_FAIL": "cuptiGetVersion=999"}, "its version 0 is not one of CUDA 12 or 13"),
     ],
@@ -306,9 +306,10 @@ def test_what_the_doctor_asks_is_answered_with_one(tmp_path: Path) -> None:
 
 
 def test_versions_are_said_as_people_say_them() -> None:
-    assert [cupti_version(number) for number in (0, 18, 27, 130001, 130400)] == [
+    assert [cupti_version(number) for number in (0, 17, 18, 27, 130001, 130400)] == [
         "",
-        "11 (CUPTI 18)",
+        "11 (CUPTI 17)",
+        "11.8 to 12.1 (CUPTI 18)",
         "12 (CUPTI 27)",
         "13.0",
         "13.4",

@@ -10,7 +10,7 @@ from gpu_programs import device_of, kernel_ranges, real_cupti, run_gpu_program
 
 from profkit.capture.device_trace import NONE, ActivityKind, CopyDirection, DeviceTrace, MemoryKind
 
-VERSIONS = {"12.0": "19", "12.9": "27", "13.0": "130001", "13.4": "130400"}
+VERSIONS = {"12.1": "18", "12.2": "20", "12.9": "27", "13.0": "130001", "13.4": "130400"}
 
 EVERYTHING = """
 gpu.double_device(0, b"NVIDIA Double")

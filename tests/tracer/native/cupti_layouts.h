@@ -14,9 +14,9 @@ struct Sizes {
 };
 constexpr Sizes kSizes[] = {
     // 12.0: Kernel8, Memcpy5, MemcpyPtoP3, Memset3, Memory3, MemoryPool2, Overhead, Device4
-    {19, 200, 88, 88, 80, 120, 72, 40, 176},
-    // 12.9: Kernel9, Overhead2, Device5
-    {27, 208, 88, 88, 80, 120, 72, 48, 184},
+    {18, 200, 88, 88, 80, 120, 72, 40, 176},
+    // 12.9: Kernel9, Memcpy6, Overhead2, Device5
+    {27, 208, 96, 88, 80, 120, 72, 48, 184},
     // 13.0: Kernel10, Memcpy6, MemcpyPtoP4, Memset4, Memory4, MemoryPool3, Overhead3
     {130000, 216, 96, 96, 88, 128, 80, 56, 184},
     // 13.4: Kernel13, Memcpy7
