@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from emulation import ORDERS
-from family_checks import SANITIZERS, check_family
+from emulation import ORDERS, build, run
+from family_checks import SANITIZERS, cases_of, check_family
 
 from profkit.ops.bias_relu import BiasRelu
+from profkit.ops.spec import Array
 
+DTYPES = ("float32", "float16", "bfloat16")
 # Planes and channels of 1, of odd counts (packs of one), of multiples of 4 and 8 (packs of 128 bits), of more than a
 # block.
 IMAGES = (
@@ -25,8 +29,7 @@ IMAGES = (
     (1, 1032, 1, 2),
 )
 SPECS = [
-    BiasRelu(*image, layout=layout, dtype=dtype)
-    for image, layout, dtype in product(IMAGES, ("NCHW", "NHWC"), ("float32", "float16", "bfloat16"))
+    BiasRelu(*image, layout=layout, dtype=dtype) for image, layout, dtype in product(IMAGES, ("NCHW", "NHWC"), DTYPES)
 ]
 
 
@@ -36,6 +39,30 @@ def test_every_kernel_agrees_with_the_reference_in_every_thread_order(order: str
 
     assert runs == {"elementwise": len(set(SPECS))}
     assert len(set(SPECS)) >= 200
+
+
+class WithNans(BiasRelu):
+    """Every third element is a NaN, one is minus infinity."""
+
+    def make_inputs(self, seed: int = 0) -> dict[str, Array]:
+        inputs = super().make_inputs(seed)
+        inputs["x"].flat[::3] = np.nan
+        inputs["x"].flat[1] = -np.inf
+        return inputs
+
+
+def test_a_nan_stays(tmp_path: Path) -> None:
+    program = build("bias_relu")
+    specs = [WithNans(2, 8, 3, 4, layout=layout, dtype=dtype) for layout, dtype in product(("NCHW", "NHWC"), DTYPES)]
+
+    outcomes = run(program, cases_of(program, specs), tmp_path)
+
+    assert len(outcomes) == len(specs)
+    for outcome in outcomes:
+        assert outcome.output is not None, outcome.error
+        expected: Any = outcome.case.spec.reference(outcome.case.spec.make_inputs())
+        np.testing.assert_array_equal(np.isnan(outcome.output.astype(np.float64)), np.isnan(expected))
+        assert np.isnan(expected).sum() == expected.size / 3
 
 
 @pytest.mark.parametrize("sanitizers", SANITIZERS)

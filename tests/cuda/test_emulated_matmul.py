@@ -134,6 +134,39 @@ class OfTf32Values(MatMul):
         }
 
 
+class WithNansAndInfinities(MatMul):
+    """One of each, at the ends of rows and sums: what a tile holds beyond them must not meet it."""
+
+    def make_inputs(self, seed: int = 0) -> dict[str, Array]:
+        inputs = super().make_inputs(seed)
+        inputs["a"].flat[-1] = np.nan
+        inputs["b"].flat[-1] = np.inf
+        return inputs
+
+
+def test_nans_and_infinities_reach_their_own_results_and_stay_in_a_relu(tmp_path: Path) -> None:
+    program = build("matmul")
+    specs = [
+        WithNansAndInfinities(m, n, k, transpose_a=a, transpose_b=b, activation="relu", dtype=dtype)
+        for m, n, k in ((3, 5, 7), (12, 20, 40), (17, 72, 9))
+        for a, b in TRANSPOSES
+        for dtype in ("float32", "float16")
+    ]
+
+    outcomes = [each for each in run(program, cases_of(program, specs), tmp_path) if not each.is_unsupported]
+
+    assert runs_by_kernel(outcomes)["tensor_core"] == runs_by_kernel(outcomes)["tensor_core_tf32"] == len(specs) / 2
+    for outcome in outcomes:
+        assert outcome.output is not None, outcome.error
+        with np.errstate(invalid="ignore"):
+            expected: Any = outcome.case.spec.reference(outcome.case.spec.make_inputs())
+        assert np.isnan(expected).any()
+        assert np.isinf(expected).any()
+        np.testing.assert_allclose(
+            outcome.output.astype(np.float64), expected, rtol=2e-2, atol=2e-2, err_msg=str(outcome.case)
+        )
+
+
 def test_tf32_loses_nothing_but_the_fraction_of_its_operands(tmp_path: Path) -> None:
     program = build("matmul")
     specs = [OfTf32Values(m, n, k, transpose_a=a, transpose_b=b) for m, n, k in SIZES[7:12] for a, b in TRANSPOSES]
