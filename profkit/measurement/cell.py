@@ -373,16 +373,13 @@ class CellRun:
             row.percent_of_bound = 100.0 * max(least_s.values()) * 1e9 / time_ns.value
         if contender.page_faults:
             row.page_faults = float(np.median(contender.page_faults))
-        bound_by_host = ""
         if row.key in self.host_times:
             host = self.host_times[row.key]
-            row.wall_ns, row.dispatch_ns = host.wall_ns, host.dispatch_ns
-            bound_by_host = host.remark(time_ns.value)
+            row.wall_ns = time_ns.value if row.timing.startswith(WALL_CLOCK) else host.wall_ns
+            row.dispatch_ns = host.dispatch_ns
         slow = len(row.throttled_samples)
         held_down = f"{slow} of {len(row.samples_ns)} samples were taken while it was" if slow else ""
-        row.note = "; ".join(
-            text for text in (row.note, self.remarks.get(row.key, ""), held_down, bound_by_host) if text
-        )
+        row.note = "; ".join(text for text in (row.note, self.remarks.get(row.key, ""), held_down) if text)
 
     def _compare(self, row: Row, baseline: str | None) -> None:
         if baseline is None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from profkit.measurement.result import Row
+
 HOST_BOUND = 1.1
 """A host that takes so many times the device's time to launch is what a loop of such calls waits for."""
 
@@ -35,9 +37,7 @@ class HostTimes:
         """Median over turns."""
         return float(np.median(self.dispatches)) if self.dispatches else None
 
-    def remark(self, device_ns: float) -> str:
-        """What a reader must know where the device waits for the host; usually nothing."""
-        if self.dispatch_ns is None or self.dispatch_ns <= HOST_BOUND * device_ns:
-            return ""
-        times = f"{self.dispatch_ns / 1e3:.3g} µs per call, the device works {device_ns / 1e3:.3g} µs"
-        return f"bound by the host: launching takes {times}"
+
+def is_host_bound(row: Row) -> bool:
+    """Whether a loop of such calls runs as fast as the host launches them, not as the device works."""
+    return None not in (row.dispatch_ns, row.median_ns) and (row.dispatch_ns or 0) > HOST_BOUND * (row.median_ns or 0)

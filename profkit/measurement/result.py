@@ -56,7 +56,7 @@ class Row:
     throttled_samples: list[int] = field(default_factory=list)
     """Numbers of the samples that were taken while the device was throttled, though they had been taken again."""
     wall_ns: float | None = None
-    """One short call with launching and waiting by the wall clock, where the samples are the device's time."""
+    """One call on a device with launching and waiting, by the wall clock; of long ones only where nothing else is."""
     dispatch_ns: float | None = None
     """What the host takes to enqueue one call, measured while the device was held."""
     kernel_ns: float | None = None

@@ -8,6 +8,8 @@ from itertools import count, product
 from string import ascii_lowercase
 
 from profkit.measurement.device_timing import HELD
+from profkit.measurement.device_wall_clock import WALL_CLOCK
+from profkit.measurement.host_times import is_host_bound
 from profkit.measurement.result import Cell, Result, Row
 from profkit.rendering.columns import DISPENSABLE, IMPLEMENTATION, Column, choose_columns, find_column
 from profkit.rendering.names import cell_words, preset_name, short_keys, spec_text, swept_axes
@@ -19,6 +21,7 @@ _OTHER_OUTPUT = {
     "reused": "writes into the same output in each call (the others allocate a fresh one)",
     "fresh": "allocates a fresh output in each call (it cannot reuse one)",
 }
+HOST_BOUND_REMARK = "bound by the host: launching a call takes longer than the device works on it; --columns +dispatch"
 NOTES = "notes"
 NAMED_AT_MOST = 4
 
@@ -94,6 +97,8 @@ def _cell_table(cell: Cell, columns: Sequence[Column], axes: Sequence[str], is_d
     names = short_keys(row.key for row in cell.rows)
     if is_default and any(row.kernel_ns is not None for row in cell.rows):
         columns = [columns[0], find_column("kernel"), *columns[1:]]
+    if is_default and _mixes_clocks(cell):
+        columns = [columns[0], find_column("wall"), *columns[1:]]
     measured = sorted((row for row in cell.rows if row.status == "ok"), key=lambda row: row.median_ns or 0.0)
     marks = _footnotes(measured, cell.output)
     headings = [Heading(IMPLEMENTATION, IMPLEMENTATION, True)]
@@ -110,6 +115,12 @@ def _cell_table(cell: Cell, columns: Sequence[Column], axes: Sequence[str], is_d
     footer += [f"{letter}: {remark}" for remark, letter in marks.items()]
     footer += [*_next_steps(measured, names), *cell.notes]
     return Table(_title(cell, axes), _facts(cell), tuple(headings), tuple(lines), _missing(cell, names), tuple(footer))
+
+
+def _mixes_clocks(cell: Cell) -> bool:
+    """Whether some GPU rows are timed by the wall clock and others, which have it too, by events."""
+    clocks = {row.timing.startswith(WALL_CLOCK) for row in cell.rows if row.wall_ns is not None}
+    return len(clocks) == 2
 
 
 def _dispensable(column: Column) -> int:
@@ -155,6 +166,7 @@ def _remarks(row: Row, asked_output: str) -> list[str]:
     remarks += [f"holds its images as {row.layout}"] if row.layout else []
     remarks += [f"its products round to {row.rounding}"] if row.rounding else []
     remarks += [f"timed by {row.timing}"] if row.timing not in ("", HELD) else []
+    remarks += [HOST_BOUND_REMARK] if is_host_bound(row) else []
     return remarks + ([row.note] if row.note else [])
 
 

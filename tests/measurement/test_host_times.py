@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from profkit.measurement.host_times import HostTimes
+import pytest
+
+from profkit.measurement.host_times import HostTimes, is_host_bound
+from profkit.measurement.result import Row
 
 
 def times(*dispatches: float) -> HostTimes:
@@ -24,13 +27,13 @@ def test_nothing_is_known_of_a_row_that_nothing_was_taken_of() -> None:
     host = HostTimes()
     host.take(0, None, None)
 
-    assert (host.wall_ns, host.dispatch_ns, host.remark(1.0)) == (None, None, "")
+    assert (host.wall_ns, host.dispatch_ns) == (None, None)
 
 
-def test_a_device_that_waits_for_the_host_is_remarked() -> None:
-    words = "bound by the host: launching takes 12.5 µs per call, the device works 4.2 µs"
-    assert times(12_500.0).remark(4200.0) == words
+@pytest.mark.parametrize(
+    ("dispatch_ns", "is_bound"), [(12_500.0, True), (4300.0, False), (100.0, False), (None, False)]
+)
+def test_a_device_that_waits_for_the_host_is_known(dispatch_ns: float | None, is_bound: bool) -> None:
+    row = Row("matmul/cupy/cuda", "ok", median_ns=4200.0, dispatch_ns=dispatch_ns)
 
-
-def test_a_device_that_works_as_long_as_the_host_launches_is_not() -> None:
-    assert times(4300.0).remark(4200.0) == ""
+    assert is_host_bound(row) is is_bound

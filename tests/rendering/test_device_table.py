@@ -7,6 +7,7 @@ from typing import Any
 from builders import baseline_row, cell, ok_row, result
 
 from profkit.measurement.device_timing import HELD, WAITS
+from profkit.measurement.device_wall_clock import WALL_CLOCK
 from profkit.measurement.result import Row
 from profkit.rendering.content import Table, build_tables
 
@@ -58,6 +59,25 @@ def test_kernel_time_is_a_column_when_there_is_one() -> None:
     assert [heading.name for heading in with_it.headings][1:3] == ["time", "kernel"]
     assert with_it.lines[0].texts[2] == "900.0 µs"
     assert "kernel" not in [heading.name for heading in without.headings]
+
+
+def test_the_wall_clock_is_a_column_where_only_some_rows_have_events() -> None:
+    waiting = ok_row(
+        "conv2d/jax/cuda", 2.0, 5.0, "faster", timing=f"{WALL_CLOCK}: no stream", page_faults=None, wall_ns=2e6
+    )
+    mixed = table_of(baseline_row(), gpu_row(wall_ns=1.5e6), waiting)
+
+    assert [heading.name for heading in mixed.headings][2:4] == ["time", "wall"]
+    assert [line.texts[3] for line in mixed.lines][:2] == ["1.500 ms", "2.000 ms"]
+    for alike in (table_of(baseline_row(), gpu_row(wall_ns=1.5e6)), table_of(baseline_row(), waiting)):
+        assert "wall" not in [heading.name for heading in alike.headings]
+
+
+def test_a_row_whose_device_waits_for_the_host_has_a_footnote() -> None:
+    words = "a: bound by the host: launching a call takes longer than the device works on it; --columns +dispatch"
+
+    assert words in table_of(baseline_row(), gpu_row(dispatch_ns=2e6)).footer
+    assert not any("bound by the host" in line for line in table_of(baseline_row(), gpu_row(dispatch_ns=5e5)).footer)
 
 
 def test_a_lost_device_stands_among_what_needs_a_look() -> None:
