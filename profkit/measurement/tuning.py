@@ -206,8 +206,9 @@ class _Arena:
                 run.inputs, run.reference = self._first.inputs, self._first.reference
             self._first = self._first or run
             run.measure()
-            # Without peaks: rows are compared with each other only.
-            rows = {row.key: row for row in run.finish({}).rows}
+            # Without peaks, as rows are compared with each other only. Their advice on --budget would be that of a
+            # stage, which has a share of it.
+            rows = {row.key: replace(row, next_step="") for row in run.finish({}).rows}
         return [
             Trial(tuning, stage, rows[implementation.key])
             for tuning, implementation in zip(everyone, implementations)

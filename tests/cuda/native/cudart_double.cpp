@@ -4,7 +4,6 @@
 #include <cuda_runtime_api.h>
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -348,9 +347,9 @@ PROFKIT_DOUBLE cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t strea
     state->pending += 1;
   }
   stream_of(stream).enqueue([state] {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    const long long now = cudart_double::device_ns();
     const std::lock_guard<std::mutex> lock(state->mutex);
-    state->ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+    state->ns = now;
     state->pending -= 1;
     state->changed.notify_all();
   });

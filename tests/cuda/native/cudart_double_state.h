@@ -12,7 +12,8 @@
 //   find no
 //                                   device
 //   PROFKIT_CUDA_DOUBLE_MANNER      manner@part, as idle@naive: kernels with that in their mangled name write
-//                                   nothing (idle), fail on the device (failing) or take 2 ms more (slow)
+//                                   nothing (idle) or fail on the device (failing)
+//   PROFKIT_CUDA_DOUBLE_CLOCK       threads: events tell 1 us per thread that ran, instead of the host's time
 //   PROFKIT_CUDA_DOUBLE_LOG         a file that gets a line of JSON per launch
 #pragma once
 
