@@ -26,6 +26,7 @@ RULES = (
     ("copy_waited_for_too_late", "", "nan"),
     ("copy_without_alignment", "", "an asynchronous copy of 16 bytes is not aligned"),
     ("exchange_beyond_width", "", "nan"),
+    ("matrix_row_without_alignment", "", "not aligned to 16 bytes (block (0, 0, 0), thread"),
     ("too_much_static_shared", "", "a block can have 49152"),
     ("more_shared_than_the_device_has", "", "of 257 bytes; a block of the device can have 256"),
     ("block_too_large", "", "a block of 1056 threads"),

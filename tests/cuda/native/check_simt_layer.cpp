@@ -11,6 +11,7 @@
 #include "kernels/cuda/copy_async.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/mma.cuh"
 #include "simt_launch.h"
 
 namespace {
@@ -155,6 +156,16 @@ void copy_without_alignment(const float* in, float* out) {
 }
 
 template <bool kIsWrong>
+void matrix_row_without_alignment(const float*, float* out) {
+  PROFKIT_SHARED(float, tile, [kThreads]);
+  tile[thread()] = own_value();
+  __syncthreads();
+  uint32_t values[4];
+  profkit::cuda::load_matrices<false>(values, tile + lane() % 8 * 4 + (kIsWrong ? 1 : 0));
+  out[thread()] = tile[63 - thread()];
+}
+
+template <bool kIsWrong>
 void copy_into_what_is_read(const float* in, float* out) {
   PROFKIT_SHARED(float, tile, [kThreads]);
   tile[thread()] = own_value();
@@ -285,6 +296,7 @@ const std::map<std::string, Pair>& pairs() {
       PROFKIT_PAIR(copy_waited_for_too_late),
       PROFKIT_PAIR(copy_without_alignment),
       PROFKIT_PAIR(copy_into_what_is_read),
+      PROFKIT_PAIR(matrix_row_without_alignment),
       PROFKIT_PAIR(exchange_beyond_width),
       PROFKIT_PAIR(missing_barrier),
       PROFKIT_PAIR(overwritten_too_early),

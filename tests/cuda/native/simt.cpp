@@ -439,6 +439,7 @@ void run(dim3 grid, dim3 block, size_t dynamic_shared_bytes, Body body, void* co
   the_block().run(grid, block, dynamic_shared_bytes, body, context);
 }
 
+void fail(const std::string& message) { the_block().fail(message); }
 void* shared(const void* place, size_t bytes) { return the_block().shared(place, bytes); }
 void* dynamic_shared() { return the_block().dynamic_shared(); }
 void barrier(Site site) { the_block().barrier(site); }

@@ -70,6 +70,8 @@ struct Site {
 
 enum class WarpOperation { sync, shuffle, ballot, collective };
 
+// Ends the launch: what a thread throws cannot leave its stack.
+[[noreturn]] void fail(const std::string& message);
 void* shared(const void* place, size_t bytes);
 void* dynamic_shared();
 void barrier(Site site);
@@ -134,7 +136,6 @@ T shuffle_to(unsigned mask, T value, int source, int width, Site site) {
 #define PROFKIT_SITE \
   simt::Site { __FILE__, __LINE__ }
 #define __syncthreads() simt::barrier(PROFKIT_SITE)
-#define PROFKIT_PICK_2(a, b, c, ...) c
 #define __syncwarp(...) simt::sync_warp(simt::mask_or_full(__VA_ARGS__), PROFKIT_SITE)
 namespace simt {
 constexpr unsigned mask_or_full(unsigned mask = 0xffffffffu) { return mask; }
@@ -174,11 +175,7 @@ template <class T>
 T __ldg(const T* address) {
   return *address;
 }
-inline float __fdividef(float a, float b) { return a / b; }
-inline float __expf(float value) { return std::exp(value); }
-inline float __powf(float base, float exponent) { return std::pow(base, exponent); }
 inline float rsqrtf(float value) { return 1.0f / std::sqrt(value); }
-inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline uint32_t __float_as_uint(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, 4);
@@ -189,8 +186,6 @@ inline float __uint_as_float(uint32_t bits) {
   std::memcpy(&value, &bits, 4);
   return value;
 }
-inline int __float_as_int(float value) { return static_cast<int>(__float_as_uint(value)); }
-inline float __int_as_float(int bits) { return __uint_as_float(static_cast<uint32_t>(bits)); }
 inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a > b ? a : b; }
 inline long long min(long long a, long long b) { return a < b ? a : b; }

@@ -79,7 +79,7 @@ inline void mma_m16n8k8_tf32(float (&c)[4], const uint32_t (&a)[4], const uint32
 template <bool transposed>
 void load_matrices(uint32_t (&values)[4], const void* row) {
   const Site site{__FILE__, __LINE__};
-  if (reinterpret_cast<uintptr_t>(row) % 16 != 0) throw Error("a row of ldmatrix is not aligned to 16 bytes");
+  if (reinterpret_cast<uintptr_t>(row) % 16 != 0) fail("a row of ldmatrix is not aligned to 16 bytes");
   const int group = lane() / 4, member = lane() % 4;
   const auto own = reinterpret_cast<uint64_t>(row);
   for (int matrix = 0; matrix < 4; ++matrix) {
