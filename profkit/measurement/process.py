@@ -22,6 +22,8 @@ from profkit.measurement.protocol import Message
 
 # Pausing needs a worker that dies with its parent even while stopped; only Linux offers that.
 CAN_PAUSE = sys.platform == "linux"
+LONGEST_END_S = 30.0
+"""The system takes away gigabytes of a killed process in a second or two."""
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -180,10 +182,12 @@ class WorkerProcess:
             os.close(descriptor)
         self._replies, self._life = -1, None
 
-    def _end(self) -> int:
+    def _end(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        return self.process.wait()
+        # One that a driver keeps after its device was lost cannot be ended by anybody: it is left behind.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=LONGEST_END_S)
 
     def last_words(self, lines: int = 3) -> str:
         """The end of what the worker printed, for the reason of a crash."""

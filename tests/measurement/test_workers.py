@@ -280,3 +280,19 @@ def test_an_idle_worker_is_stopped_so_that_its_threads_cannot_spin() -> None:
         worker.kill()
 
     assert (paused, resumed) == (True, True)
+
+
+def test_a_worker_that_nobody_can_end_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that a driver keeps in the kernel after its device was lost."""
+    worker = WorkerProcess(Implementation("matmul/numpy/cpu", "numpy"), WorkerSettings(1, cores_for(1)))
+    really_wait = worker.process.wait
+
+    def wait(timeout: float | None = None) -> int:
+        if timeout is None:
+            raise AssertionError("this would wait for ever")
+        raise subprocess.TimeoutExpired("worker", timeout)
+
+    monkeypatch.setattr(worker.process, "wait", wait)
+    worker.kill()
+
+    assert really_wait() == -signal.SIGKILL
