@@ -10,7 +10,7 @@ namespace profkit::cuda {
 
 // The first place, row by row, of each window's maximum: h * width + w. A NaN is larger than every number.
 template <class T, int kPack>
-__global__ void __launch_bounds__(RowBlocks::kThreads, kPoolBlocks)
+__global__ void __launch_bounds__(RowBlocks::kThreads, pool_blocks(kPack))
     pool2d_places_of_maxima(const PoolProblem problem, const T* x, int* places) {
   if (!problem.blocks.is_inside()) return;
   const PoolPlace place = PoolPlace::of<kPack>(problem);
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(RowBlocks::kThreads, kPoolBlocks)
 
 // `places` is for a maximum only; an average gives every element of a window the same share.
 template <class T, int kPack, bool kIsMaximum>
-__global__ void __launch_bounds__(RowBlocks::kThreads, kPoolBlocks)
+__global__ void __launch_bounds__(RowBlocks::kThreads, pool_blocks(kPack))
     pool2d_gather(const PoolProblem problem, const T* dy, const int* places, T* dx) {
   if (!problem.blocks.is_inside()) return;
   const PoolPlace place = PoolPlace::of<kPack>(problem);

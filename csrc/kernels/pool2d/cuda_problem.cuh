@@ -8,9 +8,10 @@
 
 namespace profkit::cuda {
 
-// Four blocks of 256 threads leave 64 registers for each; without a number the compiler aims at more blocks
-// and spills for them. So it does where it may unroll the walk along a window's row as far as it likes.
-constexpr int kPoolBlocks = 4;
+// Blocks of 256 threads that registers are bounded for: four leave 64 to a thread, three 80, which packs of
+// eight need from sm_100 on. Without a number the compiler aims at more blocks and spills for them. So it
+// does where it may unroll the walk along a window's row as far as it likes.
+__host__ __device__ constexpr int pool_blocks(int pack) { return pack > 4 ? 3 : 4; }
 
 // Rows and columns of a window that lie inside the image, ends excluded.
 struct PoolWindow {

@@ -8,7 +8,7 @@
 namespace profkit::cuda {
 
 template <class T, int kPack>
-__global__ void __launch_bounds__(RowBlocks::kThreads, kPoolBlocks)
+__global__ void __launch_bounds__(RowBlocks::kThreads, pool_blocks(kPack))
     pool2d_maximum(const PoolProblem problem, const T* x, T* y) {
   if (!problem.blocks.is_inside()) return;
   const PoolPlace place = PoolPlace::of<kPack>(problem);
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(RowBlocks::kThreads, kPoolBlocks)
 }
 
 template <class T, int kPack>
-__global__ void __launch_bounds__(RowBlocks::kThreads, kPoolBlocks)
+__global__ void __launch_bounds__(RowBlocks::kThreads, pool_blocks(kPack))
     pool2d_average(const PoolProblem problem, const T* x, T* y) {
   if (!problem.blocks.is_inside()) return;
   const PoolPlace place = PoolPlace::of<kPack>(problem);
