@@ -286,10 +286,13 @@ void open_cupti_door_if_driver_is_here() {
 bool flush_cupti(CuptiFlush what) {
   if (!is_open.load()) return true;
   const uint64_t synchronisations = cupti_synchronisations.load();
+  bool is_news = false;
   const bool is_done = flush_through_flusher(what) && wait_for_buffers_in_work();
-  const bool is_news =
-      is_done ? what == CuptiFlush::everything && find_unrecorded_synchronisations(synchronisations)
-              : !flush_hangs.exchange(true);
+  if (is_done) {
+    is_news = what == CuptiFlush::everything && find_unrecorded_synchronisations(synchronisations);
+  } else if (cupti_flusher_runs()) {  // otherwise another thread has just ended the capture
+    is_news = !flush_hangs.exchange(true);
+  }
   if (is_news) status_version.fetch_add(1);
   return is_done;
 }

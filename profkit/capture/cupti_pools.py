@@ -15,10 +15,12 @@ _MADE, _DESTROYED, _TRIMMED = 1, 2, 3  # as CUPTI numbers what happens to a pool
 def memory_pools(pools: Mapping[str, Column]) -> list[dict[str, Any]]:
     """For each pool of each process the most it reserved of the device's memory, how much of that allocations used at
     most, and what happened to it."""
-    keys = np.stack([pools[name].astype(np.uint64) for name in ("process", "device", "address")], axis=1)
-    return [
-        _summary(pools, np.flatnonzero((keys == key).all(axis=1))) for key in np.unique(keys.reshape(-1, 3), axis=0)
-    ]
+    if not len(pools["address"]):
+        return []
+    keys = np.stack([pools[name].astype(np.uint64) for name in ("process", "device", "address")])
+    _, pool_of, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
+    rows_of_each = np.split(np.argsort(pool_of.ravel(), kind="stable"), np.cumsum(counts)[:-1])
+    return [_summary(pools, rows) for rows in rows_of_each]
 
 
 def _summary(pools: Mapping[str, Column], rows: Column) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def device_warnings(processes: Sequence[Process], counts: Sequence[Mapping[str, 
 
     add("dropped_by_cupti", "records of the GPU were lost by CUPTI: its buffers were not taken fast enough")
     add("dropped_too_slow", "records of the GPU were lost: the disk did not keep up")
-    add("unfinished", "kernels or copies were still running when recording ended: they are left out")
+    add("unfinished", "kernels or copies without an end are left out: still running at the end, or not timed by CUPTI")
     add("cut_records", "records of the GPU were cut short by CUPTI: they are left out")
     add("unknown_records", "records of the GPU are of kinds that this profkit does not know: they are left out")
     add("clock_steps", "times the GPU's clock was set while recording: kernels around these moments may be misplaced")

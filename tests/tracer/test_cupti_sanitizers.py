@@ -39,6 +39,7 @@ def test_launches_of_threads_while_captures_start_and_stop_are_clean_and_complet
         kernels = Counter(trace.text(int(name)) for name in trace.activities["name"])
         del kernels["kernel 9"]
         assert capture.losses.records == 0 and trace.facts["cut records"] == 0
+        assert not any("CUPTI" in warning for warning in capture.warnings), capture.warnings
         assert kernels == {f"kernel {number}": int(done.stdout) // 4 for number in range(4)}
         owners = Counter(
             (int(stream), "-" if row < 0 else trace.text(int(trace.ranges["name"][row])))

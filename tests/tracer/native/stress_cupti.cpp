@@ -77,7 +77,10 @@ int main(int, char** arguments) {
   InitializeInjection();  // as the driver does before anything records
   std::atomic<bool> is_over{false};
   std::thread always([&] {  // records and launches across the captures' begins and ends
-    while (!is_over.load()) work(api, gpu, 9, 50);
+    while (!is_over.load()) {
+      work(api, gpu, 9, 20);
+      api.flush();  // also while another thread ends the capture
+    }
   });
   for (int capture = 0; capture < kCaptures; ++capture) {
     const std::string path = std::string(arguments[1]) + "/" + std::to_string(capture) + ".profkit";
