@@ -32,8 +32,9 @@ struct CudaKernel {
   std::string key;                                            // matmul/native/cuda/tiled_shared
   std::string (*supports)(const Params&, const CudaDevice&);  // empty, or the reason why not
   size_t (*workspace_bytes)(const Params&, const CudaCall&);  // device memory, aligned to 256
-  void (*launch)(const Params&, const Buffers&,
-                 const CudaCall&);  // enqueues on call.stream; waits for nothing
+  // Enqueues on call.stream; waits for nothing. All buffers begin at multiples of 16 bytes: kernels load
+  // packs.
+  void (*launch)(const Params&, const Buffers&, const CudaCall&);
   // What a tuner may choose from ("128x128x8"); empty: there is one way only.
   std::vector<std::string> (*configurations)(const Params&, const CudaDevice&) = nullptr;
   int (*policy)(const Params&, const CudaDevice&) = nullptr;  // the index taken for kByPolicy
