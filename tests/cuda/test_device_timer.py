@@ -33,6 +33,7 @@ for memory in inputs:
     memory.upload(np.ones(64, np.float32))
 output = _cuda.DeviceMemory(256)
 output.fill(0)
+_cuda.synchronize(0)  # the fill went to the default stream, which the call's does not wait for
 call = _cuda.bind("matmul/native/cuda/naive", native_params(spec), inputs, output, None, stream.handle)
 
 def result():
@@ -70,7 +71,8 @@ print(json.dumps([sample(True), sample(False), result()]))
 """
     )
 
-    assert 0 < held[0] < 1e9 <= free[0]
+    # Half of the pause: on a busy machine the double's stream comes to its first event late.
+    assert 0 < held[0] < 5e8 <= free[0]
     assert not held[1] and not free[1]
     assert value == 8.0
 
