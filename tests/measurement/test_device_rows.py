@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,20 @@ GPU, CPU = "matmul/cupy/cuda", "matmul/numpy/cpu"
 needs_numba = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="numba is not installed")
 
 
+def use_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The made-up modules are found until the test ends; none of them stays loaded for the next one."""
+    monkeypatch.syspath_prepend(str(TESTS / "gpu_modules"))
+    for name in ("cupy", "pynvml"):
+        monkeypatch.setitem(sys.modules, name, sys)  # remembers what was there
+        del sys.modules[name]
+
+
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """A machine whose cupy finds a GPU, with profkit's timer and NVML; variables that a test sets make its troubles."""
     modules = str(TESTS / "gpu_modules")
     monkeypatch.setenv("PYTHONPATH", f"{modules}:{TESTS}")
-    monkeypatch.syspath_prepend(modules)
+    use_modules(monkeypatch)
     monkeypatch.setenv("FAKE_GPU_FOLDER", str(tmp_path))
     # Nobody looks for a driver's library then.
     monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")
@@ -148,7 +157,7 @@ def test_memory_that_other_rows_hold_is_named_where_it_is_missing(gpu: pytest.Mo
 
 @pytest.mark.skipif(not no_cuda_driver(), reason="there is a CUDA driver")
 def test_without_a_driver_every_row_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(TESTS / "gpu_modules"))
+    use_modules(monkeypatch)
 
     row = gpu_row()
 
