@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sass import Kernel, Mix, SassError, function_name, kernels_in, main_loop, mix, registry_key
+from sass import Kernel, Mix, SassError, demangled, function_name, kernels_in, main_loop, mix
 
 ROOT = Path(__file__).parents[1]
 REPORT = ROOT / "docs" / "cuda-kernels.md"
@@ -64,22 +65,39 @@ class Compiled:
         return int(self.kernel.architecture.removeprefix("sm_").rstrip("af"))
 
 
-def run_tests(folder: Path) -> tuple[dict[str, Proof], dict[str, set[Launch]]]:
-    """Proofs by key and launches by mangled name, of a run in which every test passed."""
-    path = folder / "proof"
-    command = [sys.executable, "-m", "pytest", "-q", str(ROOT / "tests" / "cuda")]
+@dataclass
+class Proofs:
+    """What a run of the tests left."""
+
+    proofs: dict[str, Proof] = field(default_factory=lambda: defaultdict(Proof))
+    launches: dict[str, set[Launch]] = field(default_factory=lambda: defaultdict(set))
+    """By mangled name."""
+    functions: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Functions that a row's calls started, by key."""
+
+
+def run_tests(path: Path) -> None:
+    """All of tests/cuda must pass; what they ran is in the file."""
+    tests = ROOT / "tests" / "cuda"
+    # That one test looks at the report, which is only made.
+    command = [sys.executable, "-m", "pytest", "-q", str(tests), f"--ignore={tests / 'test_kernels_report.py'}"]
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PROFKIT_PROOF": str(path)}, check=False)
     if done.returncode:
         raise SassError("a test failed: there is no report of what is not right")
-    proofs: dict[str, Proof] = defaultdict(Proof)
-    launches: dict[str, set[Launch]] = defaultdict(set)
+
+
+def read_proofs(path: Path) -> Proofs:
+    """The lines that tests/cuda/emulation.py wrote."""
+    found = Proofs()
     for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
         for key, spec in line["ran"]:
-            proofs[key].problems[f"{line['kind']} {line.get('order', '')}"].add(spec)
+            found.proofs[key].problems[f"{line['kind']} {line.get('order', '')}"].add(spec)
         for launch in line.get("launches", ()):
             threads = launch["block"][0] * launch["block"][1] * launch["block"][2]
-            launches[launch["kernel"]].add(Launch(threads, launch["shared_bytes"]))
-    return proofs, launches
+            found.launches[launch["kernel"]].add(Launch(threads, launch["shared_bytes"]))
+        for key, kernels in line.get("kernels", {}).items():
+            found.functions[key].update(function_name(name) for name in demangled(kernels))
+    return found
 
 
 def compiled_kernels(build: Path, launches: dict[str, set[Launch]]) -> list[Compiled]:
@@ -156,8 +174,7 @@ def architecture_table(
     )
     lines = [heading, "|---|---|---:|---:|---:|---:|---|---:|---:|---:|---:|"]
     for key in keys:
-        capabilities = sorted({part.capability for part in compiled[key]})
-        for capability in capabilities:
+        for capability in sorted({part.capability for part in compiled[key]}):
             parts = [part for part in compiled[key] if part.capability == capability]
             lines.append(f"| `{short(key)}` | sm_{capability} | " + " | ".join(_cells(parts, occupancy)) + " |")
     return lines
@@ -167,8 +184,8 @@ def _cells(parts: Sequence[Compiled], occupancy: dict[tuple[str, str], list[floa
     launched = [part for part in parts if part.launches]
     shared = [part.kernel.shared_bytes + launch.dynamic_bytes for part in launched for launch in part.launches]
     occupied = [value for part in launched for value in occupancy[part.kernel.architecture, part.kernel.mangled]]
-    # That with most products; without products the longest.
-    first = max(parts, key=lambda part: (part.loop.products, part.loop.instructions))
+    # That with most products, and of equal ones the tightest; without products the longest loop.
+    first = max(parts, key=lambda part: (part.loop.products, part.loop.product_share, part.loop.instructions))
     loop = first.loop
     return [
         str(len(parts)),
@@ -178,18 +195,21 @@ def _cells(parts: Sequence[Compiled], occupancy: dict[tuple[str, str], list[floa
         f"`{variant_name(first.kernel.name)}`" if loop.instructions else "no loop",
         str(loop.instructions or ""),
         str(loop.products or ""),
-        f"{loop.product_share:.2f}" if loop.products else "",
+        _range([round(part.loop.product_share, 2) for part in parts if part.loop.products]),
         f"{loop.loads_per_product:.2f}" if loop.products else "",
     ]
 
 
 def variant_name(name: str) -> str:
-    """The function with its template arguments, without namespaces and parameters, short enough for a table."""
-    head = name.removeprefix("void ").partition("(profkit::cuda::")[0].partition("(float")[0].partition("(int")[0]
-    head = head.replace("profkit::cuda::", "").replace("(bool)", "").replace("(int)", "").replace("unsigned int", "")
-    function = function_name(name)
-    arguments = head[len(function) :]
-    return function + (arguments if len(arguments) <= 60 else arguments[:57] + "...")
+    """The function with its template arguments, without namespaces, casts and parameters, short enough for a table."""
+    depth, end = 0, len(name)
+    for place, letter in enumerate(name):
+        depth += {"<": 1, ">": -1}.get(letter, 0)
+        if letter == "(" and depth == 0:
+            end = place
+            break
+    head = re.sub(r"\((?:profkit::cuda::)?\w+\)", "", name[:end].removeprefix("void ")).replace("profkit::cuda::", "")
+    return head if len(head) <= 60 else head[:57] + "..."
 
 
 def _range(values: Sequence[float]) -> str:
@@ -208,7 +228,8 @@ INTRODUCTION = """# CUDA kernels and how each was proven
 
 Generated by `python bench/cuda_kernels.py`; do not edit. No GPU was at hand: nothing here was run on one.
 
-- **compiled**: by nvcc for {architectures}, with PTX of the last one; the build of CI ends at a register spill.
+- **compiled**: by nvcc for {architectures}, with PTX of the last one;
+  the build of CI ends at a register spill.
 - **emulated**: the same source ran on the host SIMT layer (`tests/cuda/native/simt.h`: fibers for threads, shared
   memory full of NaN, barriers, shuffles, masks, asynchronous copies, mma at fragment level) in three thread orders,
   against the float64 reference. The number is of distinct problems that ran in all three.
@@ -225,8 +246,9 @@ EXPLANATION = """## What the compiler made of them
 A kernel has variants: template arguments for types, layouts and tile sizes. Registers are per thread; shared memory
 (static and dynamic) and occupancy (`cuda_occupancy.h`: warps that a multiprocessor holds of those that it could) are
 of the launches that tests made. The main loop is the innermost one with most products (FFMA, FFMA2 or HMMA), in the
-variant that has most of them; `share` is that of products among its instructions. Kernels without products move data:
-their longest loop is counted.
+variant that has most of them and is tightest; `share` is that of products among the instructions of the main loop, from
+the lowest to the highest of all variants. Kernels without products move data: their longest loop is counted. A row
+that starts kernels of another one (`split_k` those of `double_buffered`) has them too.
 """
 
 
@@ -234,6 +256,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, help="build folder [the last one in build/]")
     parser.add_argument("--output", type=Path, default=REPORT)
+    parser.add_argument(
+        "--proof", type=Path, help="of a run of all tests that passed, with PROFKIT_PROOF=FILE [the tests are run]"
+    )
     options = parser.parse_args()
     build = options.build or max(ROOT.glob("build/*"), default=ROOT / "build")
     try:
@@ -244,24 +269,23 @@ def main() -> int:
     keys = [key for op in OPERATORS for key in _cuda.kernels(op)]
     try:
         with tempfile.TemporaryDirectory() as name:
-            proofs, launches = run_tests(Path(name))
-            everything = compiled_kernels(build, launches)
+            proof = options.proof or Path(name) / "proof"
+            if not options.proof:
+                run_tests(proof)
+            found = read_proofs(proof)
+            everything = compiled_kernels(build, found.launches)
             occupancy = occupancies(everything, build, Path(name))
     except SassError as error:
         print(error, file=sys.stderr)
         return 1
-    compiled: dict[str, list[Compiled]] = defaultdict(list)
-    for each in everything:
-        key = registry_key(each.kernel.name, keys)
-        if key is None:
-            print(f"no row for {each.kernel.name}", file=sys.stderr)
-            return 1
-        compiled[key].append(each)
+    compiled = {
+        key: [each for each in everything if function_name(each.kernel.name) in found.functions[key]] for key in keys
+    }
     names = sorted({each.capability for each in everything})
     text = document(
         [
             INTRODUCTION.format(architectures=", ".join(f"sm_{name}" for name in names)),
-            *proof_table(keys, proofs, compiled),
+            *proof_table(keys, found.proofs, compiled),
             "",
             EXPLANATION,
             *architecture_table(keys, compiled, occupancy),

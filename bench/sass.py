@@ -170,18 +170,6 @@ def function_name(name: str) -> str:
     return head.rpartition("::")[2]
 
 
-def registry_key(name: str, keys: Iterable[str]) -> str | None:
-    """The registry's key of a kernel: `matmul_split_k_sum<...>` belongs to matmul/native/cuda/split_k.
-
-    Kernels are called <operator>_<idea> with an addition where an implementation has several; the longest
-    fitting key is meant.
-    """
-    function = function_name(name)
-    prefixes = {key: f"{key.split('/')[0]}_{key.rpartition('/')[2]}" for key in keys}
-    fitting = [key for key, prefix in prefixes.items() if function == prefix or function.startswith(f"{prefix}_")]
-    return max(fitting, key=len, default=None)
-
-
 def cuobjdump() -> str:
     """The disassembler: of PATH or of the wheel."""
     wheels = Path(sysconfig.get_paths()["purelib"]) / "nvidia"

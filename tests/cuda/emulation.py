@@ -31,8 +31,8 @@ CAPABILITY = 90
 POLICY = -1
 # What else an operator's kernels are made of.
 _PARTS = {"conv2d": ("matmul",)}
-# -O2: unoptimised, the deep templates of a tiled product run ten times slower. -fPIC: the same objects make the double
-# of the CUDA runtime.
+# -O2: unoptimised, the deep templates of a tiled product run ten times slower; under a sanitizer -O1, since there
+# compiling takes longer than running. -fPIC: the same objects make the double of the CUDA runtime.
 EMULATED_FLAGS = ("-std=c++17", "-O2", "-g1", "-fPIC", "-DPROFKIT_EMULATED", "-I", str(SOURCES), "-I", str(NATIVE))
 _SANITIZED = {
     "": (),
@@ -112,7 +112,7 @@ def run_kernels(op: str) -> tuple[Path, tuple[str, ...]]:
 def link_emulated(name: str, sources: Sequence[tuple[Path, tuple[str, ...]]], sanitizers: str = "") -> Path:
     """A program of the host SIMT layer and these sources, each compiled with flags of its own after the usual ones."""
     folder = Path(os.environ[OBJECTS_FOLDER])
-    instrumented = (f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all") if sanitizers else ()
+    instrumented = ("-O1", f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all") if sanitizers else ()
     flags = (*EMULATED_FLAGS, *_SANITIZED[sanitizers])
     jobs = [
         *((path, (*flags, "-x", "c++", *instrumented, *own)) for path, own in sources),

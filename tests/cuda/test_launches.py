@@ -31,7 +31,9 @@ def test_every_kernel_is_launched_and_right(op: str, tmp_path: Path) -> None:
     assert {run[0] for run in runs} == set(keys), "kernels that no odd spec reaches"
     launches = launches_of(tmp_path / "launches")
     assert len(launches) >= len(runs)
-    note_proof("launched", ((run[0], run[2]) for run in runs), launches=launches)
+    assert all(run[4] for run in runs), "a row was right without a kernel"
+    started = {key: sorted({name for run in runs if run[0] == key for name in run[4]}) for key in keys}
+    note_proof("launched", ((run[0], run[2]) for run in runs), launches=launches, kernels=started)
     # Calls are timed on a stream of their own: what went to the default stream would escape the events.
     assert not [launch for launch in launches if launch["default_stream"]]
 
