@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TextIO
 
+from profkit._showing import printed, written
 from profkit.attribution.device_usage import device_usage
 from profkit.attribution.usage import Usage
 from profkit.capture.device_trace import DeviceTrace
-from profkit.cli import abandon_stdout
 from profkit.errors import ProfkitError
 from profkit.rendering.device_content import device_surroundings, warning_lines
 from profkit.rendering.table import encodable
@@ -26,39 +27,26 @@ def print_device_trace(
     """Print the table, then write the files; what cannot be written is told after all others were."""
     usage = device_usage(trace, by)
     out = sys.stdout if stream is None else stream
-    problems = _printed(trace, usage, view, layout, out) + _written(trace, usage, view, files)
+    problems = printed(lambda: _print(trace, usage, view, layout, out), out)
+    writers = _writers(trace, usage, view)
+    problems += written(partial(writers[kind], path) for kind, path in files.items())
     if problems:
         raise ProfkitError("\n".join(problems))
 
 
-def _printed(trace: DeviceTrace, usage: Usage, view: View, layout: str, out: TextIO) -> list[str]:
-    try:
-        if layout == "tfprof":
-            lines = "".join(f"{line}\n" for line in warning_lines(trace))
-            out.write(encodable(lines + render_tfprof(usage, view), out))
-        else:
-            print_report(device_surroundings(trace, usage), usage, view, out)
-        out.flush()
-    except BrokenPipeError:
-        abandon_stdout()
-    except OSError as error:
-        abandon_stdout()
-        return [f"could not print the table: {error.strerror or error}"]
-    return []
+def _print(trace: DeviceTrace, usage: Usage, view: View, layout: str, out: TextIO) -> None:
+    if layout == "tfprof":
+        lines = "".join(f"{line}\n" for line in warning_lines(trace))
+        out.write(encodable(lines + render_tfprof(usage, view), out))
+    else:
+        print_report(device_surroundings(trace, usage), usage, view, out)
 
 
-def _written(trace: DeviceTrace, usage: Usage, view: View, files: Mapping[str, str]) -> list[str]:
-    writers: dict[str, Callable[[str], None]] = {
+def _writers(trace: DeviceTrace, usage: Usage, view: View) -> dict[str, Callable[[str], None]]:
+    return {
         "json": lambda path: write_usage_json(usage, path),
         "csv": lambda path: write_usage_csv(usage, path),
         "markdown": lambda path: write_whole(
             path, render_report_markdown(device_surroundings(trace, usage), usage, view)
         ),
     }
-    problems = []
-    for kind, path in files.items():
-        try:
-            writers[kind](path)
-        except ProfkitError as error:
-            problems.append(str(error))
-    return problems

@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
+from profkit._showing import printed, written
 from profkit.attribution.gaps import layer_gaps
 from profkit.attribution.network_usage import network_usage
 from profkit.attribution.usage import Usage
 from profkit.capture.network_capture import NetworkCapture
-from profkit.cli import abandon_stdout
 from profkit.errors import ProfkitError
 from profkit.rendering.gap_text import gaps_to_json, print_gaps, render_gaps_markdown
 from profkit.rendering.markdown import table_markdown
@@ -48,39 +48,31 @@ def print_networks(
     chosen = by or ("type" if layout == TFPROF else "kind")
     usages = [network_usage(capture, chosen) if capture.recording("time") else None for capture in captures]
     out = sys.stdout if stream is None else stream
-    problems = _printed(captures, usages, view, layout, out)
+    problems = printed(lambda: _print(captures, usages, view, layout, out), out)
     problems += _written(captures, usages, view, files)
     if problems:
         raise ProfkitError("\n".join(problems))
 
 
-def _printed(
+def _print(
     captures: Sequence[NetworkCapture], usages: Sequence[Usage | None], view: View, layout: str, out: TextIO
-) -> list[str]:
-    try:
-        for number, (capture, usage) in enumerate(zip(captures, usages)):
-            if number and usage is not None:
-                out.write("\n")
-            if usage is None:
-                _print_without_table(capture, sys.stderr)
-            elif layout == TFPROF:
-                print_network_tfprof(usage, view, out)
-            else:
-                print_network(capture, usage, view, out)
-                if capture.baseline:
-                    out.write("\n")
-                    print_gaps(layer_gaps(capture), out)
-        whole = _comparable(captures)
-        if len(whole) > 1 and layout != TFPROF:
+) -> None:
+    for number, (capture, usage) in enumerate(zip(captures, usages)):
+        if number and usage is not None:
             out.write("\n")
-            print_table(compare_layers(whole), out)
-        out.flush()
-    except BrokenPipeError:
-        abandon_stdout()
-    except OSError as error:
-        abandon_stdout()
-        return [f"could not print the table: {error.strerror or error}"]
-    return []
+        if usage is None:
+            _print_without_table(capture, sys.stderr)
+        elif layout == TFPROF:
+            print_network_tfprof(usage, view, out)
+        else:
+            print_network(capture, usage, view, out)
+            if capture.baseline:
+                out.write("\n")
+                print_gaps(layer_gaps(capture), out)
+    whole = _comparable(captures)
+    if len(whole) > 1 and layout != TFPROF:
+        out.write("\n")
+        print_table(compare_layers(whole), out)
 
 
 def _print_without_table(capture: NetworkCapture, out: TextIO) -> None:
@@ -114,13 +106,7 @@ def _written(
         return [f"{', '.join(files.values())}: not written, because nothing was recorded"]
     if "markdown" in files:
         jobs.append(lambda: write_whole(files["markdown"], _markdown(captures, usages, view)))
-    problems = []
-    for job in jobs:
-        try:
-            job()
-        except ProfkitError as error:
-            problems.append(str(error))
-    return problems
+    return written(jobs)
 
 
 def _markdown(captures: Sequence[NetworkCapture], usages: Sequence[Usage | None], view: View) -> str:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TextIO
 
 from profkit._arguments import Parser, chosen_top
 from profkit._network_report import print_networks
+from profkit._showing import printed, written
 from profkit._sweep import split_list
 from profkit.attribution.attribute import usage_by
 from profkit.attribution.device_groups import GROUPINGS as DEVICE_GROUPINGS
@@ -23,7 +25,7 @@ from profkit.attribution.usage import Usage
 from profkit.capture.device_trace import DeviceTrace
 from profkit.capture.opening import is_device_trace, is_network_capture
 from profkit.capture.tables import Capture
-from profkit.cli import abandon_stdout, guarded
+from profkit.cli import guarded
 from profkit.errors import ProfkitError, UsageError
 from profkit.rendering.table import encodable
 from profkit.rendering.usage_columns import COLUMNS, NAME, find_usage_column
@@ -132,7 +134,9 @@ def _print_program(capture: Capture, arguments: argparse.Namespace, stream: Text
         subtract_overhead=arguments.subtract_overhead,
     )
     out = sys.stdout if stream is None else stream
-    problems = _printed(capture, usage, view, arguments.format, out) + _written(capture, usage, view, arguments)
+    problems = printed(lambda: _print(capture, usage, view, arguments.format, out), out)
+    writers = _writers(capture, usage, view)
+    problems += written(partial(writers[kind], path) for kind, path in named_files(arguments).items())
     if problems:
         raise ProfkitError("\n".join(problems))
 
@@ -245,37 +249,20 @@ def named_files(arguments: argparse.Namespace) -> dict[str, str]:
     return {kind: getattr(arguments, kind) for kind in _FILES if getattr(arguments, kind)}
 
 
-def _printed(capture: Capture, usage: Usage, view: View, layout: str, out: TextIO) -> list[str]:
-    """Print the table and give what went wrong: a reader that went away or a full disk must not cost the files."""
-    try:
-        if layout == "tfprof":
-            lines = [*loss_lines(capture), *warning_lines(capture), *no_range_lines(capture, usage)]
-            out.write(encodable("".join(f"{line}\n" for line in lines) + render_tfprof(usage, view), out))
-        else:
-            print_usage(capture, usage, view, out)
-        out.flush()
-    except BrokenPipeError:
-        abandon_stdout()
-    except OSError as error:
-        abandon_stdout()
-        return [f"could not print the table: {error.strerror or error}"]
-    return []
+def _print(capture: Capture, usage: Usage, view: View, layout: str, out: TextIO) -> None:
+    if layout == "tfprof":
+        lines = [*loss_lines(capture), *warning_lines(capture), *no_range_lines(capture, usage)]
+        out.write(encodable("".join(f"{line}\n" for line in lines) + render_tfprof(usage, view), out))
+    else:
+        print_usage(capture, usage, view, out)
 
 
-def _written(capture: Capture, usage: Usage, view: View, arguments: argparse.Namespace) -> list[str]:
-    """Write the files and give what went wrong."""
-    writers: dict[str, Callable[[str], None]] = {
+def _writers(capture: Capture, usage: Usage, view: View) -> dict[str, Callable[[str], None]]:
+    return {
         "json": lambda path: write_usage_json(usage, path),
         "csv": lambda path: write_usage_csv(usage, path),
         "markdown": lambda path: write_usage_markdown(capture, usage, view, path),
     }
-    problems = []
-    for kind, path in named_files(arguments).items():
-        try:
-            writers[kind](path)
-        except ProfkitError as error:
-            problems.append(str(error))
-    return problems
 
 
 if __name__ == "__main__":
