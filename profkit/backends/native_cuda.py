@@ -61,8 +61,16 @@ class NativeCudaAdapter:
         return [Implementation(key, "native_cuda", options=_options(key)) for key in keys]
 
     def supports(self, implementation: Implementation, spec: Spec) -> str:
-        """What the kernel itself says, for this device."""
-        reason: str = cuda_module().supports(kernel_key(implementation), native_params(spec), cuda_device())
+        """What the kernel itself says, for this device, or for a usual one where there is none."""
+        try:
+            cuda = cuda_module()
+        except UnavailableError:
+            return ""
+        try:
+            device = cuda_device()
+        except UnavailableError:
+            device = {}
+        reason: str = cuda.supports(kernel_key(implementation), native_params(spec), device)
         return reason
 
     def tunables(self, implementation: Implementation, spec: Spec, threads: int) -> list[dict[str, Any]]:
