@@ -190,8 +190,13 @@ def _print_missing(console: Console, missing: Sequence[Missing], limit: int) -> 
     name_width = max((cell_len(name) for name in names), default=0)
     status_width = max((len(item.status) for item in missing), default=0)
     room = max(20, console.width - name_width - status_width - 4)
-    for name, item in zip(names, missing):
-        for index, line in enumerate(_reason_lines(item, room, limit)):
+    for number, (name, item) in enumerate(zip(names, missing)):
+        before = missing[number - 1] if number else None
+        lines = _reason_lines(item, room, limit)
+        # A dozen kernels without a driver need its words once.
+        if len(lines) > 1 and before is not None and (before.status, before.reason) == (item.status, item.reason):
+            lines = ["as above"]
+        for index, line in enumerate(lines):
             text = Text(f"{name if not index else '':{name_width}}  ")
             text.append(f"{item.status if not index else '':{status_width}}", _STATUSES.get(item.status, "dim"))
             text.append(f"  {line}", "dim")

@@ -339,3 +339,17 @@ def test_a_stream_that_knows_ascii_only_gets_ascii() -> None:
     stream.flush()
 
     assert b"9.810 ms ~1.2%" in raw.getvalue()
+
+
+def test_a_long_reason_of_several_rows_is_printed_once() -> None:
+    reason = "counting devices: " + "the driver is too old for this build " * 4
+    keys = [f"conv2d/native/cuda/{name}" for name in ("direct", "im2col", "winograd")]
+    rows = [Row(key, "unavailable", reason) for key in keys]
+
+    text = render_text(result(cell(baseline_row(), *rows)), 100)
+
+    assert text.count("counting devices") == 1
+    assert [line.split()[0] for line in text.splitlines() if line.endswith("as above")] == [
+        "native/cuda/im2col",
+        "native/cuda/winograd",
+    ]
