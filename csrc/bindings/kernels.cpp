@@ -65,6 +65,7 @@ struct Request {
   const py::object& workspace;
   int threads;
   const Tuning& tuning;
+  bool packs_ahead;
 };
 
 // Held while a call runs: two at once would share its workspace.
@@ -87,10 +88,11 @@ class Turn {
 class BoundCall {
  public:
   using Launch = std::function<void(const Buffers&)>;
+  using Pack = std::function<void(const void* weights, void* packed)>;
 
   // `title` names the range that each run opens for the tracer.
   BoundCall(std::string title, const Arrays& expected, const Request& request, size_t workspace_bytes,
-            Launch launch)
+            Launch launch, size_t packed_bytes = 0, const Pack& pack = nullptr)
       : title_(std::move(title)),
         launch_(std::move(launch)),
         dtype_(expected.dtype),
@@ -101,6 +103,11 @@ class BoundCall {
       buffers_.output = output_->data();
     }
     take_workspace(request.workspace, workspace_bytes);
+    if (packed_bytes == 0) return;
+    packed_ = AlignedMemory(packed_bytes);
+    const py::gil_scoped_release release;
+    pack(buffers_.inputs[1], packed_.data());
+    buffers_.packed = packed_.data();
   }
 
   void run() const {
@@ -170,7 +177,7 @@ class BoundCall {
   Shape output_shape_;
   std::vector<Array> inputs_;
   std::optional<Array> output_, workspace_;
-  AlignedMemory own_workspace_;
+  AlignedMemory own_workspace_, packed_;
   Buffers buffers_;
   // By pointer: a flag cannot be moved, a call is.
   std::unique_ptr<std::atomic_flag> is_running_ = std::make_unique<std::atomic_flag>();
@@ -203,19 +210,43 @@ BoundCall::Launch launch_of(const Kernel<Params>& kernel, const Params& params, 
 }
 
 template <class Params>
+CpuBlocks blocks_of(const Kernel<Params>& kernel, const Params& params, int threads, const Tuning& tuning) {
+  return tuning.empty() ? CpuBlocks{}
+                        : checked_blocks(kernel.key, tunables_of(kernel, params, threads), tuning);
+}
+
+template <class Params>
+size_t packed_size(const Kernel<Params>& kernel, const Params& params, int threads, const Tuning& tuning) {
+  if (!kernel.packing.bytes) return 0;
+  return kernel.packing.bytes(params, threads, blocks_of(kernel, params, threads, tuning));
+}
+
+template <class Params>
 BoundCall bind_kernel(const Kernel<Params>& kernel, const py::dict& values, const Request& request) {
   const Params params = read_params<Params>(values);
   const Arrays expected = arrays_of(params);
   const std::string reason = kernel.supports(params);
   if (!reason.empty()) throw UnsupportedError(kernel.key + ": " + reason);
   const int threads = request.threads;
-  return BoundCall(kernel.key, expected, request, workspace_of(kernel, params, threads, request.tuning),
-                   launch_of(kernel, params, threads, request.tuning));
+  const Tuning& tuning = request.tuning;
+  const size_t workspace = workspace_of(kernel, params, threads, tuning);
+  if (!request.packs_ahead) {
+    return BoundCall(kernel.key, expected, request, workspace, launch_of(kernel, params, threads, tuning));
+  }
+  const size_t packed = packed_size(kernel, params, threads, tuning);
+  if (packed == 0) throw UnsupportedError(kernel.key + ": packs nothing ahead for these parameters");
+  const CpuBlocks blocks = blocks_of(kernel, params, threads, tuning);
+  return BoundCall(kernel.key, expected, request, workspace, launch_of(kernel, params, threads, tuning),
+                   packed,
+                   [pack = kernel.packing.pack, params, threads, blocks](const void* weights, void* to) {
+                     pack(params, weights, to, threads, blocks);
+                   });
 }
 
 BoundCall bind(const std::string& key, const py::dict& params, const py::sequence& inputs,
-               const py::object& output, const py::object& workspace, int64_t threads, const Tuning& tuning) {
-  const Request request{inputs, output, workspace, checked_threads(threads), tuning};
+               const py::object& output, const py::object& workspace, int64_t threads, const Tuning& tuning,
+               bool packs_ahead) {
+  const Request request{inputs, output, workspace, checked_threads(threads), tuning, packs_ahead};
   return with_operator(operator_of(key), [&](const auto& rows) {
     return bind_kernel(find_kernel(rows, key), params, request);
   });
@@ -257,7 +288,7 @@ BoundCall bind_candidate(uintptr_t address, const std::string& op, const py::dic
   if (address == 0) throw KernelError("the candidate's address is 0");
   const py::none no_workspace;
   const Tuning no_tuning;
-  const Request request{inputs, output, no_workspace, checked_threads(threads), no_tuning};
+  const Request request{inputs, output, no_workspace, checked_threads(threads), no_tuning, false};
   return with_operator(
       op, [&](const auto& rows) { return bind_typed_candidate(rows, op, address, params, request); });
 }
@@ -281,6 +312,23 @@ size_t workspace_bytes(const std::string& key, const py::dict& params, int64_t t
   return with_operator(operator_of(key), [&](const auto& rows) {
     const auto checked = checked_params(rows, params);
     return workspace_of(find_kernel(rows, key), checked, checked_threads(threads), tuning);
+  });
+}
+
+size_t packed_bytes(const std::string& key, const py::dict& params, int64_t threads, const Tuning& tuning) {
+  return with_operator(operator_of(key), [&](const auto& rows) {
+    const auto checked = checked_params(rows, params);
+    return packed_size(find_kernel(rows, key), checked, checked_threads(threads), tuning);
+  });
+}
+
+std::vector<std::string> packing_keys(const std::string& op) {
+  return with_operator(op, [](const auto& rows) {
+    std::vector<std::string> result;
+    for (const auto& row : rows) {
+      if (row.packing.bytes) result.push_back(row.key);
+    }
+    return result;
   });
 }
 
@@ -311,13 +359,17 @@ void register_kernels(py::module_& module) {
   module.def("tunables", &tunables, py::arg("key"), py::arg("params"), py::arg("threads"));
   module.def("workspace_bytes", &workspace_bytes, py::arg("key"), py::arg("params"), py::arg("threads"),
              py::arg("tuning") = Tuning{});
+  module.def("packed_bytes", &packed_bytes, py::arg("key"), py::arg("params"), py::arg("threads"),
+             py::arg("tuning") = Tuning{});
+  module.def("packing_kernels", &packing_keys, py::arg("op"));
   module.def("bind", &bind, py::arg("key"), py::arg("params"), py::arg("inputs"), py::arg("output"),
-             py::arg("workspace"), py::arg("threads"), py::arg("tuning") = Tuning{});
+             py::arg("workspace"), py::arg("threads"), py::arg("tuning") = Tuning{},
+             py::arg("packs_ahead") = false);
   module.def(
       "run",
       [](const std::string& key, const py::dict& params, const py::sequence& inputs, const py::object& output,
          const py::object& workspace,
-         int64_t threads) { bind(key, params, inputs, output, workspace, threads, {}).run(); },
+         int64_t threads) { bind(key, params, inputs, output, workspace, threads, {}, false).run(); },
       py::arg("key"), py::arg("params"), py::arg("inputs"), py::arg("output"), py::arg("workspace"),
       py::arg("threads"));
   module.def("bind_candidate", &bind_candidate, py::arg("address"), py::arg("op"), py::arg("params"),

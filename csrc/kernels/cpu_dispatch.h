@@ -35,34 +35,51 @@ inline CpuBlocking blocking_with(const CpuBlocks& asked) {
   return {known(found.l1d_bytes, int64_t{32} << 10), l2, known(found.l3_bytes, 4 * l2), asked};
 }
 
-template <class Params>
-size_t workspace_on_active(const CpuVariants<Params>& variants, const Params& params, int threads,
-                           const CpuBlocks& asked = {}) {
-  return variants.active().workspace_bytes(params, threads < 1 ? 1 : threads, blocking_with(asked));
-}
+inline int at_least_one(int threads) { return threads < 1 ? 1 : threads; }
 
-template <class Params>
-void launch_on_active(const CpuVariants<Params>& variants, const Params& params, const Buffers& buffers,
-                      int threads, const CpuBlocks& asked = {}) {
-  const CpuCall call = {{buffers.inputs[0], buffers.inputs[1], buffers.inputs[2]},
-                        buffers.output,
-                        buffers.workspace,
-                        threads < 1 ? 1 : threads,
-                        blocking_with(asked)};
-  variants.active().launch(params, call);
-}
-
+// The registry's row of a kernel that exists per instruction set: every call goes to the active one.
 template <class Params, const CpuVariants<Params>& variants>
-CpuTuning<Params> tuning_on_active() {
-  return {[](const Params& params, int threads) {
-            return variants.active().tunables(params, threads, blocking_with({}));
-          },
-          [](const Params& params, int threads, const CpuBlocks& asked) {
-            return workspace_on_active(variants, params, threads, asked);
-          },
-          [](const Params& params, const Buffers& buffers, int threads, const CpuBlocks& asked) {
-            launch_on_active(variants, params, buffers, threads, asked);
-          }};
+Kernel<Params> cpu_row(const char* key,
+                       std::string (*supports)(const Params&) = supports_wide_floats<Params>) {
+  static constexpr auto workspace = [](const Params& params, int threads, const CpuBlocks& asked) {
+    return variants.active().workspace_bytes(params, at_least_one(threads), blocking_with(asked));
+  };
+  static constexpr auto launch = [](const Params& params, const Buffers& buffers, int threads,
+                                    const CpuBlocks& asked) {
+    variants.active().launch(params, {{buffers.inputs[0], buffers.inputs[1], buffers.inputs[2]},
+                                      buffers.output,
+                                      buffers.workspace,
+                                      buffers.packed,
+                                      at_least_one(threads),
+                                      blocking_with(asked)});
+  };
+  Kernel<Params> row{key, supports,
+                     [](const Params& params, int threads) { return workspace(params, threads, {}); },
+                     [](const Params& params, const Buffers& buffers, int threads) {
+                       launch(params, buffers, threads, {});
+                     }};
+  // The same functions exist for every instruction set.
+  if (variants.generic->tunables) {
+    row.tuning = {[](const Params& params, int threads) {
+                    return variants.active().tunables(params, threads, blocking_with({}));
+                  },
+                  [](const Params& params, int threads, const CpuBlocks& asked) {
+                    return workspace(params, threads, asked);
+                  },
+                  [](const Params& params, const Buffers& buffers, int threads, const CpuBlocks& asked) {
+                    launch(params, buffers, threads, asked);
+                  }};
+  }
+  if (variants.generic->pack) {
+    row.packing = {
+        [](const Params& params, int threads, const CpuBlocks& asked) {
+          return variants.active().packed_bytes(params, threads, blocking_with(asked));
+        },
+        [](const Params& params, const void* weights, void* packed, int threads, const CpuBlocks& asked) {
+          variants.active().pack(params, weights, packed, threads, blocking_with(asked));
+        }};
+  }
+  return row;
 }
 
 // Address of one instruction set's entry, or null when the build has no such set.
@@ -83,5 +100,23 @@ CpuTuning<Params> tuning_on_active() {
 #endif
 #define PROFKIT_CPU_VARIANTS(name) \
   {&generic::name, PROFKIT_AVX2_ENTRY(name), PROFKIT_AVX512_ENTRY(name), PROFKIT_NEON_ENTRY(name)}
+
+// Declares a kernel's entries, at namespace profkit: PROFKIT_CPU_ENTRY(profkit_lrn_params, lrn_windowed).
+#define PROFKIT_CPU_ENTRY(Params, name)                            \
+  namespace generic {                                              \
+  extern const CpuEntry<Params> name;                              \
+  }                                                                \
+  namespace avx2 {                                                 \
+  extern const CpuEntry<Params> name;                              \
+  }                                                                \
+  namespace avx512 {                                               \
+  extern const CpuEntry<Params> name;                              \
+  }                                                                \
+  namespace neon {                                                 \
+  extern const CpuEntry<Params> name;                              \
+  }                                                                \
+  namespace {                                                      \
+  constexpr CpuVariants<Params> name = PROFKIT_CPU_VARIANTS(name); \
+  }
 
 }  // namespace profkit

@@ -35,6 +35,7 @@ struct CpuCall {
   const void* inputs[3];
   void* output;
   void* workspace;
+  const void* packed;  // what CpuEntry::pack made of inputs[1]; null: the call packs for itself
   int threads;
   CpuBlocking blocking;
 };
@@ -44,6 +45,9 @@ struct CpuEntry {
   size_t (*workspace_bytes)(const Params&, int threads, const CpuBlocking&);
   void (*launch)(const Params&, const CpuCall&);
   CpuTunables (*tunables)(const Params&, int threads, const CpuBlocking&) = nullptr;  // null: none
+  // Weights packed ahead of the calls. Null: the kernel has no such form; 0 bytes: not for these parameters.
+  size_t (*packed_bytes)(const Params&, int threads, const CpuBlocking&) = nullptr;
+  void (*pack)(const Params&, const void* weights, void* packed, int threads, const CpuBlocking&) = nullptr;
 };
 
 // As in runtime/threads.h, whose inline code must not be compiled with the flags of an instruction set.

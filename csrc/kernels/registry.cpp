@@ -13,14 +13,10 @@ namespace profkit {
 
 const std::vector<Kernel<profkit_conv2d_params>>& conv2d_kernels() {
   static const auto rows = unique_rows<profkit_conv2d_params>({
-      {"conv2d/native/cpu/implicit_gemm", supports_wide_floats, conv2d_implicit_gemm_workspace_bytes,
-       conv2d_implicit_gemm, conv2d_implicit_gemm_tuning()},
-      {"conv2d/native/cpu/direct", conv2d_direct_supports, conv2d_direct_workspace_bytes, conv2d_direct,
-       conv2d_direct_tuning()},
-      {"conv2d/native/cpu/im2col", supports_wide_floats, conv2d_im2col_workspace_bytes, conv2d_im2col,
-       conv2d_im2col_tuning()},
-      {"conv2d/native/cpu/im2col_batched", supports_wide_floats, conv2d_im2col_batched_workspace_bytes,
-       conv2d_im2col_batched, conv2d_im2col_batched_tuning()},
+      conv2d_implicit_gemm_row(),
+      conv2d_direct_row(),
+      conv2d_im2col_row(),
+      conv2d_im2col_batched_row(),
       {"conv2d/native/cpu/reference", supports_wide_floats, no_workspace, conv2d_reference},
   });
   return rows;
@@ -28,8 +24,7 @@ const std::vector<Kernel<profkit_conv2d_params>>& conv2d_kernels() {
 
 const std::vector<Kernel<profkit_matmul_params>>& matmul_kernels() {
   static const auto rows = unique_rows<profkit_matmul_params>({
-      {"matmul/native/cpu/blocked", supports_wide_floats, matmul_blocked_workspace_bytes, matmul_blocked,
-       matmul_blocked_tuning()},
+      matmul_blocked_row(),
       {"matmul/native/cpu/reference", supports_wide_floats, no_workspace, matmul_reference},
   });
   return rows;
@@ -37,8 +32,7 @@ const std::vector<Kernel<profkit_matmul_params>>& matmul_kernels() {
 
 const std::vector<Kernel<profkit_pool2d_params>>& pool2d_kernels() {
   static const auto rows = unique_rows<profkit_pool2d_params>({
-      {"pool2d/native/cpu/separable", pool2d_separable_supports, pool2d_separable_workspace_bytes,
-       pool2d_separable},
+      pool2d_separable_row(),
       {"pool2d/native/cpu/reference", supports_wide_floats, no_workspace, pool2d_reference},
   });
   return rows;
@@ -46,7 +40,7 @@ const std::vector<Kernel<profkit_pool2d_params>>& pool2d_kernels() {
 
 const std::vector<Kernel<profkit_lrn_params>>& lrn_kernels() {
   static const auto rows = unique_rows<profkit_lrn_params>({
-      {"lrn/native/cpu/windowed", lrn_windowed_supports, lrn_windowed_workspace_bytes, lrn_windowed},
+      lrn_windowed_row(),
       {"lrn/native/cpu/reference", supports_wide_floats, no_workspace, lrn_reference},
   });
   return rows;

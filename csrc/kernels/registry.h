@@ -13,11 +13,13 @@
 namespace profkit {
 
 // What a launch works on. Inputs stand in the order of params.h; the workspace holds at least
-// workspace_bytes(params, threads) bytes, aligned to 64.
+// workspace_bytes(params, threads) bytes, aligned to 64. `packed` is what CpuPacking made of inputs[1] for
+// the same parameters, threads and sizes of blocks, or null.
 struct Buffers {
   const void* inputs[3] = {nullptr, nullptr, nullptr};
   void* output = nullptr;
   void* workspace = nullptr;
+  const void* packed = nullptr;
 };
 
 // The same kernel with sizes of its blocks chosen by a tuner.
@@ -28,6 +30,14 @@ struct CpuTuning {
   void (*launch)(const Params&, const Buffers&, int threads, const CpuBlocks&) = nullptr;
 };
 
+// Weights (inputs[1]) brought into the kernel's own order ahead of its calls, as inference does.
+template <class Params>
+struct CpuPacking {
+  // null: the kernel has no such form; 0 bytes: not for these parameters.
+  size_t (*bytes)(const Params&, int threads, const CpuBlocks&) = nullptr;
+  void (*pack)(const Params&, const void* weights, void* packed, int threads, const CpuBlocks&) = nullptr;
+};
+
 template <class Params>
 struct Kernel {
   std::string key;                         // conv2d/native/cpu/direct
@@ -35,6 +45,7 @@ struct Kernel {
   size_t (*workspace_bytes)(const Params&, int threads);
   void (*launch)(const Params&, const Buffers&, int threads);  // allocates nothing; done when it returns
   CpuTuning<Params> tuning = {};
+  CpuPacking<Params> packing = {};
 };
 
 // One list per operator, in registry.cpp; a reference kernel is always the last row and

@@ -30,7 +30,8 @@ class Implementation:
     """Variables that must stand before the worker's interpreter starts (KERAS_BACKEND, ...)."""
     options: Mapping[str, str] = field(default_factory=dict)
     """What else the adapter needs to find it again in the worker (a candidate's file, ...). `rounding` is read by
-    measurement too: the format to which operands are rounded where it is coarser than the spec's (tf32)."""
+    measurement too: the format to which operands are rounded where it is coarser than the spec's (tf32); `forms` by
+    selection: see below."""
 
     @property
     def op(self) -> str:
@@ -51,6 +52,14 @@ class Implementation:
     def rounding(self) -> str:
         """The coarser format in which it multiplies, which its tolerance allows for and its row says; usually none."""
         return self.options.get("rounding", "")
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """Last words of the key, where they say how the same kernel is given its data (nhwc, packed).
+
+        Such a row is measured only where a pattern has these words too: `--only 'native/*/packed'`.
+        """
+        return tuple(self.options.get("forms", "").split())
 
     @property
     def variant(self) -> str:

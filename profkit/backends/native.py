@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from profkit.backends.adapter import Array, Availability, Conditions, Implementation, Prepared, aligned_empty
+from profkit.backends.framework import to_layout
 from profkit.backends.machine import cpu_fingerprint
 from profkit.backends.native_params import native_params
 from profkit.backends.outputs import call_on_fresh, call_on_same, unwritten
@@ -23,9 +24,14 @@ from profkit.backends.tuned import (
     tuning_text,
 )
 from profkit.errors import KernelError, UnavailableError
+from profkit.ops.conv2d import WEIGHT_GRADIENT
 from profkit.ops.spec import Spec
 
 REBUILD = "pip install -e ."
+PACKED, NHWC = "packed", "nhwc"
+"""Forms: weights brought into the kernel's order ahead of the call; images held as NHWC whatever the spec says."""
+IMAGES = ("x", "dy")
+OPS_WITH_LAYOUT = ("conv2d", "pool2d", "lrn", "bias_relu")
 
 
 class NativeAdapter:
@@ -44,15 +50,26 @@ class NativeAdapter:
         return Availability(True)
 
     def implementations(self, op: str) -> Sequence[Implementation]:
-        """One per registry row."""
+        """One per registry row, then the forms in which the same kernels may be given their data."""
         try:
-            return [Implementation(key, self.name) for key in _core().kernels(op)]
+            keys, packing = _core().kernels(op), set(_core().packing_kernels(op))
         except KernelError:
             return []
+        rows = [Implementation(key, self.name) for key in keys]
+        for key in keys:
+            rows += [_form(key, PACKED)] if key in packing else []
+            if op in OPS_WITH_LAYOUT and not key.endswith("/reference"):
+                rows += [_form(key, NHWC), *([_form(key, NHWC, PACKED)] if key in packing else [])]
+        return rows
 
     def supports(self, implementation: Implementation, spec: Spec) -> str:
         """What the kernel itself says."""
-        reason: str = _core().supports(kernel_key(implementation), native_params(spec))
+        if NHWC in implementation.forms and getattr(spec, "layout", "") == "NHWC":
+            return "the spec's layout is NHWC already: the kernel's plain row takes it as it is"
+        core, key, params = _core(), kernel_key(implementation), native_params(held_spec(implementation, spec))
+        reason: str = core.supports(key, params)
+        if not reason and PACKED in implementation.forms and core.packed_bytes(key, params, 1) == 0:
+            return "it packs nothing ahead for such a call"
         return reason
 
     def tunables(self, implementation: Implementation, spec: Spec, threads: int) -> list[dict[str, Any]]:
@@ -80,20 +97,50 @@ class NativeAdapter:
         self, implementation: Implementation, spec: Spec, inputs: Mapping[str, Array], conditions: Conditions
     ) -> Prepared:
         """Workspace (and a reused output) are allocated here, not in the call."""
-        core, key, params = _core(), kernel_key(implementation), native_params(spec)
-        arrays = [inputs[name] for name in spec.input_shapes()]
-        tuning, note = cpu_tuning(implementation, spec, conditions)
+        held = held_spec(implementation, spec)
+        core, key, params = _core(), kernel_key(implementation), native_params(held)
+        arrays = [
+            _in_order(spec, held, inputs[name]) if name in IMAGES else inputs[name] for name in spec.input_shapes()
+        ]
+        tuning, note = cpu_tuning(implementation, held, conditions)
         held_bytes: int = core.workspace_bytes(key, params, conditions.threads, tuning)
         workspace = aligned_empty((held_bytes,), np.uint8)
         workspace.fill(0)  # pages are touched now, not in the first call
-        output = unwritten(spec) if conditions.output == "reused" else None
-        bound = core.bind(key, params, arrays, output, workspace, conditions.threads, tuning)
-        call = call_on_fresh(bound, spec) if output is None else call_on_same(bound, output)
-        return Prepared(call, np.asarray, "fresh" if output is None else "reused", held_bytes=held_bytes, note=note)
+        output = unwritten(held) if conditions.output == "reused" else None
+        ahead = PACKED in implementation.forms
+        bound = core.bind(key, params, arrays, output, workspace, conditions.threads, tuning, ahead)
+        call = call_on_fresh(bound, held) if output is None else call_on_same(bound, output)
+        is_weights = getattr(spec, "direction", "") == WEIGHT_GRADIENT
+        if ahead:
+            held_bytes += core.packed_bytes(key, params, conditions.threads, tuning)
+            note = "; ".join(filter(None, ("weights packed ahead of the call", note)))
+        return Prepared(
+            call,
+            np.asarray if is_weights else lambda result: _in_order(held, spec, np.asarray(result)),
+            "fresh" if output is None else "reused",
+            layout="NHWC" if NHWC in implementation.forms else "",
+            held_bytes=held_bytes,
+            note=note,
+        )
+
+
+def _form(key: str, *words: str) -> Implementation:
+    """The row of a kernel that is given its data in other ways than the spec says."""
+    return Implementation("/".join((key, *words)), "native", options={"kernel": key, "forms": " ".join(words)})
+
+
+def held_spec(implementation: Implementation, spec: Spec) -> Spec:
+    """The spec as the kernel sees it."""
+    return spec.replaced(layout="NHWC") if NHWC in implementation.forms else spec
+
+
+def _in_order(spec: Spec, wanted: Spec, array: Array) -> Array:
+    """Images of the one spec in the other's layout; operators without images have none."""
+    return to_layout(array, getattr(spec, "layout", ""), getattr(wanted, "layout", ""))
 
 
 def kernel_key(implementation: Implementation) -> str:
-    """The registry's key; a trial of the tuner has one of its own."""
+    """The registry's key; a trial of the tuner and a form of a kernel have keys of their own."""
     return implementation.options.get("kernel", implementation.key)
 
 
@@ -103,7 +150,7 @@ def cpu_tuning(implementation: Implementation, spec: Spec, conditions: Condition
         return parse_tuning(implementation.options["tuning"]), ""
     if not conditions.tuned or not is_wanted():
         return {}, ""
-    core, key, known = _core(), implementation.key, read_choices()
+    core, key, known = _core(), kernel_key(implementation), read_choices()
     choice = find_choice(known, key, spec, conditions.threads, ADAPTER.fingerprint(implementation))
     if choice is None or not choice.tuning:
         return {}, known.problem

@@ -25,6 +25,11 @@ def matches(key: str, pattern: str) -> bool:
     return any(fnmatchcase(name, form) for name in (key, without_op, short) for form in (pattern, pattern + "/*"))
 
 
+def names(pattern: str, implementation: Implementation) -> bool:
+    """Whether a pattern names an implementation; a form of a kernel is named by its own words only."""
+    return matches(implementation.key, pattern) and all(word in pattern.split("/") for word in implementation.forms)
+
+
 def all_implementations(op: str, candidates: Sequence[str] = ()) -> list[Implementation]:
     """Every implementation of an operator that profkit knows, available here or not, candidates first."""
     found = list(candidate_implementations(list(candidates), op)) if candidates else []
@@ -51,9 +56,9 @@ def choose(
     kept = [
         implementation
         for implementation in implementations
-        if not only
+        if (not only and not implementation.forms)
         or implementation.adapter == CANDIDATE
-        or any(matches(implementation.key, pattern) for pattern in [*only, *([baseline] if baseline else [])])
+        or any(names(pattern, implementation) for pattern in [*only, *([baseline] if baseline else [])])
     ]
     kept = [item for item in kept if not any(matches(item.key, pattern) for pattern in exclude)]
     if kept and device != "all":

@@ -45,7 +45,8 @@ class Refusal:
 
 def tunable_kernels(op: str, only: Sequence[str], device: str) -> list[Implementation]:
     """Native kernels that the patterns and the device name; a pattern that names none is a UsageError."""
-    known = [item for backend in TUNED_BACKENDS for item in load_adapter(backend).implementations(op)]
+    rows = [item for backend in TUNED_BACKENDS for item in load_adapter(backend).implementations(op)]
+    known = [item for item in rows if not item.forms]  # they are tuned as the kernel that they are forms of
     keys = [implementation.key for implementation in known]
     for pattern in only:
         if not any(matches(key, pattern) for key in keys):

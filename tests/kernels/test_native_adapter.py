@@ -27,7 +27,8 @@ ADAPTER = load_adapter("native")
 def test_every_registry_row_is_an_implementation(op: str) -> None:
     implementations = ADAPTER.implementations(op)
 
-    assert [implementation.key for implementation in implementations] == _core.kernels(op)
+    assert [row.key for row in implementations if not row.forms] == _core.kernels(op)
+    assert {row.options["kernel"] for row in implementations if row.forms} <= set(_core.kernels(op))
     assert {implementation.adapter for implementation in implementations} == {"native"}
 
 
@@ -68,6 +69,9 @@ def test_a_prepared_call_gives_the_right_result_each_time(op: str, output: str) 
     inputs = spec.make_inputs()
 
     for implementation in ADAPTER.implementations(op):
+        if ADAPTER.supports(implementation, spec):
+            assert implementation.forms
+            continue
         prepared = ADAPTER.prepare(implementation, spec, inputs, Conditions(threads=2, output=output))
         results = [prepared.call() for _ in range(2)]
 
@@ -142,3 +146,30 @@ def test_the_installed_header_is_plain_c_that_candidates_can_include(tmp_path: P
     )
 
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("direction", ["forward", "input-gradient", "weight-gradient"])
+def test_forms_of_a_kernel_give_what_the_spec_asks_for(direction: str) -> None:
+    # As many filters as images, channels as columns: a weight taken for an image would have the right shape.
+    spec = Conv2d(batch=3, in_channels=5, height=5, width=5, out_channels=3, kernel_size=5, direction=direction)
+    inputs = spec.make_inputs()
+    forms = [row for row in ADAPTER.implementations("conv2d") if row.forms and not ADAPTER.supports(row, spec)]
+
+    for row in forms:
+        prepared = ADAPTER.prepare(row, spec, inputs, Conditions(threads=2))
+        error = max_error(prepared.to_numpy(prepared.call()), spec.reference(inputs))
+
+        assert error <= tolerance(spec.numpy_dtype, spec.reduction_length()), row.key
+        assert prepared.layout == ("NHWC" if "nhwc" in row.forms else "")
+        assert ("packed ahead" in prepared.note) == ("packed" in row.forms)
+    assert {row.forms for row in forms} == (
+        {("nhwc",), ("packed",), ("nhwc", "packed")} if direction == "forward" else {("nhwc",)}
+    )
+
+
+def test_forms_say_why_they_do_not_take_part() -> None:
+    rows = {row.key: row for row in ADAPTER.implementations("conv2d")}
+    key = "conv2d/native/cpu/implicit_gemm"
+
+    assert "NHWC already" in ADAPTER.supports(rows[f"{key}/nhwc"], Conv2d(layout="NHWC"))
+    assert "packs nothing ahead" in ADAPTER.supports(rows[f"{key}/packed"], Conv2d(direction="weight-gradient"))

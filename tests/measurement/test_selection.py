@@ -78,3 +78,13 @@ def test_the_baseline_is_the_wanted_one_or_the_best_known_framework() -> None:
     assert pick_baseline(KEYS[:2], None) == "conv2d/native/cpu/reference"
     assert pick_baseline(KEYS[:2], "torch") is None
     assert pick_baseline([], None) is None
+
+
+def test_a_form_of_a_kernel_takes_part_only_when_its_words_are_said() -> None:
+    plain = Implementation("conv2d/native/cpu/direct", "native")
+    form = Implementation("conv2d/native/cpu/direct/nhwc", "native", options={"forms": "nhwc"})
+
+    assert choose([plain, form]) == [plain]
+    assert choose([plain, form], only=["native/*"]) == [plain]
+    assert choose([plain, form], only=["native/*/nhwc"]) == [form]
+    assert choose([plain, form], only=["native"], baseline="native/direct/nhwc") == [plain, form]

@@ -137,20 +137,19 @@ struct PixelWorker {
 };
 
 template <class T>
-void run_pixels(PixelPlan<T>& plan, const void* source, const void* weights, const void* bias, void* output,
-                int threads) {
+void run_pixels(PixelPlan<T>& plan, const CpuCall& call, const void* bias) {
   const Gather& g = plan.gather;
   const profkit_conv2d_params& p = *plan.params;
   if (g.positions() == 0) return;
-  on_threads(threads, [&](int thread) { plan.weights.pack(p, g, weights, threads, thread); });
-  on_threads(threads, [&](int thread) {
-    PixelWorker<T> worker(plan, source, thread);
+  plan.weights.pack_or_take(p, g, call.inputs[1], call.packed, call.threads);
+  on_threads(call.threads, [&](int thread) {
+    PixelWorker<T> worker(plan, call.inputs[0], thread);
     const Part rows = part_of(g.batch * g.positions(), kTileRows, plan.grid.rows, thread / plan.grid.columns);
     const Part columns =
         part_of(g.out_channels, kTileColumns<T>, plan.grid.columns, thread % plan.grid.columns);
     for (int64_t group = 0; group < g.groups; ++group) {
       const T* column_bias = bias ? static_cast<const T*>(bias) + group * g.out_channels : nullptr;
-      const Out<T> out{static_cast<T*>(output),
+      const Out<T> out{static_cast<T*>(call.output),
                        0,
                        worker.results,
                        nullptr,

@@ -163,20 +163,19 @@ struct PlanarWorker {
 };
 
 template <class T>
-void run_planar(PlanarPlan<T>& plan, const void* source, const void* weights, const void* bias, void* output,
-                int threads) {
+void run_planar(PlanarPlan<T>& plan, const CpuCall& call, const void* bias) {
   const Gather& g = plan.gather;
   const profkit_conv2d_params& p = *plan.params;
   if (g.positions() == 0) return;
-  on_threads(threads, [&](int thread) { plan.weights.pack(p, g, weights, threads, thread); });
-  on_threads(threads, [&](int thread) {
-    PlanarWorker<T> worker(plan, source, thread);
+  plan.weights.pack_or_take(p, g, call.inputs[1], call.packed, call.threads);
+  on_threads(call.threads, [&](int thread) {
+    PlanarWorker<T> worker(plan, call.inputs[0], thread);
     const Part rows = part_of(g.out_channels, kTileRows, plan.grid.rows, thread / plan.grid.columns);
     const Part columns =
         part_of(g.batch * g.positions(), kTileColumns<T>, plan.grid.columns, thread % plan.grid.columns);
     for (int64_t group = 0; group < g.groups; ++group) {
       const T* row_bias = bias ? static_cast<const T*>(bias) + group * g.out_channels : nullptr;
-      const Out<T> out{static_cast<T*>(output),
+      const Out<T> out{static_cast<T*>(call.output),
                        g.out_height * g.out_width,
                        nullptr,
                        worker.results,

@@ -33,13 +33,11 @@ void implicit_gemm_run(const profkit_conv2d_params& p, const CpuCall& call) {
   }
   const void* bias = p.bias && p.direction == PROFKIT_FORWARD ? call.inputs[2] : nullptr;
   if (p.layout == PROFKIT_NHWC) {
-    for_each_phase<PixelPlan<T>>(p, call.threads, call.blocking, call.workspace, [&](PixelPlan<T>& plan) {
-      run_pixels<T>(plan, call.inputs[0], call.inputs[1], bias, call.output, call.threads);
-    });
+    for_each_phase<PixelPlan<T>>(p, call.threads, call.blocking, call.workspace,
+                                 [&](PixelPlan<T>& plan) { run_pixels<T>(plan, call, bias); });
   } else {
-    for_each_phase<PlanarPlan<T>>(p, call.threads, call.blocking, call.workspace, [&](PlanarPlan<T>& plan) {
-      run_planar<T>(plan, call.inputs[0], call.inputs[1], bias, call.output, call.threads);
-    });
+    for_each_phase<PlanarPlan<T>>(p, call.threads, call.blocking, call.workspace,
+                                  [&](PlanarPlan<T>& plan) { run_planar<T>(plan, call, bias); });
   }
 }
 
@@ -70,9 +68,35 @@ inline CpuTunables implicit_gemm_tunables(const profkit_conv2d_params& p, int th
                                     : implicit_gemm_tunables_of<double>(p, threads, blocking);
 }
 
+template <class T>
+size_t implicit_gemm_packed_of(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
+  return p.layout == PROFKIT_NHWC ? packed_weights_bytes<PixelPlan<T>>(p, threads, blocking)
+                                  : packed_weights_bytes<PlanarPlan<T>>(p, threads, blocking);
+}
+
+template <class T>
+void implicit_gemm_pack_of(const profkit_conv2d_params& p, const void* weights, void* packed, int threads,
+                           const CpuBlocking& blocking) {
+  p.layout == PROFKIT_NHWC ? pack_weights_ahead<PixelPlan<T>>(p, weights, packed, threads, blocking)
+                           : pack_weights_ahead<PlanarPlan<T>>(p, weights, packed, threads, blocking);
+}
+
+inline size_t implicit_gemm_packed_bytes(const profkit_conv2d_params& p, int threads,
+                                         const CpuBlocking& blocking) {
+  return p.dtype == PROFKIT_FLOAT32 ? implicit_gemm_packed_of<float>(p, threads, blocking)
+                                    : implicit_gemm_packed_of<double>(p, threads, blocking);
+}
+
+inline void implicit_gemm_pack(const profkit_conv2d_params& p, const void* weights, void* packed, int threads,
+                               const CpuBlocking& blocking) {
+  p.dtype == PROFKIT_FLOAT32 ? implicit_gemm_pack_of<float>(p, weights, packed, threads, blocking)
+                             : implicit_gemm_pack_of<double>(p, weights, packed, threads, blocking);
+}
+
 extern const CpuEntry<profkit_conv2d_params> conv2d_implicit_gemm;
 const CpuEntry<profkit_conv2d_params> conv2d_implicit_gemm = {implicit_gemm_workspace_bytes,
-                                                              implicit_gemm_launch, implicit_gemm_tunables};
+                                                              implicit_gemm_launch, implicit_gemm_tunables,
+                                                              implicit_gemm_packed_bytes, implicit_gemm_pack};
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

@@ -1,6 +1,7 @@
-// Weights as panels for a gather, packed once per call and shared by all threads. Blocks of kc steps of the
-// reduction one after the other; in each, panels of `Panel` result channels: [panel][k][Panel].
-// The reduction runs over (channel, tap) for planar slabs and over (tap, channel) for pixel slabs.
+// Weights as panels for a gather, packed once per call, or ahead of all calls, and shared by all threads.
+// Blocks of kc steps of the reduction one after the other; in each, panels of `Panel` result channels:
+// [panel][k][Panel]. The reduction runs over (channel, tap) for planar slabs and over (tap, channel) for
+// pixel slabs.
 #pragma once
 
 #include "kernels/conv2d/cpu_geometry.inl"
@@ -22,8 +23,22 @@ struct PackedWeights {
     data = arena.take<T>(group_stride, g.groups);
   }
 
+  size_t bytes(const Gather& g) const {
+    return static_cast<size_t>(checked_product(checked_product(group_stride, g.groups), sizeof(T)));
+  }
+
   PROFKIT_INLINE const T* block(int64_t group, int64_t k0) const {
     return data + group * group_stride + k0 * padded;
+  }
+
+  // Takes what was packed ahead or, with null, packs now on all threads.
+  void pack_or_take(const profkit_conv2d_params& p, const Gather& g, const void* weights, const void* packed,
+                    int threads) {
+    if (packed) {
+      data = static_cast<T*>(const_cast<void*>(packed));  // only read from here on
+      return;
+    }
+    on_threads(threads, [&](int thread) { pack(p, g, weights, threads, thread); });
   }
 
   // Thread `thread` of `threads` packs its share.
@@ -73,6 +88,23 @@ size_t for_each_phase(const profkit_conv2d_params& p, int threads, const CpuBloc
     most = arena.used_bytes() > most ? arena.used_bytes() : most;
   }
   return most;
+}
+
+// Packing ahead is for the forward direction, which inference repeats with the same weights.
+template <class Plan>
+size_t packed_weights_bytes(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
+  if (p.direction != PROFKIT_FORWARD) return 0;
+  Arena arena(nullptr);
+  const Plan plan(p, forward_gather(p), threads, blocking, arena);
+  return plan.weights.bytes(plan.gather);
+}
+template <class Plan>
+void pack_weights_ahead(const profkit_conv2d_params& p, const void* weights, void* packed, int threads,
+                        const CpuBlocking& blocking) {
+  Arena arena(nullptr);
+  Plan plan(p, forward_gather(p), threads, blocking, arena);
+  plan.weights.data = static_cast<decltype(plan.weights.data)>(packed);
+  plan.weights.pack_or_take(p, plan.gather, weights, nullptr, threads);
 }
 
 // What may be asked for in all phases: each takes no more than it has.

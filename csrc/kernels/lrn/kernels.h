@@ -6,9 +6,7 @@
 
 namespace profkit {
 
-std::string lrn_windowed_supports(const profkit_lrn_params& params);
-size_t lrn_windowed_workspace_bytes(const profkit_lrn_params& params, int threads);
-void lrn_windowed(const profkit_lrn_params& params, const Buffers& buffers, int threads);
+Kernel<profkit_lrn_params> lrn_windowed_row();
 
 void lrn_reference(const profkit_lrn_params& params, const Buffers& buffers, int threads);
 

@@ -6,9 +6,7 @@
 
 namespace profkit {
 
-size_t matmul_blocked_workspace_bytes(const profkit_matmul_params& params, int threads);
-void matmul_blocked(const profkit_matmul_params& params, const Buffers& buffers, int threads);
-CpuTuning<profkit_matmul_params> matmul_blocked_tuning();
+Kernel<profkit_matmul_params> matmul_blocked_row();
 
 void matmul_reference(const profkit_matmul_params& params, const Buffers& buffers, int threads);
 

@@ -6,9 +6,7 @@
 
 namespace profkit {
 
-std::string pool2d_separable_supports(const profkit_pool2d_params& params);
-size_t pool2d_separable_workspace_bytes(const profkit_pool2d_params& params, int threads);
-void pool2d_separable(const profkit_pool2d_params& params, const Buffers& buffers, int threads);
+Kernel<profkit_pool2d_params> pool2d_separable_row();
 
 // The gradient is in cpu_reference_gradient.cpp; pool2d_reference runs either direction.
 void pool2d_reference_gradient(const profkit_pool2d_params& params, const Buffers& buffers, int threads);
