@@ -38,6 +38,7 @@ class Request:
     watches: bool
     is_strict: bool
     is_quiet: bool
+    explains: bool
 
     @property
     def cells(self) -> int:
@@ -140,6 +141,7 @@ def parse_request(op: str, command: str, words: Sequence[str]) -> Request:
         watches=arguments.watch,
         is_strict=arguments.strict,
         is_quiet=arguments.quiet,
+        explains=arguments.explain,
     )
 
 
@@ -258,6 +260,11 @@ def _add_output(parser: Parser) -> None:
     group.add_argument("--json", metavar="FILE", help="everything, with raw samples and environment")
     group.add_argument("--csv", metavar="FILE", help="one line per implementation")
     group.add_argument("--markdown", metavar="FILE", help="the tables, for an issue or a README")
+    group.add_argument(
+        "--explain",
+        action="store_true",
+        help="say which native kernel profkit would take and why, and whether the measurement agrees",
+    )
     group.add_argument("--strict", action="store_true", help="exit code 3 when a row is wrong, crashed or lost")
     group.add_argument("--quiet", action="store_true", help="no progress, only the tables")
 

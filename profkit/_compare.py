@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from profkit._arguments import Request, parse_request
+from profkit._explain import explain_cells, print_explanations
 from profkit.cli import INTERRUPTED, abandon_stdout
 from profkit.errors import ProfkitError, UnavailableError, UsageError
 from profkit.measurement.result import Result
@@ -52,7 +53,11 @@ def measure_once(request: Request) -> int:
         tell(f"{request.cells} tables, up to {budget:g} s of sampling each")
     with contextlib.nullcontext(False) if request.is_quiet else show_progress() as progress:
         result = api.measure(request.specs, progress=progress, **request.options)
+    if request.explains:
+        explain_cells(result)
     show(result, request.columns)
+    if request.explains:
+        print_explanations(result, sys.stdout)
     problems = _save(result, request)
     if problems:
         raise ProfkitError("\n".join(problems))

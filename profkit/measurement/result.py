@@ -83,6 +83,8 @@ class Cell:
     """What was asked for; a row that differs says so in its own `output`."""
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
+    policy: dict[str, Any] = field(default_factory=dict)
+    """With `--explain`: which native row the policy takes, why, and whether the measurement agrees."""
 
     def row(self, key: str) -> Row:
         """The row with this key."""

@@ -1,23 +1,22 @@
 """Networks on profkit's own kernels, layer by layer: the hand-tuned baseline of every layer.
 
-The kernel of a layer is the first of the registry's rows, best known first, that supports it. Gradients without a
-native kernel (pooling, normalisation, ReLU, bias, loss) and SGD are NumPy's, and are named so.
+The kernel of a layer is the one that the policy (native_policy.py) takes for its spec and the thread count. Gradients
+without a native kernel (pooling, normalisation, ReLU, bias, loss) and SGD are NumPy's, and are named so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from profkit.backends.adapter import Array, Availability, Conditions, Implementation, aligned_empty
 from profkit.backends.native import ADAPTER
 from profkit.backends.native_params import native_params
+from profkit.backends.native_policy import choose_kernel
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.layer_program import BuiltProgram
 from profkit.backends.networks.plain_layers import Kernel, build_layers, parameters_of, refusal
-from profkit.errors import UnsupportedError
 from profkit.ops.networks.network import Network
 from profkit.ops.spec import Spec
 
@@ -45,9 +44,9 @@ class NativeKernels:
         self._workspace = aligned_empty((0,), np.uint8)
 
     def kernel(self, spec: Spec) -> Kernel:
-        """The best known kernel that supports the spec; its arguments are checked in each call (3 us)."""
+        """The policy's kernel; its arguments are checked in each call (3 us)."""
         core, params, threads = self._core, native_params(spec), self._threads
-        key = self._choose(spec, params)
+        key = choose_kernel(spec, threads, tuned=False).key
         held_bytes: int = core.workspace_bytes(key, params, threads)
         if held_bytes > self._workspace.nbytes:
             self._workspace = aligned_empty((held_bytes,), np.uint8)
@@ -60,15 +59,6 @@ class NativeKernels:
             return output
 
         return Kernel(key, run, held_bytes)
-
-    def _choose(self, spec: Spec, params: Mapping[str, Any]) -> str:
-        reasons = []
-        for key in self._core.kernels(spec.op):
-            reason = self._core.supports(key, params)
-            if not reason:
-                return key
-            reasons.append(f"{key}: {reason}")
-        raise UnsupportedError(f"no native kernel runs {spec}: {'; '.join(reasons)}")
 
 
 class NativeBuilder:

@@ -1,0 +1,172 @@
+"""What a native CPU kernel does for a spec, counted, and what each piece costs: the model behind the policy.
+
+Enters: a row's key, a spec, threads. Leaves: nanoseconds by term (products, gathering, ...). The costs per piece are
+fitted to measured times by `python bench/kernels.py --fit`, which writes native_costs.json beside this file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from profkit.ops.spec import Spec
+
+COSTS_FILE = Path(__file__).with_name("native_costs.json")
+SCHEMA = "profkit.native_costs/1"
+PRODUCTS, GATHERED, RESULTS, PAGES = "products", "gathering", "results", "fresh pages"
+WEIGHTS, CALL, THREADS = "packing weights", "the call", "waking threads"
+INPUTS, OUTPUT_TRANSFORM, INPUT_TRANSFORM = "reading inputs", "output transform", "input transform"
+NOT_SHARED = (CALL, THREADS)
+"""Terms that more threads do not divide."""
+PAGES_ABOVE_BYTES = 32 << 20
+"""malloc maps larger arrays anew in each call (glibc's highest threshold), so each of their pages faults."""
+LANES = {"generic": 4, "neon": 4, "avx2": 8, "avx512": 16}
+"""float32 values of a vector; a register tile is two vectors wide."""
+TILE_ROWS = 6
+FEW_ROWS = 16
+Terms = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Nanoseconds per piece of one kernel, as fitted, and how well that fits."""
+
+    ns: Mapping[str, float]
+    cells: int
+    """Measured times behind it."""
+    spread: float
+    """Median relative distance between model and measurement."""
+
+
+@cache
+def known_costs() -> Mapping[str, Cost]:
+    """Costs by `cost_name`; none when the file is not there or is of another version."""
+    try:
+        data = json.loads(COSTS_FILE.read_text(encoding="utf-8"))
+        if data["schema"] != SCHEMA:
+            return {}
+        return {name: Cost(item["ns"], item["cells"], item["spread"]) for name, item in data["costs"].items()}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def cost_name(key: str, spec: Spec) -> str:
+    """Which costs belong to a kernel on this spec: inner loops differ by direction, layout and mode."""
+    words = [getattr(spec, name) for name in ("direction", "layout", "mode") if hasattr(spec, name)]
+    if spec.op == "matmul":  # with few rows B is read once and not packed: memory, not arithmetic
+        words.append("few rows" if getattr(spec, "m", 0) < FEW_ROWS else "many rows")
+    return " ".join((key, *words))
+
+
+def terms(key: str, spec: Spec, lanes: int, packed: bool = False) -> Terms:
+    """Pieces of work, by term, of one call with fresh output; `spec` as the kernel sees it, in its own layout."""
+    count = _COUNTERS[spec.op](key, spec, lanes)
+    output = prod(spec.output_shape())
+    count[PAGES] = float(output) if output * spec.numpy_dtype.itemsize > PAGES_ABOVE_BYTES else 0.0
+    if packed:
+        count[WEIGHTS] = 0.0
+    return {**count, CALL: 1.0}
+
+
+def shared_terms(count: Mapping[str, float], threads: int) -> Terms:
+    """What the slowest thread does of it."""
+    shared = {name: value if name in NOT_SHARED else value / threads for name, value in count.items()}
+    return {**shared, THREADS: float(threads > 1)}
+
+
+def nanoseconds(cost: Cost, count: Mapping[str, float], threads: int) -> Terms:
+    """Estimated time by term."""
+    return {name: cost.ns.get(name, 0.0) * value for name, value in shared_terms(count, threads).items()}
+
+
+def winograd_sizes(key: str) -> tuple[int, int] | None:
+    """Output tile and filter size of a Winograd kernel by its name: winograd_4x4, winograd_2x2_5x5; else nothing."""
+    found = re.search(r"winograd_(\d+)x\1(?:_(\d+)x\2)?", key)
+    return (int(found[1]), int(found[2] or 3)) if found else None
+
+
+def fewer_products(key: str, spec: Any) -> float:
+    """How many times fewer multiply-adds than the textbook's a Winograd kernel does on this spec, borders included."""
+    sizes = winograd_sizes(key)
+    if sizes is None:
+        return 1.0
+    tile, taps = sizes
+    height, width = spec.window.out_size
+    return float(taps**2 * height * width) / (_tiles(height, width, tile) * (tile + taps - 1) ** 2)
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def _tiles(height: int, width: int, tile: int) -> int:
+    return -(-height // tile) * -(-width // tile)
+
+
+def _conv2d(key: str, spec: Any, lanes: int) -> Terms:
+    height, width = spec.window.out_size
+    channels, filters = spec.in_channels // spec.groups, spec.out_channels // spec.groups
+    if spec.direction == "input-gradient":
+        channels, filters = filters, channels
+    # Out channels are the tile's rows on planes, its columns on pixels.
+    held = _round_up(filters, TILE_ROWS if spec.layout == "NCHW" else 2 * lanes)
+    taps = prod(spec.kernel_size)
+    positions = spec.batch * height * width
+    weights = spec.groups * filters * channels * taps
+    inputs = float(sum(map(prod, spec.input_shapes().values())))
+    sizes = winograd_sizes(key)
+    if sizes is not None:
+        points = (sizes[0] + sizes[1] - 1) ** 2
+        tiles = spec.batch * _tiles(height, width, sizes[0])
+        return {
+            PRODUCTS: float(spec.groups * tiles * points * channels * held),
+            INPUT_TRANSFORM: float(spec.groups * tiles * points * channels),
+            OUTPUT_TRANSFORM: float(spec.groups * tiles * points * filters),
+            WEIGHTS: float(weights * points / taps),
+        }
+    gathered = 0 if "direct" in key else spec.groups * positions * channels * taps
+    return {
+        PRODUCTS: float(spec.groups * positions * channels * taps * held),
+        GATHERED: float(gathered),
+        INPUTS: inputs - weights,
+        RESULTS: float(prod(spec.output_shape())),
+        WEIGHTS: float(weights),
+    }
+
+
+def _matmul(key: str, spec: Any, lanes: int) -> Terms:
+    """A is read (and packed) once per block of columns, B packed once."""
+    rows, columns = _round_up(spec.m, TILE_ROWS), _round_up(spec.n, 2 * lanes)
+    return {
+        PRODUCTS: float(spec.batch * rows * columns * spec.k),
+        INPUTS: float(spec.batch * spec.m * spec.k),
+        WEIGHTS: float(spec.batch * spec.k * spec.n),
+        RESULTS: float(spec.batch * spec.m * spec.n),
+    }
+
+
+def _pool2d(key: str, spec: Any, lanes: int) -> Terms:
+    output = prod(spec.output_shape())
+    taps = sum(spec.kernel_size)  # rows, then columns
+    inputs = float(sum(map(prod, spec.input_shapes().values())))
+    return {PRODUCTS: float(output * taps), INPUTS: inputs, RESULTS: float(output)}
+
+
+def _elements(key: str, spec: Spec, lanes: int) -> Terms:
+    return {RESULTS: float(prod(spec.output_shape()))}
+
+
+_COUNTERS = {
+    "conv2d": _conv2d,
+    "matmul": _matmul,
+    "pool2d": _pool2d,
+    "lrn": _elements,
+    "bias_relu": _elements,
+    "softmax": _elements,
+}

@@ -1,0 +1,156 @@
+"""The policy over native kernels: what it counts, what it takes, what it says; the tuner goes before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from profkit import _core
+from profkit._explain import explained, explanation_text
+from profkit.backends import native_costs, native_policy
+from profkit.backends.native import ADAPTER
+from profkit.backends.native_costs import CALL, PAGES, PRODUCTS, WEIGHTS, Cost, cost_name, fewer_products, terms
+from profkit.backends.native_policy import MODEL, ORDER, TUNED, choose_kernel
+from profkit.backends.tuned import Choice, keep_choices
+from profkit.errors import UnsupportedError
+from profkit.measurement.result import Cell, Row
+from profkit.ops import SPECS, Conv2d, MatMul, odd_specs, presets_for
+
+IMPLICIT, DIRECT = "conv2d/native/cpu/implicit_gemm", "conv2d/native/cpu/direct"
+
+
+@pytest.fixture(autouse=True)
+def no_choices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty cache folder: what this machine's tuner kept must not matter."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, costs: Mapping[str, Mapping[str, float]]) -> None:
+    """Costs by kernel key, for planes."""
+    known = {cost_name(key, Conv2d()): Cost(ns, 10, 0.1) for key, ns in costs.items()}
+    monkeypatch.setattr(native_policy, "known_costs", lambda: known)
+
+
+@pytest.mark.parametrize("op", SPECS)
+def test_every_spec_gets_a_kernel_that_supports_it(op: str) -> None:
+    for spec in (*presets_for(op).values(), *odd_specs(op)):
+        if spec.dtype_word not in ("float32", "float64"):
+            continue
+        choice = choose_kernel(spec, 2)
+
+        assert choice.key in _core.kernels(op)
+        assert choice.reasons
+
+
+def test_forms_are_taken_only_when_they_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, {IMPLICIT: {PRODUCTS: 1e-2, WEIGHTS: 1.0}})
+
+    assert choose_kernel(Conv2d(), 1).key == IMPLICIT
+    assert choose_kernel(Conv2d(), 1, ("packed",)).key == f"{IMPLICIT}/packed"
+
+
+def test_the_cheaper_kernel_is_taken_and_the_others_numbers_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, {IMPLICIT: {PRODUCTS: 2e-2}, DIRECT: {PRODUCTS: 1e-2, CALL: 5000.0}})
+
+    choice = choose_kernel(Conv2d(), 1)
+
+    assert (choice.key, choice.source) == (DIRECT, MODEL)
+    assert choice.reasons[0].startswith("direct: estimated ")
+    assert any(reason.startswith("implicit_gemm: estimated") and "+100 %" in reason for reason in choice.reasons)
+
+
+def test_equal_estimates_follow_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, {IMPLICIT: {PRODUCTS: 1.01e-2}, DIRECT: {PRODUCTS: 1e-2}})
+
+    assert choose_kernel(Conv2d(), 1).key == IMPLICIT
+
+
+def test_without_costs_the_registrys_first_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, {})
+
+    choice = choose_kernel(Conv2d(), 1)
+
+    assert (choice.key, choice.source) == (_core.kernels("conv2d")[0], ORDER)
+
+
+def test_what_the_tuner_measured_goes_before_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, {IMPLICIT: {PRODUCTS: 1e-2}, DIRECT: {PRODUCTS: 9e-2}})
+    rows = {row.key: row for row in ADAPTER.implementations("conv2d")}
+    times = {IMPLICIT: 9e6, DIRECT: 5e6}
+    keep_choices(
+        [
+            Choice(key, Conv2d().to_dict(), 1, ADAPTER.fingerprint(rows[key]), {}, {"default_ns": ns})
+            for key, ns in times.items()
+        ]
+    )
+
+    choice = choose_kernel(Conv2d(), 1)
+
+    assert (choice.key, choice.source) == (DIRECT, TUNED)
+    assert "5 ms" in choice.reasons[0] and "9 ms" in choice.reasons[0]
+    assert choose_kernel(Conv2d(), 2).source == MODEL
+    assert choose_kernel(Conv2d(), 1, tuned=False).source == MODEL
+
+
+def test_what_no_kernel_runs_is_refused_with_reasons() -> None:
+    with pytest.raises(UnsupportedError, match="float32 and float64 only"):
+        choose_kernel(MatMul(dtype="float16"), 1)
+
+
+def test_winograd_products_are_counted_with_the_borders() -> None:
+    whole = Conv2d(height=16, width=16, kernel_size=3, padding=1)
+
+    assert fewer_products("conv2d/native/cpu/winograd_2x2", whole) == pytest.approx(2.25)
+    assert fewer_products("conv2d/native/cpu/winograd_4x4", whole) == pytest.approx(4.0)
+    assert fewer_products("conv2d/native/cpu/winograd_2x2_5x5", Conv2d()) == pytest.approx(25 * 4 / 36)
+    assert fewer_products("conv2d/native/cpu/winograd_4x4", whole.replaced(height=13, width=13)) < 4.0
+    assert fewer_products(IMPLICIT, whole) == 1.0
+
+
+def test_large_results_count_their_pages_and_packed_weights_cost_nothing() -> None:
+    large = presets_for("conv2d")["lenet.p32.conv1"]
+
+    assert terms(IMPLICIT, large, 8)[PAGES] > 0
+    assert terms(IMPLICIT, large.replaced(batch=1), 8)[PAGES] == 0
+    assert terms(IMPLICIT, large, 8, packed=True)[WEIGHTS] == 0
+
+
+def test_a_damaged_file_of_costs_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "costs.json").write_text("{")
+    monkeypatch.setattr(native_costs, "COSTS_FILE", tmp_path / "costs.json")
+    native_costs.known_costs.cache_clear()
+
+    found = native_costs.known_costs()
+    native_costs.known_costs.cache_clear()
+
+    assert found == {}
+
+
+def measured(**times: float) -> Cell:
+    rows = [
+        Row(f"conv2d/native/cpu/{name}", "ok", median_ns=ns, samples_ns=[ns] * 3, sample_rounds=[0, 1, 2])
+        for name, ns in times.items()
+    ]
+    return Cell(Conv2d(), 1, None, {}, "", "hot", rows)
+
+
+def test_an_explanation_says_whether_the_measurement_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, {IMPLICIT: {PRODUCTS: 1e-2}, DIRECT: {PRODUCTS: 2e-2}})
+    cells = [measured(implicit_gemm=100.0, direct=120.0), measured(implicit_gemm=110.0, direct=100.0)]
+
+    for cell in cells:
+        cell.policy = explained(cell)
+
+    assert "the measurement agrees: implicit_gemm is the fastest of 2" in explanation_text(cells[0])
+    assert "fastest native row measured: direct" in explanation_text(cells[1])
+    assert cells[1].policy["slower_by"] == pytest.approx(0.1)
+
+
+def test_an_explanation_of_a_spec_without_kernels_says_why() -> None:
+    cell = Cell(MatMul(dtype="float16"), 1, None, {}, "", "hot", [])
+
+    cell.policy = explained(cell)
+
+    assert "none; no native kernel runs" in explanation_text(cell)
