@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from profkit.errors import UsageError
 from profkit.measurement.cell import CellRun
@@ -24,8 +24,16 @@ def ignore_progress(progress: Progress) -> None:
     """The watcher of a caller who does not watch."""
 
 
-def measure_cells(specs: Sequence[Spec], options: MeasureOptions, watcher: Watcher = ignore_progress) -> Result:
-    """Measure all cells; Ctrl-C or a polite kill ends it early, with `interrupted` set and what was measured."""
+def measure_cells(
+    specs: Sequence[Spec],
+    options: MeasureOptions,
+    watcher: Watcher = ignore_progress,
+    on_cell: Callable[[Cell], None] | None = None,
+) -> Result:
+    """Measure all cells; Ctrl-C or a polite kill ends it early, with `interrupted` set and what was measured.
+
+    `on_cell` is given every whole cell as soon as it is measured, so that a long run can keep what it has.
+    """
     if not specs:
         raise UsageError("nothing to measure: no spec was given")
     implementations = {
@@ -61,6 +69,8 @@ def measure_cells(specs: Sequence[Spec], options: MeasureOptions, watcher: Watch
                             run.measure()
                         finally:
                             result.cells.append(run.finish(found))
+                        if on_cell is not None:
+                            on_cell(result.cells[-1])
         except KeyboardInterrupt:
             result.interrupted = True
     result.environment["frameworks"] = worker_facts(result.cells)

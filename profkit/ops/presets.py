@@ -2,8 +2,9 @@
 
 Every preset is the bare operator: bias and activation of the layer are left off, so that all implementations
 run one kernel (`--bias yes --activation relu` adds them). Paddings of convolutions are numbers, which every
-framework runs natively (pad 2 is SAME for a 5x5 filter at stride 1). Batches: cifar10, lenet and mlp.shuttle 128,
-alexnet and googlenet 32 (the study sweeps 1 to 512), allcnn 100, solar 512, mlp.cifar10 32, mlp.solar 1000.
+framework runs natively (pad 2 is SAME for a 5x5 filter at stride 1). Batches: cifar10, lenet, wrn16-4 and
+mlp.shuttle 128, alexnet and googlenet 32 (the study sweeps 1 to 512), allcnn 100, solar 512, mlp.cifar10 32,
+mlp.solar 1000.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def _conv2d() -> Presets:
         presets[f"lenet.p{maps}.conv2"] = _conv(128, f"{3 * maps}x14x14", 3 * maps, 5)
     presets["solar.conv1"] = _conv(512, "1x50x50", 32, 3)
     presets["solar.conv2"] = _conv(512, "32x48x48", 64, 3)
-    return presets | _allcnn()
+    return presets | _allcnn() | _wide_resnet()
 
 
 def _inception(name: str, channels: int, size: int, filters: tuple[int, int, int, int, int, int]) -> Presets:
@@ -114,6 +115,21 @@ def _allcnn() -> Presets:
         "allcnn.conv8": _conv(100, "192x6x6", 192, 1),
         "allcnn.conv9": _conv(100, "192x6x6", 10, 1),
     }
+
+
+def _wide_resnet() -> Presets:
+    """WRN-16-4 on 32x32 images: one convolution of each shape in its three groups, and the shortcuts' 1x1."""
+    presets: Presets = {
+        "wrn16-4.stem": _conv(128, "3x32x32", 16, 3, pad=1),
+        "wrn16-4.group1.first": _conv(128, "16x32x32", 64, 3, pad=1),
+        "wrn16-4.group1": _conv(128, "64x32x32", 64, 3, pad=1),
+    }
+    for group, channels, size in ((2, 64, 32), (3, 128, 16)):
+        image = f"{channels}x{size}x{size}"
+        presets[f"wrn16-4.group{group}.first"] = _conv(128, image, 2 * channels, 3, stride=2, pad=1)
+        presets[f"wrn16-4.group{group}.shortcut"] = _conv(128, image, 2 * channels, 1, stride=2)
+        presets[f"wrn16-4.group{group}"] = _conv(128, f"{2 * channels}x{size // 2}x{size // 2}", 2 * channels, 3, pad=1)
+    return presets
 
 
 def _dense(batch: int, inputs: int, outputs: int) -> MatMul:

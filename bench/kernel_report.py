@@ -1,0 +1,226 @@
+"""Documents from the kept results of bench/kernels.py: docs/bench/kernels.md, and the table in README.md.
+
+Nothing is measured here: the same file of results always gives the same text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel_results import Judgement, Record, Store, judge
+from kernel_scaling import pages_section, scaling_section
+from kernel_shapes import AS_GIVEN, EXPLAINED, OWN, Section, sections
+
+from profkit.rendering.whole_file import write_whole
+
+BEGIN, END = "<!-- kernels:begin, written by bench/kernels.py -->", "<!-- kernels:end -->"
+NOTHING = "No results are kept yet: `python bench/kernels.py` measures them."
+PEAK_GOAL = 0.92
+PEAK_SHAPE = "square 1024"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was written, and whether a goal is missed."""
+
+    summary: str
+    missed: list[str]
+
+
+def write_reports(store: Store, path: Path, readme: Path | None) -> Report:
+    """Write both documents; README.md only where it is given."""
+    report = build_summary(store)
+    write_whole(path, document(store, report))
+    if readme is not None:
+        write_whole(readme, with_table(readme.read_text(encoding="utf-8"), report.summary))
+    return report
+
+
+def with_table(text: str, summary: str) -> str:
+    """A document with what stands between the markers replaced."""
+    before, found, rest = text.partition(BEGIN)
+    _, closed, after = rest.partition(END)
+    if not found or not closed:
+        raise SystemExit(f"README.md lacks the markers {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n{summary}\n{END}{after}"
+
+
+def build_summary(store: Store) -> Report:
+    """One line per goal, thread count and convention."""
+    judgements = [
+        found
+        for section in sections()
+        for threads in thread_counts(store)
+        for convention in (AS_GIVEN, OWN)
+        if (found := judge(section, store.of(section.name, threads), threads, convention)) is not None
+    ]
+    if not judgements:
+        return Report(NOTHING, ["nothing was measured"])
+    goals = {section.name: section for section in sections()}
+    lines = [
+        "| measure | threads | convention | shapes | mean | least | below 0.95 | policy's mean | goal | verdict |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for item in drop_equal(judgements):
+        lines.append(_line(item, goals[item.section]))
+    missed = [
+        f"{item.section}, {item.threads} threads, {item.convention}: {text}"
+        for item in judgements
+        for text in item.missed
+    ]
+    for share, threads in peak_shares(store):
+        verdict = "met" if share >= PEAK_GOAL else f"missed: {100 * share:.0f} % of peak"
+        goal = f">= {PEAK_GOAL} of peak"
+        lines.append(
+            f"| matmul 1024^3, share of peak | {threads} | {AS_GIVEN} | 1 | {share:.2f} | | | | {goal} | {verdict} |"
+        )
+        missed += [f"matmul 1024^3: {verdict}"] if share < PEAK_GOAL and threads == 1 else []
+    return Report("\n".join(lines), missed)
+
+
+def thread_counts(store: Store) -> list[int]:
+    """Thread counts that occur."""
+    return sorted({record["threads"] for record in store.records.values()})
+
+
+def peak_shares(store: Store) -> list[tuple[float, int]]:
+    """What the best native matmul of 1024 reaches of the machine's peak, by thread count."""
+    found = []
+    for record in store.of("matmul"):
+        best = record[AS_GIVEN].get("native")
+        if record["name"] == PEAK_SHAPE and best and record["rows"][best][4] is not None:
+            found.append((record["rows"][best][4], record["threads"]))
+    return sorted(found, key=lambda pair: pair[1])
+
+
+def drop_equal(judgements: Sequence[Judgement]) -> list[Judgement]:
+    """Without the second convention where it gives the same numbers: then one line serves both."""
+    kept: list[Judgement] = []
+    for item in judgements:
+        before = kept[-1] if kept else None
+        if before and (before.section, before.threads, before.mean, before.least) == (
+            item.section, item.threads, item.mean, item.least,
+        ):  # fmt: skip
+            continue
+        kept.append(item)
+    return kept
+
+
+def _line(item: Judgement, section: Section) -> str:
+    goal = ""
+    if section.goal is not None and item.is_judged:
+        goal = f">= {section.goal.mean:.2f}"
+        if section.goal.least is not None and item.threads in section.goal.least_threads:
+            goal += f", none below {section.goal.least}"
+    verdict = "met" if item.is_judged else "not judged"
+    if item.missed:
+        verdict = "missed: " + "; ".join(item.missed)
+    policy = "" if item.policy_mean is None else f"{item.policy_mean:.2f}"
+    return (
+        f"| {section.title} | {item.threads} | {item.convention} | {item.count} | {item.mean:.2f} | {item.least:.2f} "
+        f"| {item.below} | {policy} | {goal} | {verdict} |"
+    )
+
+
+def document(store: Store, report: Report) -> str:
+    """docs/bench/kernels.md."""
+    about = store.about
+    parts = ["# Native CPU kernels against the frameworks", "", "`python bench/kernels.py`", ""]
+    if about:
+        peaks = ", ".join(f"{value} GFLOP/s on {count}" for count, value in about["peak_gflops"].items())
+        parts += [f"{about['cpu']}, {about['simd']}, {about['date']}; FMA peak measured {peaks} thread(s).", ""]
+    explained = (
+        "Ratio = time of the best framework / time of the native kernel, paired over interleaved rounds, with its 95 % "
+        "interval: above 1 the native kernel is faster. Every row was checked against float64 before it was timed. "
+        "*best* is the fastest native row, *policy* the one that profkit takes without measuring. Outputs are "
+        "allocated in each call on both sides. Means are geometric."
+    )
+    parts += [
+        explained,
+        "",
+        *(f"- **{name}**: {text}." for name, text in EXPLAINED.items()),
+        "",
+        "Both are printed where they differ. Batches of the larger networks are cut.",
+        "",
+        report.summary,
+        "",
+    ]
+    for section in sections():
+        if section.goal is not None:
+            for threads in thread_counts(store):
+                parts += section_part(section, store.of(section.name, threads), threads)
+    parts += scaling_section(store)
+    parts += pages_section(store)
+    parts += failures(store)
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def section_part(section: Section, records: Sequence[Record], threads: int) -> list[str]:
+    """All shapes of a section at one thread count."""
+    rows = [
+        line
+        for record in in_order(section, records)
+        for convention in (AS_GIVEN, OWN)
+        for line in shape_lines(record, convention)
+    ]
+    if not rows:
+        return []
+    head = "| shape | convention | framework | ms | native | ms | of peak | error | ratio | policy | policy's ratio |"
+    return [
+        f"## {section.title}, {threads} thread{'s' if threads > 1 else ''}",
+        "",
+        *(f"{note}\n" for note in section.notes),
+        head,
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+        *rows,
+        "",
+    ]
+
+
+def in_order(section: Section, records: Sequence[Record]) -> list[Record]:
+    """As the section lists its shapes; what it no longer has is left out."""
+    by_name = {record["name"]: record for record in records}
+    return [by_name[name] for name in section.shapes if name in by_name]
+
+
+def shape_lines(record: Record, convention: str) -> list[str]:
+    """A shape by one convention; nothing where the other one says the same."""
+    found, first = record[convention], record[AS_GIVEN]
+    if "ratio" not in found:
+        return []
+    if convention == OWN and all(found.get(name) == first.get(name) for name in ("framework", "native", "policy")):
+        return []
+    framework, native = record["rows"][found["framework"]], record["rows"][found["native"]]
+    share = "" if native[4] is None or record["bound"] != "compute" else f"{100 * native[4]:.0f} %"
+    policy = "not measured" if found["policy_ratio"] is None else interval(found["policy_ratio"])
+    line = (
+        f"| {record['name']} | {convention} | {found['framework']} | {milliseconds(framework[0])} "
+        f"| {found['native'].removeprefix('native/')} | {milliseconds(native[0])} | {share} | {native[3]:.1e} "
+        f"| {interval(found['ratio'])} | {found['policy'].removeprefix('native/')} | {policy} |"
+    )
+    return [line]
+
+
+def failures(store: Store) -> list[str]:
+    """Rows that were wrong or crashed."""
+    found = [(record, key, why) for record in store.records.values() for key, why in record["failed"].items()]
+    if not found:
+        return []
+    return [
+        "## Failed rows",
+        "",
+        *(f"- {r['section']} {r['name']}, {r['threads']} threads: {k}: {w}" for r, k, w in found),
+    ]
+
+
+def milliseconds(ns: float) -> str:
+    """Three digits."""
+    return f"{ns / 1e6:.3g}"
+
+
+def interval(ratio: Sequence[float | None]) -> str:
+    """1.23 (1.20 to 1.26)."""
+    value, low, high = ratio
+    return f"{value:.2f}" if low is None or high is None else f"{value:.2f} ({low:.2f} to {high:.2f})"

@@ -1,0 +1,205 @@
+"""Native CPU kernels against the frameworks, every goal in one command: forward and gradients of convolutions, matmul,
+latency, pooling, normalisation, bias + ReLU, on one thread and on two.
+
+Run: python bench/kernels.py                       (about half an hour on a quiet machine with 2 cores)
+     python bench/kernels.py --section conv,matmul --threads 1 --resume
+     python bench/kernels.py --quick               (a minute, two shapes per section, into a folder of its own)
+     python bench/kernels.py --render              (documents from the kept results, nothing is measured)
+     python bench/kernels.py --fit                 (the policy's costs from the kept results)
+
+Results are kept in docs/bench/kernels.json after each shape; docs/bench/kernels.md and README.md's table are written
+from it. Exit code: 0 goals met, 4 a goal is missed, 130 interrupted (what was measured is kept).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import kernel_fit
+from kernel_report import write_reports
+from kernel_results import Record, Store, record_of
+from kernel_shapes import AS_GIVEN, OWN, Section, sections
+
+from profkit import _core
+from profkit.backends.machine import cpu_model
+from profkit.measurement.options import MeasureOptions
+from profkit.measurement.peaks import machine_peaks
+from profkit.measurement.progress import Progress
+from profkit.measurement.result import Cell, Result
+from profkit.measurement.run import measure_cells
+from profkit.measurement.selection import all_implementations
+from profkit.ops.spec import Spec
+
+ROOT = Path(__file__).parents[1]
+MISSED, INTERRUPTED = 4, 130
+QUICK_SHAPES, QUICK_BUDGET_S = 2, 0.3
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure what was asked for, write the documents, judge."""
+    arguments = parse(argv)
+    chosen = chosen_sections(arguments.section, arguments.quick, arguments.shapes)
+    if arguments.native:
+        chosen = [replace(section, frameworks=()) for section in chosen]
+    folder = Path(arguments.output) if arguments.output else ROOT / "docs" / "bench"
+    if arguments.quick and not arguments.output:
+        folder = Path(tempfile.mkdtemp(prefix="profkit-kernels-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    store = Store(folder / "kernels.json")
+    interrupted = False
+    if not (arguments.render or arguments.fit):
+        budget = QUICK_BUDGET_S if arguments.quick else arguments.budget
+        interrupted = not measure_sections(store, chosen, arguments.threads, budget, arguments.resume)
+    if arguments.fit:
+        print(kernel_fit.write_costs(store))
+    readme = None if arguments.quick or arguments.output else ROOT / "README.md"
+    report = write_reports(store, folder / "kernels.md", readme)
+    print(report.summary)
+    print(f"kept in {folder}", file=sys.stderr)
+    if interrupted:
+        return INTERRUPTED
+    return MISSED if report.missed else 0
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The flags."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [section.name for section in sections()]
+    parser.add_argument("--section", type=partial(listed, names), default=names, help=f"some of {', '.join(names)}")
+    parser.add_argument("--threads", type=numbers, default=[1, 2], help="thread counts [1,2]")
+    parser.add_argument("--budget", type=float, default=3.0, help="sampling time per shape in seconds [3]")
+    parser.add_argument("--shapes", default="", help="only shapes whose name contains this")
+    parser.add_argument("--native", action="store_true", help="time native rows alone, for --fit: no ratios come of it")
+    parser.add_argument("--resume", action="store_true", help="leave out what this build has measured already")
+    parser.add_argument("--quick", action="store_true", help="two shapes per section, short: does it work?")
+    parser.add_argument("--render", action="store_true", help="only write the documents again")
+    parser.add_argument("--fit", action="store_true", help="fit the policy's costs to the kept results")
+    parser.add_argument("--output", help="folder of kernels.json and kernels.md; README.md is then left alone")
+    return parser.parse_args(argv)
+
+
+def listed(names: Sequence[str], text: str) -> list[str]:
+    """Names of a comma list, checked."""
+    words = text.split(",")
+    unknown = [word for word in words if word not in names]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no section {unknown[0]!r}: there are {', '.join(names)}")
+    return words
+
+
+def numbers(text: str) -> list[int]:
+    """Numbers of a comma list."""
+    return [int(word) for word in text.split(",")]
+
+
+def chosen_sections(names: Sequence[str], quick: bool, containing: str) -> list[Section]:
+    """The sections that were asked for, cut down for a quick run."""
+    chosen = [section for section in sections() if section.name in names]
+    cut = []
+    for section in chosen:
+        shapes = {name: spec for name, spec in section.shapes.items() if containing in name}
+        if quick:
+            smallest = sorted(shapes, key=lambda name: shapes[name].flops())[:QUICK_SHAPES]
+            shapes = {name: shapes[name] for name in smallest}
+        cut.append(replace(section, shapes=shapes))
+    return cut
+
+
+def measure_sections(
+    store: Store, chosen: Sequence[Section], threads: Sequence[int], budget_s: float, resume: bool
+) -> bool:
+    """Measure and keep every shape; False when it was interrupted."""
+    build = hashlib.sha256(Path(_core.__file__).read_bytes()).hexdigest()[:8]
+    store.about |= about(threads)
+    total = sum(len(section.shapes) for section in chosen) * len(threads)
+    done, begin = 0, time.monotonic()
+    for section in chosen:
+        for count in threads:
+            known = {r["name"] for r in store.of(section.name, count) if r["build"] == build} if resume else set()
+            wanted = {name: spec for name, spec in section.shapes.items() if name not in known}
+            done += len(section.shapes) - len(wanted)
+            for op in dict.fromkeys(spec.op for spec in wanted.values()):
+                names = {spec: name for name, spec in wanted.items() if spec.op == op}
+                before = done
+
+                def keep(cell: Cell, names: dict[Spec, str] = names, section: Section = section) -> None:
+                    nonlocal done
+                    done += 1
+                    record = record_of(section, names[cell.spec], cell, build)
+                    store.keep(record)
+                    left = (time.monotonic() - begin) / done * (total - done)
+                    tell(f"[{done}/{total}, {left / 60:.0f} min left] {line(record)}")
+
+                result = measured(section, op, list(names), count, budget_s, keep)
+                if result.interrupted:
+                    return False
+                done = before + len(names)
+    return True
+
+
+def measured(
+    section: Section, op: str, specs: Sequence[Spec], threads: int, budget_s: float, keep: Callable[[Cell], None]
+) -> Result:
+    """One operator's shapes of a section: all rows in turns, checked before they are timed."""
+    keys = section.keys(op)
+    options = MeasureOptions(
+        only=keys,
+        # A key names what continues it, too.
+        exclude=[row.key for row in all_implementations(op) if row.key not in keys and row.framework != "native"],
+        baseline=keys[0],
+        device="cpu",
+        threads=[threads],
+        budget_s=budget_s * section.budget,
+        output=section.output,
+        tuned=False,
+    )
+    return measure_cells(specs, options, ignore, keep)
+
+
+def ignore(progress: Progress) -> None:
+    """Whole shapes are told, not phases."""
+
+
+def about(threads: Sequence[int]) -> dict[str, object]:
+    """What the numbers belong to; no name of the machine."""
+    features = _core.cpu_features()
+    load = os.getloadavg()[0]
+    peaks = {str(count): round(machine_peaks("float32", count, False)["flops_per_s"] / 1e9, 1) for count in threads}
+    return {
+        "cpu": cpu_model(),
+        "simd": features["simd_active"],
+        "caches_kib": [size >> 10 for size in (features["l1d_bytes"], features["l2_bytes"], features["l3_bytes"])],
+        "peak_gflops": peaks,
+        "load_at_begin": round(load, 1),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def line(record: Record) -> str:
+    """A record for somebody who watches."""
+    words = [f"{record['section']}, {record['threads']} threads, {record['name']}:"]
+    for convention in (AS_GIVEN, OWN):
+        found = record[convention]
+        if "ratio" in found:
+            policy = f"policy {found['policy_ratio'][0]:.2f}" if found["policy_ratio"] else f"{found['policy']} not run"
+            words.append(f"{convention} {found['native']} / {found['framework']} {found['ratio'][0]:.2f} ({policy})")
+    words += [f"FAILED {key}: {why}" for key, why in record["failed"].items()]
+    return " ".join(words)
+
+
+def tell(text: str) -> None:
+    """Progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

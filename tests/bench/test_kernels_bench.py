@@ -1,0 +1,150 @@
+"""bench/kernels.py: shapes that the goals ask for, records and judgements by hand, documents that follow results."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+
+from kernel_fit import fit, non_negative  # noqa: E402
+from kernel_report import BEGIN, END, build_summary, document, with_table  # noqa: E402
+from kernel_results import Store, judge, record_of  # noqa: E402
+from kernel_shapes import AS_GIVEN, OWN, sections  # noqa: E402
+
+from profkit.measurement.result import Cell, Row  # noqa: E402
+from profkit.ops import Conv2d, spec_from_dict  # noqa: E402
+
+RESULTS = ROOT / "docs" / "bench" / "kernels.json"
+BY_NAME = {section.name: section for section in sections()}
+
+
+def row(key: str, ns: float, layout: str = "") -> Row:
+    """A measured row of three rounds."""
+    return Row(
+        key, "ok", median_ns=ns, low_ns=ns, high_ns=ns, samples_ns=[ns] * 3, sample_rounds=[0, 1, 2], max_error=1e-6,
+        percent_of_peak=50.0, layout=layout, page_faults=0.0,
+    )  # fmt: skip
+
+
+def cell(rows: list[Row], spec: Conv2d | None = None) -> Cell:
+    return Cell(spec or Conv2d(), 1, None, {"flops_per_s": 1e11}, "compute", "hot", rows)
+
+
+def record(native: float = 50.0, name: str = "one") -> dict[str, Any]:
+    """Frameworks at 100 ns in the spec's layout and 60 in their own; native, and packed a tenth faster."""
+    rows = [
+        row("conv2d/torch/cpu", 100.0),
+        row("conv2d/torch/cpu/channels_last", 60.0, "NHWC"),
+        row("conv2d/native/cpu/implicit_gemm", native),
+        row("conv2d/native/cpu/implicit_gemm/packed", 0.9 * native),
+    ]
+    return record_of(BY_NAME["conv"], name, cell(rows), "build")
+
+
+def test_every_section_has_the_shapes_the_goals_name() -> None:
+    names = {name for section in sections() for name in section.shapes}
+
+    assert {f"cifar10.conv2 stride {s} batch {b}" for s in (1, 2, 3, 5) for b in (1, 32, 128)} <= names
+    assert {"square 64", "square 2048", "square 1024 tt", "alexnet.conv2 batch 16", "wrn16-4.group2 batch 32"} <= names
+    assert {section.name for section in sections() if section.goal} >= {"conv", "matmul", "gradients", "pool", "lrn"}
+
+
+def test_the_slow_rows_are_left_out_where_others_are_and_forms_take_part() -> None:
+    keys = BY_NAME["conv"].keys("conv2d")
+
+    assert "conv2d/native/cpu/implicit_gemm/nhwc/packed" in keys
+    assert not [key for key in keys if "im2col" in key or "reference" in key or "eager" in key]
+
+
+def test_conventions_differ_by_layout_and_by_packing() -> None:
+    found = record()
+
+    assert found[AS_GIVEN]["framework"] == "torch"
+    assert found[AS_GIVEN]["native"] == "native/implicit_gemm"
+    assert found[AS_GIVEN]["ratio"][0] == pytest.approx(2.0)
+    assert found[OWN]["framework"] == "torch/channels_last"
+    assert found[OWN]["native"] == "native/implicit_gemm/packed"
+    assert found[OWN]["ratio"][0] == pytest.approx(60 / 45, rel=1e-3)
+
+
+def test_a_record_reads_its_spec_back() -> None:
+    spec = Conv2d(batch=3, stride=2, layout="NHWC")
+
+    found = record_of(BY_NAME["conv"], "x", cell([row("conv2d/native/cpu/direct", 5.0)], spec), "build")
+
+    assert spec_from_dict(found["spec"]) == spec
+    assert "ratio" not in found[AS_GIVEN]
+
+
+def test_a_goal_is_missed_by_its_mean_and_by_its_least_shape() -> None:
+    met = judge(BY_NAME["conv"], [record(50.0), record(60.0, "two")], 1, AS_GIVEN)
+    missed = judge(BY_NAME["conv"], [record(100.0), record(111.0, "two")], 1, AS_GIVEN)
+
+    assert met is not None and not met.missed
+    assert met.mean == pytest.approx((2.0 * 100 / 60) ** 0.5, rel=1e-3)
+    assert missed is not None
+    assert [text.split(":")[0] for text in missed.missed] == ["geometric mean 0.95, 26 % short of 1.20", "1 below 0.95"]
+
+
+def test_a_failed_row_misses_the_goal() -> None:
+    wrong = Row("conv2d/native/cpu/direct", "wrong", "error 1 exceeds the tolerance")
+    failed = record_of(BY_NAME["conv"], "x", cell([row("conv2d/torch/cpu", 9.0), wrong]), "build")
+    good = record()
+
+    found = judge(BY_NAME["conv"], [good, failed], 1, AS_GIVEN)
+
+    assert found is not None and "failed" in found.missed[0]
+
+
+def test_results_survive_a_file_and_a_second_run_replaces_its_own(tmp_path: Path) -> None:
+    store = Store(tmp_path / "kernels.json")
+    store.about = {"simd": "avx2"}
+    store.keep(record(50.0))
+    store.keep(record(40.0))
+    store.keep(record(30.0, "two"))
+
+    again = Store(tmp_path / "kernels.json")
+
+    assert again.about == {"simd": "avx2"}
+    assert [item["rows"]["native/implicit_gemm"][0] for item in again.of("conv", 1)] == [40, 30]
+
+
+def test_a_document_is_whole_from_any_results(tmp_path: Path) -> None:
+    store = Store(tmp_path / "kernels.json")
+    empty = document(store, build_summary(store))
+    store.keep(record(name="cifar10.conv1 stride 1 batch 128"))
+
+    text = document(store, build_summary(store))
+
+    assert "No results are kept yet" in empty
+    assert "| conv2d forward | 1 | as given | 1 | 2.00 |" in text
+    assert "implicit_gemm/packed" in text
+
+
+def test_costs_are_found_again_and_never_negative() -> None:
+    cells = [({"products": float(n), "the call": 1.0, "other": 0.0}, 2.0 * n + 30.0) for n in (1, 5, 20, 100, 400)]
+
+    found = fit(cells)
+    bounded = non_negative(np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]]), np.array([3.0, 2.0, 1.0]))
+
+    assert found["ns"] == pytest.approx({"products": 2.0, "the call": 30.0}, rel=1e-3)
+    assert found["spread"] < 1e-3
+    assert (bounded >= 0).all()
+
+
+def test_readme_and_document_say_what_the_kept_results_say() -> None:
+    store = Store(RESULTS)
+    report = build_summary(store)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    assert with_table(readme, report.summary) == readme
+    assert readme.index(BEGIN) < readme.index(END)
+    assert (RESULTS.with_suffix(".md")).read_text(encoding="utf-8") == document(store, report)
+    assert len(json.dumps(list(store.records.values()))) < 1_000_000
