@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -20,15 +20,24 @@ SOURCES = Path(__file__).parents[1] / "csrc"
 FLAGS = ("-std=c++17", "-O1", "-g", "-pthread", "-ftls-model=initial-exec", '-DPROFKIT_VERSION="0"', "-I", str(SOURCES))
 
 
-def build_program(program: Path, sources: Sequence[Path], sanitizers: str = "", flags: Sequence[str] = ()) -> Path:
-    """`program`, made of these sources; the test is skipped without a compiler or without the sanitizers."""
+def build_program(
+    program: Path,
+    sources: Sequence[Path],
+    sanitizers: str = "",
+    flags: Sequence[str] = (),
+    more_flags: Callable[[Path], Sequence[str]] = lambda _: (),
+) -> Path:
+    """`program`, made of these sources; the test is skipped without a compiler or without the sanitizers.
+
+    `more_flags` are those of one source alone, as an instruction set's.
+    """
     if shutil.which("g++") is None:
         pytest.skip("no C++ compiler (g++)")
     asked = (*FLAGS, *flags)
     if sanitizers:
         asked = (*asked, f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all")
     with ThreadPoolExecutor(2) as pool:
-        objects = list(pool.map(lambda source: compiled_object(source, asked), sources))
+        objects = list(pool.map(lambda source: compiled_object(source, (*asked, *more_flags(source))), sources))
     linked = _run(["g++", *asked, *objects, "-o", str(program), "-ldl"])
     if "cannot find -l" in linked.stderr or "cannot find lib" in linked.stderr:
         pytest.skip(f"the compiler has no sanitizer {sanitizers}")

@@ -1,0 +1,63 @@
+"""Every CPU kernel under the address and undefined-behaviour sanitizers, on arrays without a byte to spare."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from sanitized_programs import SOURCES, build_program
+
+from profkit import _core
+
+PROGRAM = Path(__file__).parent / "native" / "run_every_row.cpp"
+FLAGS = ("-ffp-contract=fast", "-fno-math-errno")
+ISA_FLAGS = {"generic": (), "avx2": ("-mavx2", "-mfma")}
+SETS = "150"
+"""Parameter sets per operator."""
+
+
+def flags_of(source: Path) -> Sequence[str]:
+    """Those of an instruction set for its own files."""
+    return ISA_FLAGS.get(source.stem.removeprefix("isa_"), ())
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The whole registry, as the module has it, for two instruction sets."""
+    if platform.machine() != "x86_64":
+        pytest.skip("the sanitized build is of x86's instruction sets")
+    kernels = SOURCES / "kernels"
+    files = [kernels / f"{name}.cpp" for name in ("cpu_tuning", "registry", "shapes")]
+    files += [SOURCES / "runtime" / f"{name}.cpp" for name in ("cpu_features", "threads")]
+    files += sorted(kernels.glob("*/cpu_*.cpp"))
+    # The largest ones first: two compilers work at a time.
+    isa_files = [file for isa in ISA_FLAGS for file in kernels.glob(f"*/isa_{isa}.cpp")]
+    isa_files.sort(key=lambda file: len(list(file.parent.glob("*.inl"))), reverse=True)
+    return build_program(
+        tmp_path_factory.mktemp("kernels") / "run_every_row",
+        [*isa_files, PROGRAM, *files],
+        "address,undefined",
+        (*FLAGS, "-DPROFKIT_HAS_GENERIC=1", "-DPROFKIT_HAS_AVX2=1"),
+        flags_of,
+    )
+
+
+@pytest.mark.parametrize("isa", ISA_FLAGS)
+def test_every_row_agrees_with_the_reference_without_a_finding(program: Path, isa: str) -> None:
+    if isa not in _core.cpu_features()["simd_supported"]:
+        pytest.skip(f"this processor has no {isa}")
+
+    done = subprocess.run(
+        [str(program), SETS],
+        env={**os.environ, "PROFKIT_SIMD": isa, "UBSAN_OPTIONS": "print_stacktrace=1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 1000
