@@ -14,6 +14,7 @@ namespace profkit {
 const std::vector<Kernel<profkit_conv2d_params>>& conv2d_kernels() {
   static const auto rows = unique_rows<profkit_conv2d_params>({
       conv2d_implicit_gemm_row(),
+      conv2d_inside_taps_row(),
       conv2d_direct_row(),
       conv2d_im2col_row(),
       conv2d_im2col_batched_row(),

@@ -69,8 +69,9 @@ def test_a_prepared_call_gives_the_right_result_each_time(op: str, output: str) 
     inputs = spec.make_inputs()
 
     for implementation in ADAPTER.implementations(op):
-        if ADAPTER.supports(implementation, spec):
-            assert implementation.forms
+        reason = ADAPTER.supports(implementation, spec)
+        if reason:
+            assert implementation.forms or "NHWC only" in reason
             continue
         prepared = ADAPTER.prepare(implementation, spec, inputs, Conditions(threads=2, output=output))
         results = [prepared.call() for _ in range(2)]

@@ -10,6 +10,7 @@ PROFKIT_CPU_ENTRY(Conv, conv2d_direct)
 PROFKIT_CPU_ENTRY(Conv, conv2d_im2col)
 PROFKIT_CPU_ENTRY(Conv, conv2d_im2col_batched)
 PROFKIT_CPU_ENTRY(Conv, conv2d_implicit_gemm)
+PROFKIT_CPU_ENTRY(Conv, conv2d_inside_taps)
 
 namespace {
 std::string direct_supports(const Conv& params) {
@@ -23,10 +24,24 @@ std::string direct_supports(const Conv& params) {
   }
   return supports_wide_floats(params);
 }
+std::string inside_taps_supports(const Conv& params) {
+  if (params.layout != PROFKIT_NHWC) {
+    return "inside_taps multiplies runs of channels, which lie contiguously in NHWC only; in NCHW use "
+           "implicit_gemm or direct";
+  }
+  if (params.direction == PROFKIT_WEIGHT_GRADIENT) {
+    return "inside_taps sums over channels and taps; the weight gradient sums over positions: use "
+           "implicit_gemm";
+  }
+  return supports_wide_floats(params);
+}
 }  // namespace
 
 Kernel<Conv> conv2d_implicit_gemm_row() {
   return cpu_row<Conv, conv2d_implicit_gemm>("conv2d/native/cpu/implicit_gemm");
+}
+Kernel<Conv> conv2d_inside_taps_row() {
+  return cpu_row<Conv, conv2d_inside_taps>("conv2d/native/cpu/inside_taps", inside_taps_supports);
 }
 Kernel<Conv> conv2d_direct_row() {
   return cpu_row<Conv, conv2d_direct>("conv2d/native/cpu/direct", direct_supports);

@@ -5,3 +5,4 @@
 #include "kernels/conv2d/cpu_im2col.inl"
 #include "kernels/conv2d/cpu_im2col_batched.inl"
 #include "kernels/conv2d/cpu_implicit_gemm.inl"
+#include "kernels/conv2d/cpu_inside_taps.inl"
