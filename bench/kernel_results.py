@@ -20,12 +20,15 @@ from profkit.backends.native_policy import choose_kernel
 from profkit.errors import UnsupportedError
 from profkit.measurement.result import Cell, Row
 from profkit.measurement.statistics import ratio_estimate, round_medians
+from profkit.ops import spec_from_dict
 from profkit.rendering.whole_file import write_whole
 
 SCHEMA = "profkit.kernels/1"
 BELOW = 0.95
 FIELDS = ("ns", "low", "high", "error", "peak", "layout", "faults")
 """Of a row, in the order of its list: median and interval in ns, error, share of peak, layout held, page faults."""
+CONVENTIONS: dict[str, tuple[str, ...]] = {AS_GIVEN: (), OWN: (PACKED, NHWC)}
+"""With the forms of native rows that each allows."""
 Record = dict[str, Any]
 
 
@@ -48,7 +51,7 @@ def record_of(section: Section, name: str, cell: Cell, build: str) -> Record:
             if row.status not in ("ok", "unsupported", "unavailable")
         },
     }
-    for convention, forms in ((AS_GIVEN, ()), (OWN, (PACKED, NHWC))):
+    for convention, forms in CONVENTIONS.items():
         record[convention] = _judged(cell, rows, convention, forms)
     return record
 
@@ -86,6 +89,30 @@ def _judged(cell: Cell, rows: Sequence[Row], convention: str, forms: Sequence[st
         found |= {"framework": _short(rival.key), "ratio": _ratio(rival, best)}
         found["policy_ratio"] = None if own is None else _ratio(rival, own)
     return found
+
+
+def choose_again(store: Store) -> int:
+    """Let the policy choose anew for every record, as after a fit; how many choices changed.
+
+    Samples are gone by now: the ratio of a row that was not the choice before is that of the medians, without interval.
+    """
+    changed = 0
+    for record in store.records.values():
+        spec = spec_from_dict(record["spec"])
+        for convention, forms in CONVENTIONS.items():
+            found = record[convention]
+            choice = choose_kernel(spec, record["threads"], forms, tuned=False) if found else None
+            if choice is None or _short(choice.key) == found["policy"]:
+                continue
+            changed += 1
+            found |= {"policy": _short(choice.key), "source": choice.source}
+            if "ratio" in found:
+                rival, own = (record["rows"].get(name) for name in (found["framework"], found["policy"]))
+                found["policy_ratio"] = [round(rival[0] / own[0], 4), None, None] if rival and own else None
+                if found["policy"] == found["native"]:
+                    found["policy_ratio"] = found["ratio"]
+    store.write()
+    return changed
 
 
 def _takes_part(row: Row, convention: str) -> bool:

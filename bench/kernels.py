@@ -26,11 +26,12 @@ from pathlib import Path
 
 import kernel_fit
 from kernel_report import write_reports
-from kernel_results import Record, Store, record_of
+from kernel_results import Record, Store, choose_again, record_of
 from kernel_shapes import AS_GIVEN, OWN, Section, sections
 
 from profkit import _core
 from profkit.backends.machine import cpu_model
+from profkit.backends.native_costs import known_costs
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.peaks import machine_peaks
 from profkit.measurement.progress import Progress
@@ -61,6 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         interrupted = not measure_sections(store, chosen, arguments.threads, budget, arguments.resume)
     if arguments.fit:
         print(kernel_fit.write_costs(store))
+        known_costs.cache_clear()
+        print(f"{choose_again(store)} choices of the policy changed", file=sys.stderr)
     readme = None if arguments.quick or arguments.output else ROOT / "README.md"
     report = write_reports(store, folder / "kernels.md", readme)
     print(report.summary)

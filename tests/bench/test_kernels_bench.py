@@ -15,9 +15,11 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 from kernel_fit import fit, non_negative  # noqa: E402
 from kernel_report import BEGIN, END, build_summary, document, with_table  # noqa: E402
-from kernel_results import Store, judge, record_of  # noqa: E402
+from kernel_results import Store, choose_again, judge, record_of  # noqa: E402
 from kernel_shapes import AS_GIVEN, OWN, sections  # noqa: E402
 
+from profkit.backends import native_policy  # noqa: E402
+from profkit.backends.native_costs import Cost, cost_name  # noqa: E402
 from profkit.measurement.result import Cell, Row  # noqa: E402
 from profkit.ops import Conv2d, spec_from_dict  # noqa: E402
 
@@ -126,6 +128,21 @@ def test_a_document_is_whole_from_any_results(tmp_path: Path) -> None:
     assert "No results are kept yet" in empty
     assert "| conv2d forward | 1 | as given | 1 | 2.00 |" in text
     assert "implicit_gemm/packed" in text
+
+
+def test_after_a_fit_the_policy_chooses_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "kernels.json")
+    store.keep(record())
+    for convention in (AS_GIVEN, OWN):
+        store.of("conv")[0][convention] |= {"policy": "native/direct", "policy_ratio": None}
+    known = {cost_name("conv2d/native/cpu/implicit_gemm", Conv2d()): Cost({"products": 1e-2}, 9, 0.1)}
+    monkeypatch.setattr(native_policy, "known_costs", lambda: known)
+
+    changed = choose_again(store)
+
+    assert changed == 2
+    assert store.of("conv")[0][AS_GIVEN]["policy"] == "native/implicit_gemm"
+    assert store.of("conv")[0][AS_GIVEN]["policy_ratio"][0] == pytest.approx(2.0)
 
 
 def test_costs_are_found_again_and_never_negative() -> None:
