@@ -60,10 +60,11 @@ def bind(
     workspace: object | None,
     threads: int,
     tuning: Mapping[str, int] = ...,
+    packs_ahead: bool = ...,
 ) -> BoundCall:
     """Check a call now, run it later and as often as wanted. Without a workspace one is allocated here;
     without an output each call must be given one. `tuning` names sizes of `tunables`; the others follow from the
-    caches."""
+    caches. `packs_ahead` brings the weights into the kernel's order now, not in each call."""
 
 def run(
     key: str,

@@ -6,3 +6,4 @@
 #include "kernels/conv2d/cpu_im2col_batched.inl"
 #include "kernels/conv2d/cpu_implicit_gemm.inl"
 #include "kernels/conv2d/cpu_inside_taps.inl"
+#include "kernels/conv2d/cpu_winograd.inl"

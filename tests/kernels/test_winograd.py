@@ -1,0 +1,127 @@
+"""Winograd's convolution over random specs: every size of tiles, number of taps and stride, against float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_calls import describe, guarded, guards_are_intact, inputs_of, reference_of, run_kernel
+
+from profkit import _core
+from profkit.backends.native_params import native_params
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
+from profkit.ops.spec import max_error, tolerance
+
+KEYS = ("conv2d/native/cpu/winograd_6x6", "conv2d/native/cpu/winograd_8x8")
+
+# Sizes of which each leaves rests: of tiles, vectors and panels, with several blocks of tiles, and of wide rows.
+SHAPES: tuple[dict[str, Any], ...] = (
+    {"batch": 3, "in_channels": 64, "height": 16, "width": 16, "out_channels": 40, "kernel_size": 5, "padding": 2},
+    {"batch": 2, "in_channels": 48, "height": 13, "width": 13, "out_channels": 30, "kernel_size": 3, "groups": 2},
+    {"batch": 2, "in_channels": 33, "height": 15, "width": 17, "out_channels": 17, "kernel_size": 5, "stride": 2},
+    {"batch": 1, "in_channels": 3, "height": 50, "width": 200, "out_channels": 9, "kernel_size": 11, "stride": 4},
+    {"batch": 1, "in_channels": 5, "height": 9, "width": 700, "out_channels": 4, "kernel_size": 5, "padding": 2},
+    {"batch": 1, "in_channels": 700, "height": 7, "width": 7, "out_channels": 20, "kernel_size": 3, "padding": 1},
+    {"batch": 2, "in_channels": 4, "height": 40, "width": 41, "out_channels": 24, "kernel_size": 7, "stride": 2},
+)
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> Conv2d:
+    """Convolutions that at least one size of tiles takes, unless they are too small."""
+    stride = draw(st.sampled_from([1, 1, 1, 2, 3, 4]))
+    taps, groups = draw(st.integers(2, 5)), draw(st.sampled_from([1, 1, 2, 3]))
+    kernel = [draw(st.integers((taps - 1) * stride + 1, taps * stride)) for _ in range(2)]
+    padding = [draw(st.integers(0, kernel[side // 2])) for side in range(4)]
+    height = draw(st.integers(max(1, kernel[0] - padding[0] - padding[1]), 30))
+    width = draw(st.integers(max(1, kernel[1] - padding[2] - padding[3]), 40))
+    direction = draw(st.sampled_from([FORWARD, FORWARD, INPUT_GRADIENT] if stride == 1 else [FORWARD]))
+    is_forward = direction == FORWARD
+    return Conv2d(
+        draw(st.integers(1, 4)),
+        groups * draw(st.integers(1, 40)),
+        height,
+        width,
+        out_channels=groups * draw(st.integers(1, 40)),
+        kernel_size="x".join(map(str, kernel)),
+        stride=stride,
+        padding="x".join(map(str, padding)),
+        groups=groups,
+        bias=is_forward and draw(st.booleans()),
+        activation="relu" if is_forward and draw(st.booleans()) else "none",
+        layout=draw(st.sampled_from(["NCHW", "NHWC"])),
+        dtype=draw(st.sampled_from(["float32", "float32", "float64"])),
+        direction=direction,
+    )
+
+
+def run_packed(key: str, spec: Conv2d, threads: int) -> np.ndarray[Any, Any]:
+    """The kernel's result with weights transformed ahead of the call."""
+    params, shape = native_params(spec), spec.output_shape()
+    memory, whole = guarded(int(np.prod(shape)) * spec.numpy_dtype.itemsize)
+    workspace, workspace_whole = guarded(_core.workspace_bytes(key, params, threads))
+    output = memory.view(spec.numpy_dtype).reshape(shape)
+
+    _core.bind(key, params, list(inputs_of(spec).values()), output, workspace, threads, {}, True)()
+
+    assert guards_are_intact(whole), "the kernel wrote outside its output"
+    assert guards_are_intact(workspace_whole), "the kernel wrote outside its workspace"
+    return output
+
+
+@settings(max_examples=120, deadline=None)
+@given(spec=convolutions(), threads=st.integers(1, 3), key=st.sampled_from(KEYS))
+def test_winograd_agrees_with_float64_on_random_convolutions(spec: Conv2d, threads: int, key: str) -> None:
+    if _core.supports(key, native_params(spec)):
+        return
+
+    result = run_kernel(key, spec, threads)
+
+    assert max_error(result, reference_of(spec)) <= tolerance(spec.numpy_dtype, spec.reduction_length())
+    if spec.direction == FORWARD:
+        np.testing.assert_array_equal(run_packed(key, spec, threads), result)
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("fields", SHAPES, ids=[describe(Conv2d(**fields)) for fields in SHAPES])
+@pytest.mark.parametrize("tuning", [{}, {"positions": 6}, {"kc": 5}], ids=["default", "small", "split"])
+def test_winograd_is_right_with_blocks_of_any_size(
+    key: str, layout: str, fields: dict[str, Any], tuning: dict[str, int]
+) -> None:
+    spec = Conv2d(**fields, layout=layout, bias=True, activation="relu")
+    if reason := _core.supports(key, native_params(spec)):
+        pytest.skip(reason)
+
+    results = [run_kernel(key, spec, threads, tuning) for threads in (1, 2, 16)]
+
+    for result in results:
+        assert max_error(result, reference_of(spec)) <= tolerance(spec.numpy_dtype, spec.reduction_length())
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"direction": WEIGHT_GRADIENT}, "weight gradient use implicit_gemm"),
+        ({"dilation": 2}, "dilation must be 1"),
+        ({"stride": 2, "direction": INPUT_GRADIENT}, "input gradient at stride 1 only"),
+        ({"kernel_size": 1, "padding": 0}, "taps per axis"),
+        ({"kernel_size": 6}, "taps per axis"),
+        ({"kernel_size": "3x5"}, "taps per axis"),
+        ({"stride": "1x2"}, "taps per axis"),
+        ({"batch": 1, "height": 3, "width": 3, "out_channels": 4}, "64 results and more; got 36"),
+    ],
+)
+@pytest.mark.parametrize("key", KEYS)
+def test_winograd_says_what_it_does_not_take(key: str, fields: dict[str, Any], reason: str) -> None:
+    assert reason in _core.supports(key, native_params(Conv2d(**fields)))
+
+
+def test_large_tiles_refuse_sums_too_short_for_their_errors() -> None:
+    few, enough = (Conv2d(in_channels=channels, kernel_size=3, padding=1) for channels in (31, 32))
+
+    assert "need a sum over 32 channels" in _core.supports(KEYS[1], native_params(few))
+    assert _core.supports(KEYS[1], native_params(enough)) == ""
