@@ -85,28 +85,40 @@ def nanoseconds(cost: Cost, count: Mapping[str, float], threads: int) -> Terms:
     return {name: cost.ns.get(name, 0.0) * value for name, value in shared_terms(count, threads).items()}
 
 
-def winograd_sizes(key: str) -> tuple[int, int] | None:
-    """Output tile and filter size of a Winograd kernel by its name: winograd_4x4, winograd_2x2_5x5; else nothing."""
-    found = re.search(r"winograd_(\d+)x\1(?:_(\d+)x\2)?", key)
-    return (int(found[1]), int(found[2] or 3)) if found else None
+@dataclass(frozen=True)
+class Winograd:
+    """Sizes of a Winograd kernel on one spec. A stride s is s x s phases of the image, as good as further channels."""
+
+    points: int
+    """Products per tile, channel and filter."""
+    tiles: int
+    """Of one image."""
+    phases: int
+
+
+def winograd_of(key: str, spec: Any) -> Winograd | None:
+    """By the kernel's name: the side of the tiles that it transforms, winograd_6x6; None for other kernels."""
+    found = re.search(r"winograd_(\d+)x\1", key)
+    if found is None:
+        return None
+    side = int(found[1])
+    taps = [-(-size // stride) for size, stride in zip(spec.kernel_size, spec.stride)]
+    rows, columns = (max(1, side - count + 1) for count in taps)
+    height, width = spec.window.out_size if spec.direction != "input-gradient" else (spec.height, spec.width)
+    return Winograd(side**2, -(-height // rows) * -(-width // columns), prod(spec.stride))
 
 
 def fewer_products(key: str, spec: Any) -> float:
     """How many times fewer multiply-adds than the textbook's a Winograd kernel does on this spec, borders included."""
-    sizes = winograd_sizes(key)
+    sizes = winograd_of(key, spec)
     if sizes is None:
         return 1.0
-    tile, taps = sizes
-    height, width = spec.window.out_size
-    return float(taps**2 * height * width) / (_tiles(height, width, tile) * (tile + taps - 1) ** 2)
+    positions = prod(spec.window.out_size) if spec.direction != "input-gradient" else spec.height * spec.width
+    return float(positions * prod(spec.kernel_size)) / (sizes.tiles * sizes.points * sizes.phases)
 
 
 def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
-
-
-def _tiles(height: int, width: int, tile: int) -> int:
-    return -(-height // tile) * -(-width // tile)
 
 
 def _conv2d(key: str, spec: Any, lanes: int) -> Terms:
@@ -120,15 +132,14 @@ def _conv2d(key: str, spec: Any, lanes: int) -> Terms:
     positions = spec.batch * height * width
     weights = spec.groups * filters * channels * taps
     inputs = float(sum(map(prod, spec.input_shapes().values())))
-    sizes = winograd_sizes(key)
+    sizes = winograd_of(key, spec)
     if sizes is not None:
-        points = (sizes[0] + sizes[1] - 1) ** 2
-        tiles = spec.batch * _tiles(height, width, sizes[0])
+        values = spec.groups * spec.batch * sizes.tiles * sizes.points
         return {
-            PRODUCTS: float(spec.groups * tiles * points * channels * held),
-            INPUT_TRANSFORM: float(spec.groups * tiles * points * channels),
-            OUTPUT_TRANSFORM: float(spec.groups * tiles * points * filters),
-            WEIGHTS: float(weights * points / taps),
+            PRODUCTS: float(values * channels * sizes.phases * _round_up(filters, 2 * lanes)),
+            INPUT_TRANSFORM: float(values * channels * sizes.phases),
+            OUTPUT_TRANSFORM: float(values * filters),
+            WEIGHTS: float(weights / taps * sizes.points * sizes.phases),
         }
     gathered = 0 if "direct" in key else spec.groups * positions * channels * taps
     return {

@@ -99,13 +99,15 @@ def test_what_no_kernel_runs_is_refused_with_reasons() -> None:
         choose_kernel(MatMul(dtype="float16"), 1)
 
 
-def test_winograd_products_are_counted_with_the_borders() -> None:
+def test_winograd_products_are_counted_with_the_borders_and_a_stride_as_phases() -> None:
     whole = Conv2d(height=16, width=16, kernel_size=3, padding=1)
+    six, eight = "conv2d/native/cpu/winograd_6x6", "conv2d/native/cpu/winograd_8x8"
 
-    assert fewer_products("conv2d/native/cpu/winograd_2x2", whole) == pytest.approx(2.25)
-    assert fewer_products("conv2d/native/cpu/winograd_4x4", whole) == pytest.approx(4.0)
-    assert fewer_products("conv2d/native/cpu/winograd_2x2_5x5", Conv2d()) == pytest.approx(25 * 4 / 36)
-    assert fewer_products("conv2d/native/cpu/winograd_4x4", whole.replaced(height=13, width=13)) < 4.0
+    assert fewer_products(six, whole) == pytest.approx(4.0)
+    assert fewer_products(eight, whole.replaced(height=12, width=12)) == pytest.approx(9 * 36 / 64)
+    assert fewer_products(six, Conv2d()) == pytest.approx(25 * 4 / 36)
+    assert fewer_products(six, whole.replaced(height=13, width=13)) < 4.0
+    assert fewer_products(six, whole.replaced(stride=2)) == pytest.approx(9 * 64 / (4 * 36 * 4))
     assert fewer_products(IMPLICIT, whole) == 1.0
 
 
