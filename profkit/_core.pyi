@@ -104,6 +104,9 @@ def build_info() -> BuildInfo:
 def probe_parallel(threads: int, nested: int = 1, throwing_thread: int = -1) -> list[int]:
     """For tests: how often each part of a parallel call, and of the calls nested in it, ran."""
 
+def probe_fork_join(threads: int, rounds: int, gap_ns: int = 0) -> list[int]:
+    """Nanoseconds of each of so many empty jobs; between them the caller is busy for the gap."""
+
 def probe_duplicate_keys() -> None:
     """For tests: what importing would do if two kernels had one key."""
 

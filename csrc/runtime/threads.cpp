@@ -1,10 +1,16 @@
 // The pool behind run_parallel. A job enters, every worker it needs gets it through its own slot, and the
-// caller leaves when all are done. Waiting spins for some microseconds, then sleeps.
+// caller leaves when all are done. Waiting spins for some microseconds, then sleeps. Measured by
+// bench/fork_join.py.
 #include "runtime/threads.h"
 
 #include <pthread.h>
+#if defined(__linux__)
+#include <sched.h>
+#endif
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <memory>
@@ -16,8 +22,18 @@
 namespace profkit {
 namespace {
 
-// Long enough to bridge two launches inside one kernel, short enough to leave the core to others after it.
-constexpr int kSpins = 2000;
+using Clock = std::chrono::steady_clock;
+
+// A worker spins this long for the next job, which bridges the launches of a kernel and of a tight loop of
+// calls, then leaves the core to others. The caller has nothing else to do while its job runs, and waking it
+// costs more than a short wait.
+constexpr auto kWorkerSpin = std::chrono::microseconds(50);
+constexpr auto kCallerSpin = std::chrono::microseconds(200);
+constexpr int kSpinsPerLook = 32;  // at the clock
+
+// Threads are started and counted in groups, so that with many of them neither the caller nor one cache line
+// serves all: the caller raises its own group and the first of each other, which raises the rest.
+constexpr int kGroup = 8;
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -27,35 +43,85 @@ inline void relax() {
 #endif
 }
 
-// A flag one thread raises and one thread waits for. Raising costs a system call only when the waiter sleeps.
+// Spins until `ready` or until the time is over; returns whether it is ready.
+template <class Ready>
+bool spin(Clock::duration limit, const Ready& ready) {
+  if (ready()) return true;
+  if (limit.count() == 0) return false;
+  const Clock::time_point end = Clock::now() + limit;
+  do {
+    for (int i = 0; i < kSpinsPerLook; ++i) {
+      relax();
+      if (ready()) return true;
+    }
+  } while (Clock::now() < end);
+  return false;
+}
+
+// A flag one thread raises and one thread waits for. Raising is one exchange, and a system call only when the
+// waiter sleeps.
 class Signal {
  public:
   void raise() {
-    raised_.store(true);
-    // Sequential consistency: either this load sees the sleeper, or the sleeper's check sees the flag.
-    if (asleep_.load()) {
-      std::lock_guard<std::mutex> guard(mutex_);
-      condition_.notify_one();
-    }
+    if (state_.exchange(kRaised, std::memory_order_acq_rel) != kAsleep) return;
+    std::lock_guard<std::mutex> guard(mutex_);
+    condition_.notify_one();
   }
 
-  void wait_and_lower() {
-    for (int spin = 0; spin < kSpins && !raised_.load(std::memory_order_acquire); ++spin) relax();
-    if (!raised_.load()) {
+  void wait_and_lower(Clock::duration spinning) {
+    const auto raised = [this] { return state_.load(std::memory_order_acquire) == kRaised; };
+    if (!spin(spinning, raised)) {
       std::unique_lock<std::mutex> guard(mutex_);
-      asleep_.store(true);
-      condition_.wait(guard, [this] { return raised_.load(); });
-      asleep_.store(false);
+      int expected = kLowered;
+      if (state_.compare_exchange_strong(expected, kAsleep, std::memory_order_acq_rel)) {
+        condition_.wait(guard, raised);
+      }
     }
-    raised_.store(false);
+    state_.store(kLowered, std::memory_order_relaxed);  // the next raise comes after this thread's answer
   }
 
  private:
-  std::atomic<bool> raised_{false};
-  std::atomic<bool> asleep_{false};
+  enum : int { kLowered, kRaised, kAsleep };
+  std::atomic<int> state_{kLowered};
   std::mutex mutex_;
   std::condition_variable condition_;
 };
+
+// Counts parts that are still running; one thread waits for none.
+class Countdown {
+ public:
+  void start(int count) { state_.store(count, std::memory_order_relaxed); }
+
+  void done() {
+    if (state_.fetch_sub(1, std::memory_order_acq_rel) != kAsleep + 1) return;
+    std::lock_guard<std::mutex> guard(mutex_);
+    condition_.notify_one();
+  }
+
+  void wait(Clock::duration spinning) {
+    const auto none = [this] { return (state_.load(std::memory_order_acquire) & ~kAsleep) == 0; };
+    if (spin(spinning, none)) return;
+    std::unique_lock<std::mutex> guard(mutex_);
+    state_.fetch_or(kAsleep, std::memory_order_acq_rel);
+    condition_.wait(guard, none);
+  }
+
+ private:
+  static constexpr int kAsleep = 1 << 30;
+  std::atomic<int> state_{0};
+  std::mutex mutex_;
+  std::condition_variable condition_;
+};
+
+// Processors that this process may run on now.
+int usable_processors() {
+#if defined(__linux__)
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
+#endif
+  const unsigned all = std::thread::hardware_concurrency();
+  return all == 0 ? 1 : static_cast<int>(all);
+}
 
 thread_local bool inside_body = false;
 
@@ -67,19 +133,37 @@ class Pool {
     body_ = body;
     context_ = context;
     error_ = nullptr;
-    remaining_.store(threads - 1);
-    for (int i = 0; i < threads - 1; ++i) slots_[static_cast<size_t>(i)]->start.raise();
+    threads_ = threads;
+    // More threads than processors: whoever spins keeps another from working.
+    if (threads != looked_for_) {
+      looked_for_ = threads;
+      may_spin_.store(threads <= usable_processors(), std::memory_order_relaxed);
+    }
+    const int groups = (threads + kGroup - 1) / kGroup;
+    for (int group = 1; group < groups; ++group) {
+      slot_of(group * kGroup).members.start(std::min(kGroup, threads - group * kGroup) - 1);
+    }
+    running_.start(std::min(kGroup, threads) - 1 + groups - 1);
+    for (int group = 1; group < groups; ++group) slot_of(group * kGroup).start.raise();
+    raise_group(0);
     inside_body = true;
     run_part(0);
     inside_body = false;
-    done_.wait_and_lower();
+    running_.wait(spinning(kCallerSpin));
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
  private:
   struct alignas(128) Slot {  // own cache lines: raising one must not disturb the others
     Signal start;
+    alignas(128) Countdown members;  // of the group that this thread leads
   };
+
+  Slot& slot_of(int thread) { return *slots_[static_cast<size_t>(thread - 1)]; }
+
+  Clock::duration spinning(Clock::duration limit) const {
+    return may_spin_.load(std::memory_order_relaxed) ? limit : Clock::duration::zero();
+  }
 
   void grow(int workers) {
     while (static_cast<int>(slots_.size()) < workers) {
@@ -92,12 +176,27 @@ class Pool {
     }
   }
 
+  // Starts the others of the group that `leader` leads.
+  void raise_group(int leader) {
+    const int end = std::min(leader + kGroup, threads_);
+    for (int thread = leader + 1; thread < end; ++thread) slot_of(thread).start.raise();
+  }
+
   void serve(int thread, Slot& slot) {
     inside_body = true;
     for (;;) {
-      slot.start.wait_and_lower();
-      run_part(thread);
-      if (remaining_.fetch_sub(1) == 1) done_.raise();
+      slot.start.wait_and_lower(spinning(kWorkerSpin));
+      const int leader = thread / kGroup * kGroup;
+      if (thread == leader) {
+        raise_group(thread);
+        run_part(thread);
+        slot.members.wait(spinning(kCallerSpin));
+        running_.done();
+      } else {
+        Countdown& group = leader == 0 ? running_ : slot_of(leader).members;
+        run_part(thread);
+        group.done();
+      }
     }
   }
 
@@ -114,8 +213,9 @@ class Pool {
   std::vector<std::unique_ptr<Slot>> slots_;
   void (*body_)(void*, int) = nullptr;
   void* context_ = nullptr;
-  std::atomic<int> remaining_{0};
-  Signal done_;
+  int threads_ = 0, looked_for_ = 0;
+  std::atomic<bool> may_spin_{false};
+  alignas(128) Countdown running_;  // the caller's group, and the leaders of the others
   std::mutex error_mutex_;
   std::exception_ptr error_;
 };

@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from kernel_calls import run_kernel
+from sanitized_programs import SOURCES, build_program
 
 from profkit import _core
 from profkit.errors import KernelError
@@ -25,6 +27,21 @@ def test_a_smaller_job_after_a_larger_one_uses_fewer_threads() -> None:
     runs = [_core.probe_parallel(threads) for _ in range(100) for threads in (5, 2, 1, 3)]
 
     assert runs == [[1] * threads for _ in range(100) for threads in (5, 2, 1, 3)]
+
+
+@pytest.mark.parametrize("threads", [9, 17, 40])
+def test_jobs_of_several_groups_run_every_part_once(threads: int) -> None:
+    # Groups have leaders that start the rest; 17 leaves a leader alone.
+    runs = [_core.probe_parallel(asked) for _ in range(30) for asked in (threads, 3, threads - 1)]
+
+    assert runs == [[1] * asked for _ in range(30) for asked in (threads, 3, threads - 1)]
+
+
+def test_a_fork_and_its_join_are_timed_once_per_round() -> None:
+    times = _core.probe_fork_join(2, 50, gap_ns=1000)
+
+    assert len(times) == 50
+    assert min(times) > 0
 
 
 def test_nested_calls_run_all_their_parts() -> None:
@@ -80,3 +97,18 @@ def test_a_forked_child_gets_threads_of_its_own() -> None:
     )
 
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+def test_jobs_from_several_callers_are_clean_under_sanitizers(sanitizer: str, tmp_path: Path) -> None:
+    program = build_program(
+        tmp_path / "stress_threads",
+        [Path(__file__).parent / "native" / "stress_threads.cpp", SOURCES / "runtime" / "threads.cpp"],
+        sanitizer,
+    )
+
+    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=120, check=False)
+
+    expected = sum(2 + (turn * 7 + caller * 5) % 18 for caller in range(3) for turn in range(150))
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == expected
