@@ -15,9 +15,7 @@ namespace PROFKIT_ISA {
 template <class T>
 size_t implicit_gemm_workspace(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
   if (p.direction == PROFKIT_WEIGHT_GRADIENT) {
-    Arena arena(nullptr);
-    const WeightGradientPlan<T> plan(p, threads, blocking, arena);
-    return arena.used_bytes();
+    return with_weight_gradient<T>(p, threads, blocking, nullptr, [](const auto&) {});
   }
   const auto nothing = [](const auto&) {};
   return p.layout == PROFKIT_NHWC ? for_each_phase<PixelPlan<T>>(p, threads, blocking, nullptr, nothing)
@@ -27,9 +25,9 @@ size_t implicit_gemm_workspace(const profkit_conv2d_params& p, int threads, cons
 template <class T>
 void implicit_gemm_run(const profkit_conv2d_params& p, const CpuCall& call) {
   if (p.direction == PROFKIT_WEIGHT_GRADIENT) {
-    Arena arena(call.workspace);
-    const WeightGradientPlan<T> plan(p, call.threads, call.blocking, arena);
-    return run_weight_gradient<T>(plan, call);
+    with_weight_gradient<T>(p, call.threads, call.blocking, call.workspace,
+                            [&](const auto& plan) { run_weight_gradient<T>(plan, call); });
+    return;
   }
   const void* bias = p.bias && p.direction == PROFKIT_FORWARD ? call.inputs[2] : nullptr;
   if (p.layout == PROFKIT_NHWC) {
@@ -45,8 +43,10 @@ template <class T>
 CpuTunables implicit_gemm_tunables_of(const profkit_conv2d_params& p, int threads,
                                       const CpuBlocking& blocking) {
   if (p.direction == PROFKIT_WEIGHT_GRADIENT) {
-    Arena arena(nullptr);
-    return WeightGradientPlan<T>(p, threads, blocking, arena).tunables();
+    CpuTunables found = {};
+    with_weight_gradient<T>(p, threads, blocking, nullptr,
+                            [&](const auto& plan) { found = plan.tunables(); });
+    return found;
   }
   return p.layout == PROFKIT_NHWC ? phase_tunables<PixelPlan<T>>(p, threads, blocking)
                                   : phase_tunables<PlanarPlan<T>>(p, threads, blocking);
