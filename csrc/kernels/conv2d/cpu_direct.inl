@@ -82,6 +82,8 @@ struct DirectWorker {
         const T* base = empty ? output : slab.base + slab.position_offset(at);
         for (int64_t j = 0; j < g.w.grid; j += kTileColumns<T>) {
           const TableTile<T> tile{g.reduction(), a, base + j, plan.steps};
+          // Stores to lines that no cache holds would stall the tiles that follow.
+          for (int64_t r = 0; r < rows; ++r) __builtin_prefetch(out.data + out.row(i + r) + j, 1, 3);
           run_tile<T>(tile, out, i, j, rows, smaller(kTileColumns<T>, g.w.grid - j));
         }
       }

@@ -16,6 +16,12 @@ struct Stray {
   const TapClass *h, *w;
 };
 
+// Positions [begin, end) of a block's tables: one class.
+struct Piece {
+  int64_t begin, end;
+  const TapClass *h, *w;
+};
+
 template <class T>
 struct InsidePlan {
   Gather gather;
@@ -23,7 +29,7 @@ struct InsidePlan {
   Grid grid;
   PackedWeights<T, kTileColumns<T>> weights;
   int64_t source_image, source_row, source_column;
-  int64_t block, group;  // rows of the grid whose classes are gathered together; positions per pass of B
+  int64_t block;  // rows of the grid whose classes are gathered together
   int64_t block_positions;
   int64_t write_ahead;  // positions: lines of the result are asked for so long before they are written
   TapClass *h_classes, *w_classes;
@@ -31,6 +37,7 @@ struct InsidePlan {
   T* zeros;
   // Per thread.
   int64_t *sources, *results, *stray_results, *tap_weights;
+  Piece* pieces;
   Stray* strays;
   TapRun* runs;
   const T** pixels;
@@ -43,13 +50,18 @@ struct InsidePlan {
     source_image = g.h.size * source_row;
     const int64_t rows = g.batch * g.h.grid;
     grid = choose_grid(rows, ceil_div(g.out_channels, kTileColumns<T>), rows, g.out_channels, threads);
-    // The images of a block are read once per class and should stay in L2 meanwhile, beside the weights.
-    const int64_t limit = blocking.l2_bytes / 4 / static_cast<int64_t>(sizeof(T));
+    // The images of a block are read once per panel of weights and should stay in L2 meanwhile, beside those
+    // of the next block and the weights. Blocks are larger, and whole images if possible, where weights that
+    // do not fit come from further away with every block, and where small classes must fill tiles.
+    constexpr int64_t size = sizeof(T);
+    const bool weights_fit = weights.padded * g.reduction() * size <= blocking.l2_bytes / 2;
+    const bool one_class = g.h.inside() && g.w.inside();
+    const int64_t limit = blocking.l2_bytes / (weights_fit && one_class ? 4 : 2) / size;
     const int64_t per_row = larger(1, source_row * g.h.step);
     const int64_t most = larger(1, smaller(limit / per_row, 4096 / larger(1, g.w.grid)));
-    block = asked_or(blocking.asked.rows, rows, 1, even_block(larger(1, rows), most, 1));
+    const int64_t unit = most >= g.h.grid ? larger(1, g.h.grid) : 1;
+    block = asked_or(blocking.asked.rows, rows, 1, even_block(larger(1, rows), most / unit * unit, unit));
     block_positions = block * g.w.grid;
-    group = asked_or(blocking.asked.positions, block_positions, kTileRows, block_positions);
     write_ahead = kTileRows * (96 / larger(1, g.reduction()));
     h_classes = arena.take<TapClass>(g.h.grid);
     w_classes = arena.take<TapClass>(g.w.grid);
@@ -58,6 +70,7 @@ struct InsidePlan {
     results = arena.take<int64_t>(block_positions, threads);
     stray_results = arena.take<int64_t>(kTileRows, threads);
     tap_weights = arena.take<int64_t>(g.taps(), threads);
+    pieces = arena.take<Piece>(block_positions, threads);
     strays = arena.take<Stray>(block_positions, threads);
     runs = arena.take<TapRun>(g.taps(), threads);
     pixels = arena.take<const T*>(g.taps() * kTileRows, threads);
@@ -65,10 +78,7 @@ struct InsidePlan {
 
   CpuTunables tunables() const {
     const int64_t rows = larger(1, gather.batch * gather.h.grid);
-    return {{{"rows", &CpuBlocks::rows, 1, rows, block},
-             {"positions", &CpuBlocks::positions, kTileRows, round_up(larger(1, block_positions), kTileRows),
-              round_up(larger(1, group), kTileRows)}},
-            2};
+    return {{{"rows", &CpuBlocks::rows, 1, rows, block}}, 1};
   }
 };
 
@@ -78,10 +88,11 @@ struct InsideWorker {
   const Gather& g;
   const T* source;
   int64_t *sources, *results, *stray_results, *tap_weights;
+  Piece* pieces;
   Stray* strays;
   TapRun* runs;
   const T** pixels;
-  int64_t stray_count = 0;
+  int64_t piece_count = 0, stray_count = 0;
   // What the next block reads is brought to L2 meanwhile, a few lines per tile: nothing in the addresses of
   // a class tells the hardware where the next rows are.
   const char *ahead = nullptr, *ahead_end = nullptr;
@@ -93,6 +104,7 @@ struct InsideWorker {
     results = plan.results + thread * plan.block_positions;
     stray_results = plan.stray_results + thread * kTileRows;
     tap_weights = plan.tap_weights + thread * g.taps();
+    pieces = plan.pieces + thread * plan.block_positions;
     strays = plan.strays + thread * plan.block_positions;
     runs = plan.runs + thread * g.taps();
     pixels = plan.pixels + thread * g.taps() * kTileRows;
@@ -102,17 +114,36 @@ struct InsideWorker {
     return th * g.h.tap_step * plan.source_row + tw * g.w.tap_step * plan.source_column;
   }
 
+  // Panels of weights are the outer loop: each is read from L2 or beyond once per block.
   void run(int64_t channel_group, Part rows, Part columns, const Out<T>& out) {
     for (int64_t begin = rows.begin; begin < rows.end; begin += plan.block) {
       const Part block{begin, smaller(begin + plan.block, rows.end)};
-      stray_count = 0;
+      find_pieces(channel_group, block);
       look_ahead(block, rows, columns);
-      for (int64_t h = 0; h < plan.h_count; ++h) {
-        for (int64_t w = 0; w < plan.w_count; ++w) {
-          run_class(channel_group, block, plan.h_classes[h], plan.w_classes[w], columns, out);
-        }
+      for (int64_t j = columns.begin; j < columns.end; j += kTileColumns<T>) {
+        const T* b = plan.weights.block(channel_group, 0) + j * g.reduction();
+        const int64_t width = smaller(kTileColumns<T>, columns.end - j);
+        for (int64_t i = 0; i < piece_count; ++i) run_piece(pieces[i], b, j, width, out);
+        run_strays(b, j, width, out);
       }
-      run_strays(channel_group, columns, out);
+    }
+  }
+
+  void find_pieces(int64_t channel_group, Part block) {
+    piece_count = stray_count = 0;
+    int64_t end = 0;
+    for (int64_t h = 0; h < plan.h_count; ++h) {
+      for (int64_t w = 0; w < plan.w_count; ++w) {
+        const TapClass &rows = plan.h_classes[h], &columns = plan.w_classes[w];
+        const int64_t begin = end, count = find_positions(channel_group, block, rows, columns, begin);
+        // Fewer than 4 of 6 rows do not keep the FMA units busy.
+        const int64_t rest = count % kTileRows, left = rest * 3 < kTileRows * 2 ? rest : 0;
+        end += count - left;
+        for (int64_t i = end; i < end + left; ++i) {
+          strays[stray_count++] = {sources[i], results[i], &rows, &columns};
+        }
+        if (end > begin) pieces[piece_count++] = {begin, end, &rows, &columns};
+      }
     }
   }
 
@@ -136,9 +167,11 @@ struct InsideWorker {
     for (; ahead < to; ahead += 64) __builtin_prefetch(ahead, 0, 2);
   }
 
-  // Tables of the class's positions in the block, sources from the first tap of the kernel on.
-  int64_t find_positions(int64_t channel_group, Part block, const TapClass& h, const TapClass& w) {
-    int64_t count = 0;
+  // Puts the class's positions in the block into the tables from `begin` on, sources from the first tap of
+  // the kernel on, and counts them.
+  int64_t find_positions(int64_t channel_group, Part block, const TapClass& h, const TapClass& w,
+                         int64_t begin) {
+    int64_t count = begin;
     for (int64_t row = block.begin; row < block.end;) {
       const int64_t image = row / g.h.grid, first = image * g.h.grid;
       const int64_t last = smaller(block.end, first + g.h.grid) - first;
@@ -161,7 +194,7 @@ struct InsideWorker {
       }
       row = first + last;
     }
-    return count;
+    return count - begin;
   }
 
   // The class's share of the reduction, counted from its first tap.
@@ -177,47 +210,33 @@ struct InsideWorker {
     return count;
   }
 
-  void run_class(int64_t channel_group, Part block, const TapClass& h, const TapClass& w, Part columns,
-                 const Out<T>& out) {
-    const int64_t count = find_positions(channel_group, block, h, w);
-    // Fewer than 4 rows do not keep the FMA units busy.
-    const int64_t rest = count % kTileRows, left = rest * 3 < kTileRows * 2 ? rest : 0;
-    for (int64_t i = count - left; i < count; ++i) strays[stray_count++] = {sources[i], results[i], &h, &w};
+  void run_piece(const Piece& piece, const T* b, int64_t j, int64_t columns, const Out<T>& out) {
     ClassTile<T> tile;
     tile.runs = runs;
-    tile.run_count = find_runs(h, w);
-    const T* origin = source + (tile.run_count ? tap_offset(h.first, w.first) : 0);
-    const T* b = plan.weights.block(channel_group, 0);
-    for (int64_t begin = 0; begin < count - left; begin += plan.group) {
-      const int64_t end = smaller(begin + plan.group, count - left);
-      for (int64_t j = columns.begin; j < columns.end; j += kTileColumns<T>) {
-        tile.b = b + j * g.reduction();
-        for (int64_t i = begin; i < end; i += kTileRows) {
-          const int64_t rows = smaller(kTileRows, end - i);
-          for (int64_t r = 0; r < rows; ++r) {
-            tile.rows[r] = origin + sources[i + r];
-            // Stores to lines that no cache holds would stall the tiles that follow.
-            __builtin_prefetch(out.data + results[smaller(i + r + plan.write_ahead, count - left - 1)] + j, 1,
-                               3);
-          }
-          prefetch_ahead();
-          run_tile<T>(tile, out, i, j, rows, smaller(kTileColumns<T>, columns.end - j));
-        }
+    tile.run_count = find_runs(*piece.h, *piece.w);
+    tile.b = b;
+    const T* origin = source + (tile.run_count ? tap_offset(piece.h->first, piece.w->first) : 0);
+    for (int64_t i = piece.begin; i < piece.end; i += kTileRows) {
+      const int64_t rows = smaller(kTileRows, piece.end - i);
+      for (int64_t r = 0; r < rows; ++r) {
+        tile.rows[r] = origin + sources[i + r];
+        // Stores to lines that no cache holds would stall the tiles that follow.
+        const int64_t written = smaller(i + r + plan.write_ahead, piece.end - 1);
+        __builtin_prefetch(out.data + results[written] + j, 1, 3);
       }
+      prefetch_ahead();
+      run_tile<T>(tile, out, i, j, rows, columns);
     }
   }
 
-  void run_strays(int64_t channel_group, Part columns, const Out<T>& out) {
+  void run_strays(const T* b, int64_t j, int64_t columns, const Out<T>& out) {
     Out<T> to = out;
     to.row_offset = stray_results;
     for (int64_t i = 0; i < stray_count; i += kTileRows) {
       const int64_t rows = smaller(kTileRows, stray_count - i);
-      StrayTile<T> tile{pixels, tap_weights, find_pixels(strays + i, rows), g.channels, nullptr};
+      const StrayTile<T> tile{pixels, tap_weights, find_pixels(strays + i, rows), g.channels, b};
       for (int64_t r = 0; r < rows; ++r) stray_results[r] = strays[i + r].result;
-      for (int64_t j = columns.begin; j < columns.end; j += kTileColumns<T>) {
-        tile.b = plan.weights.block(channel_group, 0) + j * g.reduction();
-        run_tile<T>(tile, to, 0, j, rows, smaller(kTileColumns<T>, columns.end - j));
-      }
+      run_tile<T>(tile, to, 0, j, rows, columns);
     }
   }
 
