@@ -1,0 +1,199 @@
+"""Kernels with vectors where vectors end: random shapes around their width, values that are no numbers, every
+instruction set that this processor runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_calls import run_kernel
+from numpy.typing import NDArray
+
+from profkit import _core
+from profkit.backends.native_params import native_params
+from profkit.errors import SpecError
+from profkit.ops import BiasRelu, LocalResponseNorm, Pool2d, Softmax
+from profkit.ops.spec import Spec, max_error, tolerance
+
+LAYOUTS = st.sampled_from(["NCHW", "NHWC"])
+DTYPES = st.sampled_from(["float32", "float64"])
+SIZES = st.integers(1, 40)
+SMALL = st.integers(1, 4)
+SPECIAL = (np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0)
+MANY = settings(max_examples=150, deadline=None)
+
+
+@st.composite
+def pool_specs(draw: st.DrawFn) -> Pool2d:
+    kernel, stride = st.integers(1, 5), st.integers(1, 4)
+    while True:
+        sides = [draw(SIZES), draw(SIZES)]
+        pads = "x".join(str(draw(st.integers(0, 2))) for _ in range(4))
+        try:
+            return Pool2d(
+                draw(SMALL),
+                draw(SIZES),
+                sides[0],
+                sides[1],
+                kernel_size=(draw(kernel), draw(kernel)),
+                stride=(draw(stride), draw(stride)),
+                padding=draw(st.sampled_from([pads, "same", "valid"])),
+                mode=draw(st.sampled_from(["max", "average"])),
+                layout=draw(LAYOUTS),
+                dtype=draw(DTYPES),
+            )
+        except SpecError:  # larger than the image, or a window of padding only
+            continue
+
+
+def bias_specs() -> st.SearchStrategy[BiasRelu]:
+    return st.builds(BiasRelu, SMALL, SIZES, SIZES, SIZES, layout=LAYOUTS, dtype=DTYPES)
+
+
+def lrn_specs() -> st.SearchStrategy[LocalResponseNorm]:
+    return st.builds(
+        LocalResponseNorm,
+        SMALL,
+        SIZES,
+        st.integers(1, 12),
+        st.integers(1, 12),
+        size=st.integers(1, 12),
+        alpha=st.sampled_from([1e-4, 1.0]),
+        beta=st.sampled_from([0.5, 0.75, 1.0]),
+        k=st.sampled_from([1.0, 2.0]),
+        layout=LAYOUTS,
+        dtype=DTYPES,
+    )
+
+
+def softmax_specs() -> st.SearchStrategy[Softmax]:
+    return st.builds(Softmax, SIZES, st.integers(1, 200), dtype=DTYPES)
+
+
+ANY_SPEC = st.one_of(pool_specs(), bias_specs(), lrn_specs(), softmax_specs())
+
+
+def fast_keys(spec: Spec) -> list[str]:
+    """Every kernel for the spec but the reference."""
+    keys = [key for key in _core.kernels(spec.op) if not key.endswith("/reference")]
+    return [key for key in keys if not _core.supports(key, native_params(spec))]
+
+
+def run_on(key: str, spec: Spec, arrays: dict[str, NDArray[Any]], threads: int = 1) -> NDArray[Any]:
+    """The kernel's result for these inputs."""
+    output = np.full(spec.output_shape(), np.nan, spec.numpy_dtype)
+    workspace = np.zeros(_core.workspace_bytes(key, native_params(spec), threads) + 64, np.uint8)
+    start = -workspace.ctypes.data % 64
+    _core.bind(key, native_params(spec), list(arrays.values()), output, workspace[start:], threads)()
+    return output
+
+
+def with_special_values(spec: Spec, seed: int, share: float) -> dict[str, NDArray[Any]]:
+    """The spec's inputs, some of whose values are NaN, infinite or zeros of either sign."""
+    generator = np.random.default_rng(seed)
+    arrays = {name: array.copy() for name, array in spec.make_inputs().items()}
+    for array in arrays.values():
+        chosen = generator.random(array.shape) < share
+        array[chosen] = generator.choice(SPECIAL, chosen.sum())
+    return arrays
+
+
+@MANY
+@given(spec=ANY_SPEC, threads=st.integers(1, 3))
+def test_random_shapes_agree_with_the_reference(spec: Spec, threads: int) -> None:
+    for key in fast_keys(spec):
+        result = run_kernel(key, spec, threads)
+
+        expected = spec.reference(spec.make_inputs())
+        assert max_error(result, expected) <= tolerance(spec.numpy_dtype, spec.reduction_length()), key
+
+
+@MANY
+@given(
+    spec=st.one_of(pool_specs().filter(lambda spec: spec.mode == "max"), bias_specs()),
+    seed=st.integers(0, 99),
+    share=st.sampled_from([0.002, 0.1, 1.0]),
+)
+def test_maxima_and_relu_keep_nan_and_infinities_as_the_reference_does(spec: Spec, seed: int, share: float) -> None:
+    arrays = with_special_values(spec, seed, share)
+
+    expected = run_on(f"{spec.op}/native/cpu/reference", spec, arrays)
+
+    for key in fast_keys(spec):
+        np.testing.assert_array_equal(run_on(key, spec, arrays), expected, err_msg=key)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_relu_keeps_a_negative_zero_and_nothing_else_below_zero(layout: str) -> None:
+    spec = BiasRelu(1, 16, 4, 4, layout=layout)
+    x = np.tile(np.array([-0.0, 0.0, -1.0, 1.0], np.float32), 64).reshape(spec.output_shape())
+
+    for key in _core.kernels("bias_relu"):
+        result = run_on(key, spec, {"x": x, "b": np.full(16, -0.0, np.float32)})
+
+        assert result.tobytes() == np.where(x < 0, np.float32(0), x).tobytes(), key
+
+
+@MANY
+@given(
+    rows=st.integers(1, 5),
+    columns=st.integers(2, 70),
+    at=st.integers(0, 69),
+    value=st.sampled_from(SPECIAL[:4]),
+    dtype=DTYPES,
+)
+def test_softmax_of_a_row_with_no_number_spoils_that_row_only(
+    rows: int, columns: int, at: int, value: float, dtype: str
+) -> None:
+    spec = Softmax(rows, columns, dtype=dtype)
+    x = spec.make_inputs()["x"].copy()
+    x[0, at % columns] = value
+
+    for key in fast_keys(spec):
+        result = run_on(key, spec, {"x": x})
+
+        assert np.all(np.isfinite(result[1:])), key
+        if value == -np.inf:
+            assert result[0, at % columns] == 0
+            np.testing.assert_allclose(result[0].sum(), 1, rtol=1e-5)
+        else:
+            assert np.all(np.isnan(result[0])), key
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_softmax_of_numbers_far_apart_neither_overflows_nor_loses_the_small_ones(dtype: str) -> None:
+    spec = Softmax(1, 48, dtype=dtype)
+    x = np.linspace(-90, 0, 48).astype(dtype)[None] * np.array(1.0, dtype)
+    exact = np.exp(x.astype(np.float64))
+    exact /= exact.sum()
+
+    for key in fast_keys(spec):
+        for shift in (0.0, 500.0, -500.0):
+            result = run_on(key, spec, {"x": x + np.array(shift, dtype)})
+
+            normal = exact > 2 * np.finfo(dtype).tiny
+            relative = 40 * np.finfo(dtype).eps if shift == 0 else 600 * np.finfo(dtype).eps
+            np.testing.assert_allclose(result[normal], exact[normal], rtol=relative)
+
+
+@pytest.mark.parametrize("level", _core.cpu_features()["simd_supported"])
+def test_all_of_this_holds_at_every_simd_level(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if level == _core.cpu_features()["simd_active"]:
+        pytest.skip("the tests above ran at this level")
+    monkeypatch.setenv("PROFKIT_SIMD", level)  # the level is chosen once per process
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", str(Path(__file__)), "-k", "not level"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
