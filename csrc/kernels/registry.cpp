@@ -51,6 +51,7 @@ const std::vector<Kernel<profkit_lrn_params>>& lrn_kernels() {
 
 const std::vector<Kernel<profkit_bias_relu_params>>& bias_relu_kernels() {
   static const auto rows = unique_rows<profkit_bias_relu_params>({
+      bias_relu_vectorized_row(),
       {"bias_relu/native/cpu/reference", supports_wide_floats, no_workspace, bias_relu_reference},
   });
   return rows;
@@ -58,6 +59,7 @@ const std::vector<Kernel<profkit_bias_relu_params>>& bias_relu_kernels() {
 
 const std::vector<Kernel<profkit_softmax_params>>& softmax_kernels() {
   static const auto rows = unique_rows<profkit_softmax_params>({
+      softmax_vectorized_row(),
       {"softmax/native/cpu/reference", supports_wide_floats, no_workspace, softmax_reference},
   });
   return rows;

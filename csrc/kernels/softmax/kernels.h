@@ -6,6 +6,8 @@
 
 namespace profkit {
 
+Kernel<profkit_softmax_params> softmax_vectorized_row();
+
 void softmax_reference(const profkit_softmax_params& params, const Buffers& buffers, int threads);
 
 }  // namespace profkit
