@@ -14,9 +14,9 @@ from sanitized_programs import SOURCES, build_program
 from profkit import _core
 
 PROGRAM = Path(__file__).parent / "native" / "run_every_row.cpp"
-FLAGS = ("-ffp-contract=fast", "-fno-math-errno")
+FLAGS = ("-ffp-contract=fast", "-fno-math-errno", "-g1")
 ISA_FLAGS = {"generic": (), "avx2": ("-mavx2", "-mfma")}
-SETS = "150"
+SETS = "100"
 """Parameter sets per operator."""
 
 
