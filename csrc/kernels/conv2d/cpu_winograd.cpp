@@ -13,13 +13,14 @@ namespace {
 // Taps per axis after the split of a stride into phases.
 int64_t winograd_taps(int64_t kernel, int64_t stride) { return (kernel + stride - 1) / stride; }
 
-// `shortest` is by taps, from `fewest` on: how many channels of the reduction (times phases) keep the error
-// below 0.7 of what a float sum of so many terms is allowed, as measured. With few results none may be large,
-// and errors count relative to the largest.
+// `shortest` is by taps, from kWinogradFewestTaps on: how many channels of the reduction (times phases) keep
+// the error below 0.7 of what a float sum of so many terms is allowed, as measured. With few results none may
+// be large, and errors count relative to the largest.
+constexpr int64_t kWinogradFewestTaps = 3, kWinogradMostTaps = 5;
 constexpr int64_t kWinogradFewestResults = 64;
 constexpr int64_t kWinogradMostStride = 4;  // as in cpu_winograd_filters.inl
 
-std::string winograd_supports(const Conv& params, int64_t fewest, int64_t most, const int64_t* shortest) {
+std::string winograd_supports(const Conv& params, const int64_t* shortest) {
   if (params.direction == PROFKIT_WEIGHT_GRADIENT) {
     return "winograd is written for forward and the input gradient; for the weight gradient use "
            "implicit_gemm";
@@ -32,8 +33,9 @@ std::string winograd_supports(const Conv& params, int64_t fewest, int64_t most, 
   }
   const int64_t taps = winograd_taps(params.kernel_h, params.stride_h);
   if (params.stride_h != params.stride_w || winograd_taps(params.kernel_w, params.stride_w) != taps ||
-      taps < fewest || taps > most || params.stride_h > kWinogradMostStride) {
-    return "these tiles of winograd take " + std::to_string(fewest) + " to " + std::to_string(most) +
+      taps < kWinogradFewestTaps || taps > kWinogradMostTaps || params.stride_h > kWinogradMostStride) {
+    return "winograd takes " + std::to_string(kWinogradFewestTaps) + " to " +
+           std::to_string(kWinogradMostTaps) +
            " taps per axis and phase of the stride, as many along the height as along the width, and strides "
            "up to " +
            std::to_string(kWinogradMostStride) + "; got " + std::to_string(params.kernel_h) + "x" +
@@ -43,9 +45,9 @@ std::string winograd_supports(const Conv& params, int64_t fewest, int64_t most, 
   const bool forward = params.direction == PROFKIT_FORWARD;
   const int64_t channels = (forward ? params.in_channels : params.out_channels) / params.groups;
   const int64_t length = channels * params.stride_h * params.stride_w;
-  if (length < shortest[taps - fewest]) {
+  if (length < shortest[taps - kWinogradFewestTaps]) {
     return "the errors of these tiles of winograd need a sum over " +
-           std::to_string(shortest[taps - fewest]) +
+           std::to_string(shortest[taps - kWinogradFewestTaps]) +
            " channels (times phases of the stride) to stay in proportion; got " + std::to_string(length);
   }
   const int64_t results = forward ? params.batch * params.out_channels * params.out_h * params.out_w
@@ -57,12 +59,12 @@ std::string winograd_supports(const Conv& params, int64_t fewest, int64_t most, 
   return supports_wide_floats(params);
 }
 std::string winograd_6x6_supports(const Conv& params) {
-  static constexpr int64_t shortest[] = {2, 1, 1, 1};
-  return winograd_supports(params, 2, 5, shortest);
+  static constexpr int64_t shortest[] = {1, 1, 1};
+  return winograd_supports(params, shortest);
 }
 std::string winograd_8x8_supports(const Conv& params) {
   static constexpr int64_t shortest[] = {32, 12, 3};
-  return winograd_supports(params, 3, 5, shortest);
+  return winograd_supports(params, shortest);
 }
 }  // namespace
 
