@@ -51,7 +51,7 @@ def main() -> int:
                 continue
             title = f"{op}: {name}"
             idea = ideas.get(title) or opening_comment(op, name)
-            facts = [loop_table(loops.get(name, []))]
+            facts = [loop_table(loops.get(f"{op}_{name}", []))]
             facts += [tell(store, op, name) for tell in (reached_text, rest_text, taken_text)]
             parts += [f"## {title}", idea, BEGIN, *filter(None, facts), END]
     write_whole(PAGE, "\n\n".join(parts) + "\n")
@@ -70,15 +70,18 @@ def written_by_hand(page: str) -> tuple[str, dict[str, str]]:
 
 def opening_comment(op: str, name: str) -> str:
     """What the kernel's own file says first."""
-    path = ROOT / "csrc" / "kernels" / op / f"cpu_{name}.inl"
-    if not path.exists():
+    # Sizes of one idea share a file: winograd_8x8 is in cpu_winograd.inl.
+    names = (name, name.rpartition("_")[0])
+    found = [ROOT / "csrc" / "kernels" / op / f"cpu_{word}.inl" for word in names if word]
+    path = next((file for file in found if file.exists()), None)
+    if path is None:
         return ""
     lines = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.startswith("//"):
             break
         lines.append(line.removeprefix("//").strip())
-    return re.sub(r"^\S+/native/cpu/\S+:\s*", "", " ".join(lines))
+    return re.sub(r"^\S+/native/cpu/[^:]+:\s*", "", " ".join(lines))
 
 
 def loop_table(loops: Sequence[Loop]) -> str:

@@ -1,9 +1,9 @@
 """Inner loops in machine code: an object file of one instruction set in, each kernel's hottest loops out.
 
-A kernel is a launch function that the registry's entries point to; what it reaches through calls and addresses is its
-code. A loop is a jump backwards with no other one inside. llvm-mca models the loop; nothing is run. Its model of Zen 3
-(LLVM 14) gives 256-bit FMAs half of the rate that the machine reaches, so loops with FMAs go through that of Zen 2,
-whose rate is right; that one in turn counts shuffles far too high, so the others stay with Zen 3.
+A kernel is the launch function that an entry of the registry points to; what it reaches through calls and addresses is
+its code. A loop is a jump backwards with no other one inside. llvm-mca models the loop; nothing is run. Its model of
+Zen 3 (LLVM 14) gives 256-bit FMAs half of the rate that the machine reaches, so loops with FMAs go through that of
+Zen 2, whose rate is right; that one in turn counts shuffles far too high, so the others stay with Zen 3.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,8 +84,8 @@ class Code:
     functions: dict[str, list[Instruction]]
     references: dict[str, set[str]]
     """Mangled names that a function's code mentions."""
-    roots: tuple[str, ...]
-    """Launch functions: what tables of pointers refer to and takes a CpuCall."""
+    roots: dict[str, str]
+    """Launch functions by the name of the registry's entry: conv2d_direct."""
 
 
 def read_object(path: Path) -> Code:
@@ -102,18 +102,35 @@ def read_object(path: Path) -> Code:
             references[current].add(_symbol(found[1]))
         elif current and (found := _LINE.match(line)):
             functions[current].append(Instruction(int(found[1], 16), found[2], found[3].partition("#")[0].strip()))
-    pointed = {_symbol(found[1]) for line in _tool("objdump", "-r", str(path)).splitlines()
-               if "R_X86_64_64" in line and (found := _RELOCATION.match(line))}  # fmt: skip
-    roots = tuple(sorted(name for name in pointed if "CpuCall" in name and name in functions))
-    return Code(functions, references, roots)
+    return Code(functions, references, _entries(path, functions))
+
+
+def _entries(path: Path, functions: Mapping[str, object]) -> dict[str, str]:
+    """The registry's entries in an object: by name, the function that one points to and that takes a CpuCall."""
+    pointers: dict[str, dict[int, str]] = {}
+    section = ""
+    for line in _tool("objdump", "-r", str(path)).splitlines():
+        if found := re.match(r"RELOCATION RECORDS FOR \[(.+)\]", line):
+            section = found[1]
+        elif "R_X86_64_64" in line and (found := _RELOCATION.match(line)):
+            pointers.setdefault(section, {})[int(line.split()[0], 16)] = _symbol(found[1])
+    entries = {}
+    table = _tool("objdump", "-t", str(path))
+    symbols = re.findall(r"^([0-9a-f]+) .{7} (\.data\S*)\s+([0-9a-f]+) (?:\.hidden )?(\S+)$", table, re.MULTILINE)
+    for value, place, size, name in symbols:
+        begin, end = int(value, 16), int(value, 16) + int(size, 16)
+        for at, target in pointers.get(place, {}).items():
+            if begin <= at < end and "CpuCall" in target and target in functions:
+                entries[name] = target
+    readable = demangled([*entries])
+    return {readable[name].split("::")[-1]: target for name, target in entries.items()}
 
 
 def kernel_loops(code: Code, most: int = 3) -> dict[str, list[Loop]]:
-    """By launch function's name without `_launch`: the loops of float32 code with the most FMAs, one per function."""
+    """By the entry's name: the loops of float32 code with the most FMAs, one per function."""
     readable = demangled([*code.functions])
     found = {}
-    for root in code.roots:
-        name = readable[root].partition("(")[0].split("::")[-1].partition("_launch")[0]
+    for name, root in code.roots.items():
         loops = []
         for function in reached(code, root):
             if "double" not in readable[function]:
