@@ -15,7 +15,8 @@ from profkit.errors import UsageError
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.spec import max_error, tolerance
 
-KERNELS = [key for key in _core.kernels("conv2d") if not key.endswith("/reference")]
+# Winograd kernels take few of these specs: they have random specs of their own.
+KERNELS = [key for key in _core.kernels("conv2d") if not key.endswith("/reference") and "winograd" not in key]
 SMALL = st.integers(1, 4)
 
 

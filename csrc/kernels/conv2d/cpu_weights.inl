@@ -64,6 +64,12 @@ struct PackedWeights {
       // over.
       return pack_lines<T, Panel>(to, w.data + first * w.result_stride + k0, w.result_stride, lines, k);
     }
+    if constexpr (Panel % kWidth<T> == 0) {
+      const bool whole = k == g.reduction() && w.source_stride == g.taps() && g.w.kernel_step == 1;
+      if (!channel_first && whole && lines == Panel) {
+        return pack_turned(to, g, w.data + first * w.result_stride, w.result_stride);
+      }
+    }
     const int64_t inner = channel_first ? g.taps() : g.channels;
     for (int64_t p = 0; p < k; ++p) {
       const int64_t outer = (k0 + p) / inner, rest = (k0 + p) % inner;
@@ -71,6 +77,35 @@ struct PackedWeights {
       const T* from = w.data + first * w.result_stride + w.offset(g, c, tap / g.w.taps, tap % g.w.taps);
       for (int64_t line = 0; line < Panel; ++line)
         to[p * Panel + line] = line < lines ? from[line * w.result_stride] : T(0);
+    }
+  }
+
+  // The whole reduction of Panel filters, which lie as (channel, tap), in the order (tap, channel): squares
+  // are turned in registers, so that every line of memory is read once.
+  static void pack_turned(T* to, const Gather& g, const T* filters, int64_t stride) {
+    constexpr int width = kWidth<T>;
+    const int64_t taps = g.taps(), k = g.reduction();
+    for (int64_t line = 0; line < Panel; line += width, filters += width * stride, to += width) {
+      int64_t c = 0, tap = 0;
+      for (int64_t p = 0; p < k; p += width) {
+        const int64_t count = smaller(width, k - p);
+        Vec<T> square[width];
+        if (count == width) {
+#pragma GCC unroll 16
+          for (int i = 0; i < width; ++i) square[i] = load(filters + i * stride + p);
+        } else {
+          for (int i = 0; i < width; ++i) {
+            for (int64_t j = 0; j < width; ++j) square[i][j] = j < count ? filters[i * stride + p + j] : T(0);
+          }
+        }
+        transpose<T>(square);
+        for (int64_t i = 0; i < count; ++i) {
+          store(to + (tap * g.channels + c) * Panel, square[i]);
+          if (++tap < taps) continue;
+          tap = 0;
+          ++c;
+        }
+      }
     }
   }
 };
