@@ -52,6 +52,12 @@ def tunables(key: str, params: Mapping[str, int | float], threads: int) -> list[
 def workspace_bytes(key: str, params: Mapping[str, int | float], threads: int, tuning: Mapping[str, int] = ...) -> int:
     """Scratch memory the kernel needs; `run` and `bind` take it as an array that starts at a multiple of 64."""
 
+def packing_kernels(op: str) -> list[str]:
+    """Keys of the kernels that take weights packed ahead of their calls."""
+
+def packed_bytes(key: str, params: Mapping[str, int | float], threads: int, tuning: Mapping[str, int] = ...) -> int:
+    """Memory of the weights packed ahead; 0 when the kernel packs nothing for these parameters."""
+
 def bind(
     key: str,
     params: Mapping[str, int | float],

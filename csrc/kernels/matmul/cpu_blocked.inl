@@ -1,18 +1,22 @@
-// matmul/native/cpu/blocked: packed panels and a register tile (cpu_gemm.inl). Threads share the batch when
-// it is long enough, else each owns a rectangle of every C and packs what it needs. Few rows (m below the
-// tile) or a single column do not repay packing B and go through cpu_few_rows.inl. Bottleneck: FMA; for few
-// rows, reading B.
+// matmul/native/cpu/blocked: packed panels and a register tile (cpu_product.inl). Threads share the batch
+// when it is long enough, else each owns a rectangle of every C and packs what it needs. Very few rows or a
+// single column do not repay packing B and go through cpu_few_rows.inl. Bottleneck: FMA; for few rows,
+// reading B.
 #pragma once
 
 #include "kernels/matmul/cpu_few_rows.inl"
-#include "kernels/matmul/cpu_gemm.inl"
+#include "kernels/matmul/cpu_product.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
 
+// So many panels of B make it worth while to pack A.
+constexpr int64_t kPanelsToPackA = 8;
+
 template <class T>
 struct BlockedPlan {
   bool by_batch;
+  bool a_in_place, b_in_place;
   Grid grid;
   int64_t m_part, n_part;  // of the busiest thread
   Blocks blocks;
@@ -29,8 +33,14 @@ struct BlockedPlan {
     m_part = largest_part(p.m, kTileRows, grid.rows);
     n_part = largest_part(p.n, columns, grid.columns);
     blocks = choose_blocks<T>(m_part, n_part, p.k, blocking);
-    a_elements = round_up(packed_a_elements<T>(blocks), 64);
-    b_elements = round_up(packed_b_elements<T>(blocks), 64);
+    constexpr int64_t size = sizeof(T);
+    // Rows a multiple of 4 KiB apart would share one set of L1, which has fewer ways than the tile rows.
+    a_in_place = !p.transpose_a && n_part <= kPanelsToPackA * columns && p.k * size % 4096 != 0;
+    // A narrow B is one contiguous panel; a wider one may stay where it is if all of it stays in L1.
+    b_in_place = a_in_place && !p.transpose_b && (p.n <= columns || p.k * p.n <= blocking.l1d_bytes / size);
+    a_elements = a_in_place ? 0 : round_up(packed_a_elements<T>(blocks), 64);
+    b_elements =
+        round_up(a_in_place ? blocks.kc * round_up(n_part, columns) : packed_b_elements<T>(blocks), 64);
     Arena arena(workspace);
     buffer_a = arena.take<T>(a_elements, threads);
     buffer_b = arena.take<T>(b_elements, threads);
@@ -39,26 +49,31 @@ struct BlockedPlan {
 };
 
 template <class T>
-struct MatmulOperands {
-  Strided<T> a, b;
-  T* c;
-  const T* bias;
-
-  MatmulOperands(const profkit_matmul_params& p, const CpuCall& call, int64_t item)
-      : a{static_cast<const T*>(call.inputs[0]) + item * p.m * p.k, p.transpose_a ? 1 : p.k,
-          p.transpose_a ? p.m : 1},
-        b{static_cast<const T*>(call.inputs[1]) + item * p.k * p.n, p.transpose_b ? p.k : 1,
-          p.transpose_b ? 1 : p.n},
-        c(static_cast<T*>(call.output) + item * p.m * p.n),
-        bias(p.bias ? static_cast<const T*>(call.inputs[2]) : nullptr) {}
-};
+Strided<T> columns_of_b(const profkit_matmul_params& p, const void* b, int64_t item) {
+  return {static_cast<const T*>(b) + item * p.k * p.n, p.transpose_b ? p.k : 1, p.transpose_b ? 1 : p.n};
+}
 
 template <class T>
-void multiply_part(const profkit_matmul_params& p, const BlockedPlan<T>& plan, const MatmulOperands<T>& x,
-                   int thread, Part rows, Part columns) {
-  const Out<T> out{x.c, p.n, nullptr, nullptr, nullptr, x.bias, false, p.activation == PROFKIT_RELU};
-  gemm<T>(rows, columns, p.k, plan.blocks, StridedA<T>{x.a}, StridedB<T>{x.b}, out,
-          plan.buffer_a + thread * plan.a_elements, plan.buffer_b + thread * plan.b_elements);
+Product<T> product_of(const profkit_matmul_params& p, const CpuCall& call, int64_t item) {
+  const T* a = static_cast<const T*>(call.inputs[0]) + item * p.m * p.k;
+  T* c = static_cast<T*>(call.output) + item * p.m * p.n;
+  const T* bias = p.bias ? static_cast<const T*>(call.inputs[2]) : nullptr;
+  const T* packed = static_cast<const T*>(call.packed);
+  return {{a, p.transpose_a ? 1 : p.k, p.transpose_a ? p.m : 1},
+          columns_of_b<T>(p, call.inputs[1], item),
+          packed ? packed + item * packed_ahead_elements<T>(p.n, p.k) : nullptr,
+          p.n,
+          p.k,
+          {c, p.n, nullptr, nullptr, nullptr, bias, false, p.activation == PROFKIT_RELU}};
+}
+
+template <class T>
+void multiply_part(const BlockedPlan<T>& plan, const Product<T>& x, int thread, Part rows, Part columns) {
+  T* buffer_b = plan.buffer_b + thread * plan.b_elements;
+  if (plan.a_in_place) {
+    return multiply_in_place<T>(x, rows, columns, plan.blocks.kc, plan.b_in_place, buffer_b);
+  }
+  multiply_packed<T>(x, rows, columns, plan.blocks, plan.buffer_a + thread * plan.a_elements, buffer_b);
 }
 
 template <class T>
@@ -70,14 +85,14 @@ void blocked_launch(const profkit_matmul_params& p, const CpuCall& call) {
     if (plan.by_batch) {
       const Part items = part_of(p.batch, 1, call.threads, thread);
       for (int64_t item = items.begin; item < items.end; ++item) {
-        multiply_part<T>(p, plan, MatmulOperands<T>(p, call, item), thread, {0, p.m}, {0, p.n});
+        multiply_part<T>(plan, product_of<T>(p, call, item), thread, {0, p.m}, {0, p.n});
       }
       return;
     }
     const Part rows = part_of(p.m, kTileRows, plan.grid.rows, thread / plan.grid.columns);
     const Part columns = part_of(p.n, kTileColumns<T>, plan.grid.columns, thread % plan.grid.columns);
     for (int64_t item = 0; item < p.batch; ++item) {
-      multiply_part<T>(p, plan, MatmulOperands<T>(p, call, item), thread, rows, columns);
+      multiply_part<T>(plan, product_of<T>(p, call, item), thread, rows, columns);
     }
   });
 }
@@ -108,9 +123,40 @@ inline CpuTunables blocked_tunables(const profkit_matmul_params& p, int threads,
                                     : blocked_tunables_of<double>(p, threads, blocking);
 }
 
+template <class T>
+size_t packed_bytes_of(const profkit_matmul_params& p) {
+  if (p.n == 1 || is_few_rows<T>(p)) return 0;
+  Arena arena(nullptr);
+  arena.take<T>(packed_ahead_elements<T>(p.n, p.k), p.batch);
+  return arena.used_bytes();
+}
+
+inline size_t blocked_packed_bytes(const profkit_matmul_params& p, int, const CpuBlocking&) {
+  return p.dtype == PROFKIT_FLOAT32 ? packed_bytes_of<float>(p) : packed_bytes_of<double>(p);
+}
+
+template <class T>
+void pack_b(const profkit_matmul_params& p, const void* b, void* packed, int threads,
+            const CpuBlocking& blocking) {
+  const BlockedPlan<T> plan(p, threads, blocking, nullptr);
+  on_threads(threads, [&](int thread) {
+    const Part columns = part_of(p.n, kTileColumns<T>, threads, thread);
+    for (int64_t item = 0; item < p.batch; ++item) {
+      T* to = static_cast<T*>(packed) + item * packed_ahead_elements<T>(p.n, p.k);
+      pack_ahead<T>(to, columns_of_b<T>(p, b, item), columns, p.n, p.k, plan.blocks.kc);
+    }
+  });
+}
+
+inline void blocked_pack(const profkit_matmul_params& p, const void* b, void* packed, int threads,
+                         const CpuBlocking& blocking) {
+  p.dtype == PROFKIT_FLOAT32 ? pack_b<float>(p, b, packed, threads, blocking)
+                             : pack_b<double>(p, b, packed, threads, blocking);
+}
+
 extern const CpuEntry<profkit_matmul_params> matmul_blocked;
 const CpuEntry<profkit_matmul_params> matmul_blocked = {blocked_workspace_bytes, blocked_launch_any,
-                                                        blocked_tunables};
+                                                        blocked_tunables, blocked_packed_bytes, blocked_pack};
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

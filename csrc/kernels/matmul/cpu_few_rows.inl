@@ -10,6 +10,7 @@ namespace profkit {
 namespace PROFKIT_ISA {
 
 constexpr int64_t kFewRows = 4;
+constexpr int64_t kShortRow = 512;
 
 // Dot products want a contiguous row of A as well, unless there is only one row to read.
 template <class T>
@@ -113,10 +114,44 @@ PROFKIT_INLINE void dot_products(const profkit_matmul_params& p, const MatrixPar
   }
 }
 
+// One row of A against as many rows of B as a vector has lanes: their sums leave as one vector.
+template <class T>
+PROFKIT_INLINE void dot_products_of_row(const profkit_matmul_params& p, const MatrixPart<T>& x, int64_t j) {
+  constexpr int width = kWidth<T>;
+  Vec<T> sum[width] = {};
+  const T* b = x.b + j * p.k;
+  int64_t k = 0;
+  for (; k + width <= p.k; k += width) {
+    const Vec<T> a = load(x.a.data + k);
+#pragma GCC unroll 16
+    for (int c = 0; c < width; ++c) sum[c] += a * load(b + c * p.k + k);
+  }
+  if (k < p.k) {
+    const Vec<T> a = load_first(x.a.data + k, p.k - k);
+#pragma GCC unroll 16
+    for (int c = 0; c < width; ++c) sum[c] += a * load_first(b + c * p.k + k, p.k - k);
+  }
+  // The steps of a transpose, each followed by the sum of its halves.
+#pragma GCC unroll 4
+  for (int half = width / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+    for (int c = 0; c < half; ++c) {
+      sum[c] = Interleave<T, false, width>::run(sum[c], sum[c + half]) +
+               Interleave<T, true, width>::run(sum[c], sum[c + half]);
+    }
+  }
+  if (x.bias) sum[0] += load(x.bias + j);
+  store(x.c + j, p.activation == PROFKIT_RELU ? relu<T>(sum[0]) : sum[0]);
+}
+
 template <class T, int R>
 void few_rows_part(const profkit_matmul_params& p, const MatrixPart<T>& x) {
   if (!p.transpose_b) return accumulate_rows<T, R>(p, x);
   int64_t j = 0;
+  if constexpr (R == 1) {
+    // Long rows come from memory, and a vector's worth of them are too many streams at once.
+    for (; p.k <= kShortRow && j + kWidth<T> <= x.n; j += kWidth<T>) dot_products_of_row<T>(p, x, j);
+  }
   for (; j + 4 <= x.n; j += 4) dot_products<T, R, 4>(p, x, j);
   for (; j < x.n; ++j) dot_products<T, R, 1>(p, x, j);
 }

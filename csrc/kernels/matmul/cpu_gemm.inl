@@ -57,6 +57,13 @@ int64_t reduction_block(const CpuBlocking& blocking) {
   return larger(128, blocking.l1d_bytes / 2 / (kTileColumns<T> * static_cast<int64_t>(sizeof(T))));
 }
 
+// Steps of the reduction per packed block: as long as half of L2 still holds 256 rows of A, since every block
+// reads and writes C again; above 384 the panels only push one another out of L1.
+template <class T>
+int64_t packed_reduction_block(const CpuBlocking& blocking) {
+  return larger(128, smaller(384, blocking.l2_bytes / 2 / (256 * static_cast<int64_t>(sizeof(T)))));
+}
+
 // A size that was asked for, if it was, no larger than what there is; else the policy's.
 PROFKIT_INLINE int64_t asked_or(int64_t asked, int64_t total, int64_t unit, int64_t policy) {
   return asked > 0 ? smaller(round_up(asked, unit), round_up(larger(1, total), unit)) : policy;
@@ -67,7 +74,7 @@ Blocks choose_blocks(int64_t m, int64_t n, int64_t k, const CpuBlocking& blockin
   constexpr int64_t size = sizeof(T);
   const CpuBlocks& asked = blocking.asked;
   Blocks blocks;
-  blocks.kc = asked_or(asked.kc, k, 1, even_block(k, reduction_block<T>(blocking), 1));
+  blocks.kc = asked_or(asked.kc, k, 1, even_block(k, packed_reduction_block<T>(blocking), 1));
   blocks.mc =
       asked_or(asked.mc, m, kTileRows, even_block(m, blocking.l2_bytes / 2 / (blocks.kc * size), kTileRows));
   // With A in one block, nothing is gained by a large block of B: keep it in L2, beside A.

@@ -1,8 +1,11 @@
 // The register tile: R x V accumulators (rows x vectors) stay in registers over the whole reduction, then go
-// through bias and ReLU to memory. Three ways to feed it, by where the operands lie:
-//   PackedTile  A [k][tile rows], B [k][tile columns]                        (matmul, NCHW convolution)
-//   RowsTile    A read in place through one pointer per row, B as above      (NHWC convolution, weight
-//   gradient) TableTile   A as in PackedTile, B read in place at base + offset[k]      (direct convolution)
+// through bias and ReLU to memory. Ways to feed it, by where the operands lie:
+//   PackedTile   A [k][tile rows], B [k][tile columns]                       (matmul, NCHW convolution)
+//   FreshTile    A as above, B read in place and packed on the way           (matmul, first rows of a panel)
+//   InPlaceTile  A and B read in place                                       (matmul, few columns)
+//   RowsTile     A read in place through one pointer per row, B packed       (NHWC convolution, gradient of
+//                                                                             the weights)
+//   TableTile    A packed, B read in place at base + offset[k]               (direct convolution)
 // One thread owns one tile. Bottleneck: the FMA units; per k, R broadcasts and V loads feed R*V FMAs.
 #pragma once
 
@@ -28,10 +31,18 @@ struct Out {
   PROFKIT_INLINE int64_t row(int64_t i) const { return row_offset ? row_offset[i] : i * row_stride; }
 };
 
+// Rows of B that a FreshTile asks for ahead of their use: about 400 cycles, with at most two vector FMAs per
+// cycle (one, of 64 bytes).
+constexpr int64_t kFreshAhead =
+    400 * (PROFKIT_VECTOR_BYTES < 64 ? 2 : 1) / (PROFKIT_TILE_ROWS * PROFKIT_TILE_VECTORS);
+
 // A stretch of the reduction that lies contiguously in memory: `length` elements from `offset` of each row.
 struct Run {
   int64_t offset, length;
 };
+
+template <class T, int V>
+constexpr int kBytes = V * kWidth<T> * static_cast<int>(sizeof(T));
 
 template <class T, int R, int V>
 using Accumulators = Vec<T>[R][V];
@@ -67,6 +78,94 @@ struct PackedTile {
       pa += kTileRows;
       pb += kTileColumns<T>;
     }
+  }
+};
+
+// A packed, B read in place, its rows b_stride apart: for a panel that is read for the first time. With
+// Copies the panel is packed on the way, which costs V stores per R*V FMAs and hides the reading behind them.
+template <class T, bool Copies>
+struct FreshTile {
+  int64_t k;
+  const T* a;
+  const T* b;
+  int64_t b_stride;
+  T* packed;
+
+  template <int R, int V>
+  PROFKIT_INLINE void multiply(Accumulators<T, R, V>& sum) const {
+    const T* pa = a;
+    const T* pb = b;
+    T* copy = packed;
+    // Rows may be a page apart, where the processor's own prefetch ends. Behind the last row come the first
+    // ones of the next panel.
+    const int64_t turn = larger(0, k - kFreshAhead);
+    const T* ahead = b + smaller(k, kFreshAhead) * b_stride;
+#pragma GCC unroll 2
+    for (int64_t p = 0; p < k; ++p) {
+      ahead = p == turn ? b + kTileColumns<T> : ahead + b_stride;
+#pragma GCC unroll 4
+      for (int v = 0; v < kBytes<T, V>; v += 64) {
+        __builtin_prefetch(reinterpret_cast<const char*>(ahead) + v);
+      }
+      // Rows need not begin with a cache line.
+      __builtin_prefetch(reinterpret_cast<const char*>(ahead) + kBytes<T, V> - 1);
+      Vec<T> column[V];
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        column[v] = load(pb + v * kWidth<T>);
+        if (Copies) store(copy + v * kWidth<T>, column[v]);
+      }
+#pragma GCC unroll 16
+      for (int i = 0; i < R; ++i) {
+        const T left = pa[i];
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) sum[i][v] += left * column[v];
+      }
+      pa += kTileRows;
+      pb += b_stride;
+      copy += kTileColumns<T>;
+    }
+  }
+};
+
+// A read in place, its rows a_stride apart; B packed or in place, its rows b_stride apart. The last `tail`
+// steps are always packed: in place, whole vectors of a narrow matrix would end behind its last row. (Behind
+// other rows they only hold columns of the next one, which no tile stores.)
+template <class T>
+struct InPlaceTile {
+  int64_t k, tail;
+  const T* a;
+  int64_t a_stride;
+  const T* b;
+  int64_t b_stride;
+  const T* b_tail;
+
+  template <int R, int V>
+  PROFKIT_INLINE void multiply(Accumulators<T, R, V>& sum) const {
+    const T* row[R];
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) row[i] = a + i * a_stride;
+    const T* pb = b;
+    int64_t p = 0;
+#pragma GCC unroll 4
+    for (; p < k - tail; ++p) {
+      add_step<R, V>(sum, row, p, pb);
+      pb += b_stride;
+    }
+    pb = b_tail;
+    for (; p < k; ++p) {
+      add_step<R, V>(sum, row, p, pb);
+      pb += kTileColumns<T>;
+    }
+  }
+
+  template <int R, int V>
+  static PROFKIT_INLINE void add_step(Accumulators<T, R, V>& sum, const T* const (&row)[R], int64_t p,
+                                      const T* pb) {
+    T left[R];
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) left[i] = row[i][p];
+    multiply_add<T, R, V>(sum, left, pb);
   }
 };
 
@@ -133,6 +232,34 @@ __attribute__((noinline)) void scatter_tile(const T* tile, int64_t pitch, const 
   }
 }
 
+// What is added to a vector of the result, or done to it, before it is stored; the vector's place is given.
+template <class T>
+PROFKIT_INLINE Vec<T> finished(Vec<T> value, const Out<T>& out, int64_t i, Vec<T> there, Vec<T> column_bias) {
+  if (out.accumulate) value += there;
+  if (out.row_bias) value += broadcast(out.row_bias[i]);
+  if (out.column_bias) value += column_bias;
+  return out.relu ? relu<T>(value) : value;
+}
+
+// A tile whose last vector has only some of its columns, all adjacent.
+template <class T>
+__attribute__((noinline)) void finish_edge(const T* tile, int64_t pitch, const Out<T>& out, int64_t i0,
+                                           int64_t j0, int64_t rows, int64_t columns) {
+  constexpr int width = kWidth<T>;
+  const int64_t rest = columns % width, whole = columns - rest;
+  for (int64_t i = 0; i < rows; ++i, tile += pitch) {
+    T* row = out.data + (out.column_offset ? out.column_offset[j0] : j0) + out.row(i0 + i);
+    const T* bias = out.column_bias ? out.column_bias + j0 : nullptr;
+    for (int64_t j = 0; j < whole; j += width) {
+      const Vec<T> there = out.accumulate ? load(row + j) : Vec<T>{};
+      store(row + j, finished<T>(load(tile + j), out, i0 + i, there, bias ? load(bias + j) : Vec<T>{}));
+    }
+    const Vec<T> there = out.accumulate ? load_first(row + whole, rest) : Vec<T>{};
+    const Vec<T> added = bias ? load_first(bias + whole, rest) : Vec<T>{};
+    store_first(row + whole, finished<T>(load(tile + whole), out, i0 + i, there, added), rest);
+  }
+}
+
 template <class T, int R, int V>
 PROFKIT_INLINE void finish(Accumulators<T, R, V>& sum, const Out<T>& out, int64_t i0, int64_t j0,
                            int64_t columns) {
@@ -146,10 +273,20 @@ PROFKIT_INLINE void finish(Accumulators<T, R, V>& sum, const Out<T>& out, int64_
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) store(&tile[i][v * width], sum[i][v]);
     }
-    scatter_tile(&tile[0][0], V * width, out, i0, j0, R, columns);
-    return;
+    if (adjacent) return finish_edge(&tile[0][0], V * width, out, i0, j0, R, columns);
+    return scatter_tile(&tile[0][0], V * width, out, i0, j0, R, columns);
   }
   T* corner = out.data + (offset ? offset[j0] : j0);
+  // One test for the common case, a plain store, instead of four for every vector.
+  if (!out.accumulate && !out.row_bias && !out.column_bias && !out.relu) {
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) {
+      T* row = corner + out.row(i0 + i);
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) store(row + v * width, sum[i][v]);
+    }
+    return;
+  }
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i) {
     T* row = corner + out.row(i0 + i);

@@ -76,6 +76,20 @@ PROFKIT_INLINE void pack_adjacent(T* to, const T* from, int64_t along_stride, in
     }
     return;
   }
+  if (Panel % width == 0) {
+    const int64_t rest = lines % width;
+    for (int64_t p = 0; p < k; ++p) {
+      const T* row = from + p * along_stride;
+#pragma GCC unroll 8
+      for (int j = 0; j < Panel; j += width) {
+        const bool partial = j + width > lines;
+        store(to + p * Panel + j, !partial    ? load(row + j)
+                                  : j < lines ? load_first(row + j, rest)
+                                              : Vec<T>{});
+      }
+    }
+    return;
+  }
   for (int64_t p = 0; p < k; ++p) {
     const T* row = from + p * along_stride;
     if (lines == Panel) {
@@ -103,12 +117,41 @@ void pack_panel(T* to, const Strided<T>& from, int64_t across, int64_t along, in
   }
 }
 
+// Whole panels of adjacent columns, some rows at a time over all panels: memory is read along its rows, where
+// the processor's prefetch follows.
+template <class T, int Panel>
+void pack_rows(T* to, int64_t panel_stride, const T* from, int64_t along_stride, int64_t lines, int64_t k) {
+  constexpr int width = kWidth<T>, rows = 4;
+  int64_t p = 0;
+  for (; p + rows <= k; p += rows) {
+    for (int64_t j = 0; j < lines; j += Panel) {
+      T* panel = to + j / Panel * panel_stride + p * Panel;
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r) {
+        const T* row = from + (p + r) * along_stride + j;
+#pragma GCC unroll 8
+        for (int v = 0; v < Panel; v += width) store(panel + r * Panel + v, load(row + v));
+      }
+    }
+  }
+  for (int64_t j = 0; p < k && j < lines; j += Panel) {
+    pack_adjacent<T, Panel>(to + j / Panel * panel_stride + p * Panel, from + p * along_stride + j,
+                            along_stride, Panel, k - p);
+  }
+}
+
 // Panels for `lines` rows (columns) from `across`, k from `along`; a panel starts every panel_stride
 // elements.
 template <class T, int Panel>
 void pack_panels(T* to, int64_t panel_stride, const Strided<T>& from, int64_t across, int64_t along,
                  int64_t lines, int64_t k) {
-  for (int64_t first = 0; first < lines; first += Panel, to += panel_stride) {
+  int64_t first = 0;
+  if (Panel % kWidth<T> == 0 && from.across_stride == 1 && lines >= 2 * Panel) {
+    first = lines / Panel * Panel;
+    pack_rows<T, Panel>(to, panel_stride, from.at(across, along), from.along_stride, first, k);
+    to += first / Panel * panel_stride;
+  }
+  for (; first < lines; first += Panel, to += panel_stride) {
     pack_panel<T, Panel>(to, from, across + first, along, smaller(Panel, lines - first), k);
   }
 }

@@ -6,6 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <string.h>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
 #define PROFKIT_INLINE inline __attribute__((always_inline))
 
 namespace profkit {
@@ -45,6 +50,51 @@ template <class T>
 PROFKIT_INLINE void store(T* p, Vec<T> v) {
   *reinterpret_cast<typename VecOf<T>::unaligned*>(p) = v;
 }
+// The first `count` lanes, 0 < count < width, touching no memory behind them: by pieces of half a vector, a
+// quarter ..., or by masks, which the extensions cannot express.
+template <class T>
+PROFKIT_INLINE void store_first(T* to, Vec<T> v, int64_t count) {
+  alignas(64) T lanes[kWidth<T>];
+  store(lanes, v);
+  const T* from = lanes;
+#pragma GCC unroll 4
+  for (int piece = kWidth<T> / 2; piece > 0; piece /= 2) {
+    if ((count & piece) == 0) continue;
+    memcpy(to, from, static_cast<size_t>(piece) * sizeof(T));
+    to += piece;
+    from += piece;
+  }
+}
+template <class T>
+PROFKIT_INLINE Vec<T> load_first(const T* from, int64_t count) {
+  alignas(64) T lanes[kWidth<T>] = {};
+  T* to = lanes;
+#pragma GCC unroll 4
+  for (int piece = kWidth<T> / 2; piece > 0; piece /= 2) {
+    if ((count & piece) == 0) continue;
+    memcpy(to, from, static_cast<size_t>(piece) * sizeof(T));
+    to += piece;
+    from += piece;
+  }
+  return load(lanes);
+}
+#ifdef __AVX512F__
+template <>
+PROFKIT_INLINE void store_first<float>(float* to, Vec<float> v, int64_t count) {
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), v);
+}
+template <>
+PROFKIT_INLINE Vec<float> load_first<float>(const float* from, int64_t count) {
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
+}
+#elif defined(__AVX2__)
+// Masked stores are slow on some processors, masked loads are not.
+template <>
+PROFKIT_INLINE Vec<float> load_first<float>(const float* from, int64_t count) {
+  const VecOf<float>::mask lane = {0, 1, 2, 3, 4, 5, 6, 7};
+  return _mm256_maskload_ps(from, reinterpret_cast<__m256i>(lane < static_cast<int32_t>(count)));
+}
+#endif
 // x - 0 keeps every x, also -0, so compilers reduce it to the bare broadcast.
 template <class T>
 PROFKIT_INLINE Vec<T> broadcast(T x) {
