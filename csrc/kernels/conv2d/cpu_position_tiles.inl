@@ -70,6 +70,19 @@ struct AdjacentTile {
   }
 };
 
+// Lines of a tile's rows that the next block of positions reads, asked for while this one is multiplied, a
+// share per panel: blocks are too short for the hardware to foresee them. `first` is the row's next element.
+template <class T>
+PROFKIT_INLINE void ask_ahead(const T* first, int64_t row_stride, int64_t rows, int64_t count, int64_t panel,
+                              int64_t panels) {
+  constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(T));
+  const int64_t lines = ceil_div(count, line);
+  const int64_t begin = lines * panel / panels, end = lines * (panel + 1) / panels;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = begin; i < end; ++i) __builtin_prefetch(first + r * row_stride + i * line, 0, 2);
+  }
+}
+
 // Positions of an axis at which a tap reads inside the image: [begin, end).
 PROFKIT_INLINE Part inside_of(const Axis& axis, int64_t tap) {
   const int64_t start = axis.first + tap * axis.tap_step;

@@ -197,11 +197,11 @@ struct WeightColumnsWorker {
       copy_pixels(group, begin, k);
       pack(columns, k);
       out.accumulate = begin > 0;
-      multiply(group, mine, columns, k, find_runs(begin, k), out);
+      multiply(group, mine, columns, begin, k, find_runs(begin, k), out);
     }
   }
 
-  void multiply(int64_t group, Part mine, Part columns, int64_t k, int64_t run_count,
+  void multiply(int64_t group, Part mine, Part columns, int64_t begin, int64_t k, int64_t run_count,
                 const Out<T>& out) const {
     constexpr int64_t width = kTileColumns<T>;
     const int64_t all = g.out_channels * g.groups, row_stride = g.nhwc ? 1 : g.positions();
@@ -213,7 +213,13 @@ struct WeightColumnsWorker {
     lines.b_step = adjacent.b_step = width;
     lines.runs = adjacent.runs = runs;
     lines.run_count = adjacent.run_count = run_count;
+    const int64_t next = begin + k, ahead = smaller(plan.kc, g.batch * g.positions() - next);
+    const int64_t pixel = next % g.positions(), panel_count = ceil_div(columns.size(), width);
+    // Elements from `source`: in NCHW as far as the image goes, in NHWC the whole block as one line.
+    const int64_t next_at = g.nhwc ? next * all : next / g.positions() * all * g.positions() + pixel;
+    const int64_t next_count = g.nhwc ? ahead * all : smaller(ahead, g.positions() - pixel);
     for (int64_t j = columns.begin; j < columns.end; j += width) {
+      const int64_t panel = (j - columns.begin) / width;
       lines.b = adjacent.b = panels + (j - columns.begin) * k;
       // Lanes past the last column sum what the copies left there, into padding.
       const int64_t size = smaller(width, round_up(columns.end - j, kWidth<T>));
@@ -221,9 +227,13 @@ struct WeightColumnsWorker {
         const Part rows = even_tile(g.out_channels, plan.tiles, t);
         if (g.nhwc) {
           adjacent.rows = source + rows.begin;
+          ask_ahead(source + next_at, 0, 1, next_count, panel * mine.size() + t - mine.begin,
+                    panel_count * mine.size());
           run_tile<T>(adjacent, out, rows.begin, j, rows.size(), size);
         } else {
           for (int64_t r = 0; r < rows.size(); ++r) lines.rows[r] = source + (rows.begin + r) * row_stride;
+          ask_ahead(source + rows.begin * row_stride + next_at, row_stride, rows.size(), next_count, panel,
+                    panel_count);
           run_tile<T>(lines, out, rows.begin, j, rows.size(), size);
         }
       }
