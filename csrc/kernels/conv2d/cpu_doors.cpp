@@ -25,10 +25,6 @@ std::string direct_supports(const Conv& params) {
   return supports_wide_floats(params);
 }
 std::string inside_taps_supports(const Conv& params) {
-  if (params.layout != PROFKIT_NHWC) {
-    return "inside_taps multiplies runs of channels, which lie contiguously in NHWC only; in NCHW use "
-           "implicit_gemm or direct";
-  }
   if (params.direction == PROFKIT_WEIGHT_GRADIENT) {
     return "inside_taps sums over channels and taps; the weight gradient sums over positions: use "
            "implicit_gemm";

@@ -1,4 +1,5 @@
-// conv2d/native/cpu/inside_taps: NHWC, forward and input gradient. Register tiles of positions x result
+// conv2d/native/cpu/inside_taps: forward and input gradient, in NHWC; planes are turned into pixels and back
+// inside the call (cpu_turned_images.inl). Register tiles of positions x result
 // channels read the image in place, and only with those taps that fall inside it: nothing is copied, and no
 // product with a zero of the padding is made (5x5 on 16x16: 14 % of them; at stride 5: 36 %). Positions with
 // the same taps form a class, and tiles are made of one class; what is left of the classes shares tiles that
@@ -7,6 +8,7 @@
 #pragma once
 
 #include "kernels/conv2d/cpu_tap_classes.inl"
+#include "kernels/conv2d/cpu_turned_images.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
@@ -288,17 +290,34 @@ void run_inside(InsidePlan<T>& plan, const CpuCall& call, const void* bias) {
 
 template <class T>
 void inside_taps_run(const profkit_conv2d_params& p, const CpuCall& call) {
+  if (p.layout == PROFKIT_NCHW) {
+    Arena images(call.workspace);
+    const TurnedConvolution<T> turned(p, images);
+    return turned.launch(call, images.used_bytes(), inside_taps_run<T>);
+  }
   const void* bias = p.bias && p.direction == PROFKIT_FORWARD ? call.inputs[2] : nullptr;
   for_each_phase<InsidePlan<T>>(p, call.threads, call.blocking, call.workspace,
                                 [&](InsidePlan<T>& plan) { run_inside<T>(plan, call, bias); });
 }
 
+template <class T>
+size_t inside_taps_workspace(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
+  const auto nothing = [](const auto&) {};
+  if (p.layout == PROFKIT_NHWC) return for_each_phase<InsidePlan<T>>(p, threads, blocking, nullptr, nothing);
+  Arena images(nullptr);
+  const TurnedConvolution<T> turned(p, images);
+  return images.used_bytes() + inside_taps_workspace<T>(turned.params, threads, blocking);
+}
+
+PROFKIT_INLINE profkit_conv2d_params as_pixels(profkit_conv2d_params p) {
+  p.layout = PROFKIT_NHWC;
+  return p;
+}
+
 inline size_t inside_taps_workspace_bytes(const profkit_conv2d_params& p, int threads,
                                           const CpuBlocking& blocking) {
-  const auto nothing = [](const auto&) {};
-  return p.dtype == PROFKIT_FLOAT32
-             ? for_each_phase<InsidePlan<float>>(p, threads, blocking, nullptr, nothing)
-             : for_each_phase<InsidePlan<double>>(p, threads, blocking, nullptr, nothing);
+  return p.dtype == PROFKIT_FLOAT32 ? inside_taps_workspace<float>(p, threads, blocking)
+                                    : inside_taps_workspace<double>(p, threads, blocking);
 }
 
 inline void inside_taps_launch(const profkit_conv2d_params& p, const CpuCall& call) {
@@ -307,20 +326,23 @@ inline void inside_taps_launch(const profkit_conv2d_params& p, const CpuCall& ca
 
 inline CpuTunables inside_taps_tunables(const profkit_conv2d_params& p, int threads,
                                         const CpuBlocking& blocking) {
-  return p.dtype == PROFKIT_FLOAT32 ? phase_tunables<InsidePlan<float>>(p, threads, blocking)
-                                    : phase_tunables<InsidePlan<double>>(p, threads, blocking);
+  const profkit_conv2d_params q = as_pixels(p);
+  return p.dtype == PROFKIT_FLOAT32 ? phase_tunables<InsidePlan<float>>(q, threads, blocking)
+                                    : phase_tunables<InsidePlan<double>>(q, threads, blocking);
 }
 
 inline size_t inside_taps_packed_bytes(const profkit_conv2d_params& p, int threads,
                                        const CpuBlocking& blocking) {
-  return p.dtype == PROFKIT_FLOAT32 ? packed_weights_bytes<InsidePlan<float>>(p, threads, blocking)
-                                    : packed_weights_bytes<InsidePlan<double>>(p, threads, blocking);
+  const profkit_conv2d_params q = as_pixels(p);
+  return p.dtype == PROFKIT_FLOAT32 ? packed_weights_bytes<InsidePlan<float>>(q, threads, blocking)
+                                    : packed_weights_bytes<InsidePlan<double>>(q, threads, blocking);
 }
 
 inline void inside_taps_pack(const profkit_conv2d_params& p, const void* weights, void* packed, int threads,
                              const CpuBlocking& blocking) {
-  p.dtype == PROFKIT_FLOAT32 ? pack_weights_ahead<InsidePlan<float>>(p, weights, packed, threads, blocking)
-                             : pack_weights_ahead<InsidePlan<double>>(p, weights, packed, threads, blocking);
+  const profkit_conv2d_params q = as_pixels(p);
+  p.dtype == PROFKIT_FLOAT32 ? pack_weights_ahead<InsidePlan<float>>(q, weights, packed, threads, blocking)
+                             : pack_weights_ahead<InsidePlan<double>>(q, weights, packed, threads, blocking);
 }
 
 extern const CpuEntry<profkit_conv2d_params> conv2d_inside_taps;

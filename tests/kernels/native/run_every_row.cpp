@@ -149,7 +149,7 @@ int64_t conv2d_calls() {
   profkit_conv2d_params p{};
   p.groups = any(0, 3) ? 1 : any(2, 3);
   p.batch = any(1, 3);
-  p.in_channels = p.groups * one_of({1, 2, 3, 5, 8, 17});
+  p.in_channels = p.groups * one_of({1, 2, 3, 5, 8, 17, 40});
   p.out_channels = p.groups * one_of({1, 2, 6, 7, 16, 19, 33});
   p.kernel_h = one_of({1, 3, 3, 5, 7});
   p.kernel_w = any(0, 4) ? p.kernel_h : one_of({1, 2, 4});
