@@ -289,24 +289,61 @@ void run_inside(InsidePlan<T>& plan, const CpuCall& call, const void* bias) {
 }
 
 template <class T>
-void inside_taps_run(const profkit_conv2d_params& p, const CpuCall& call) {
-  if (p.layout == PROFKIT_NCHW) {
-    Arena images(call.workspace);
-    const TurnedConvolution<T> turned(p, images);
-    return turned.launch(call, images.used_bytes(), inside_taps_run<T>);
-  }
+void inside_taps_on_pixels(const profkit_conv2d_params& p, const CpuCall& call) {
   const void* bias = p.bias && p.direction == PROFKIT_FORWARD ? call.inputs[2] : nullptr;
   for_each_phase<InsidePlan<T>>(p, call.threads, call.blocking, call.workspace,
                                 [&](InsidePlan<T>& plan) { run_inside<T>(plan, call, bias); });
 }
 
+// Planes: weights are packed once, then images are turned, multiplied and turned back, some at a time.
+template <class T>
+struct PlanesPlan {
+  int64_t images;
+  Arena arena;
+  TurnedConvolution<T> turned;
+  void* packed;
+  void* workspace;
+
+  PlanesPlan(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking, void* base)
+      : images(TurnedConvolution<T>::images_at_a_time(p, threads, blocking)),
+        arena(base),
+        turned(p, images, arena) {
+    packed = arena.take<char>(
+        static_cast<int64_t>(packed_weights_bytes<InsidePlan<T>>(turned.params, threads, blocking)));
+    size_t most = 0;
+    const int64_t counts[] = {images, images ? p.batch % images : 0};
+    for (const int64_t count : counts) {
+      profkit_conv2d_params some = turned.params;
+      some.batch = count;
+      const size_t bytes =
+          for_each_phase<InsidePlan<T>>(some, threads, blocking, nullptr, [](const auto&) {});
+      most = bytes > most ? bytes : most;
+    }
+    workspace = arena.take<char>(static_cast<int64_t>(most));
+  }
+};
+
+template <class T>
+void inside_taps_run(const profkit_conv2d_params& p, const CpuCall& call) {
+  if (p.layout == PROFKIT_NHWC) return inside_taps_on_pixels<T>(p, call);
+  const PlanesPlan<T> plan(p, call.threads, call.blocking, call.workspace);
+  CpuCall packed = call;
+  if (!call.packed && p.direction == PROFKIT_FORWARD) {
+    pack_weights_ahead<InsidePlan<T>>(plan.turned.params, call.inputs[1], plan.packed, call.threads,
+                                      call.blocking);
+    packed.packed = plan.packed;
+  }
+  for (int64_t first = 0; first < p.batch; first += plan.images) {
+    plan.turned.launch(packed, first, smaller(plan.images, p.batch - first), plan.workspace,
+                       inside_taps_on_pixels<T>);
+  }
+}
+
 template <class T>
 size_t inside_taps_workspace(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
   const auto nothing = [](const auto&) {};
-  if (p.layout == PROFKIT_NHWC) return for_each_phase<InsidePlan<T>>(p, threads, blocking, nullptr, nothing);
-  Arena images(nullptr);
-  const TurnedConvolution<T> turned(p, images);
-  return images.used_bytes() + inside_taps_workspace<T>(turned.params, threads, blocking);
+  return p.layout == PROFKIT_NHWC ? for_each_phase<InsidePlan<T>>(p, threads, blocking, nullptr, nothing)
+                                  : PlanesPlan<T>(p, threads, blocking, nullptr).arena.used_bytes();
 }
 
 PROFKIT_INLINE profkit_conv2d_params as_pixels(profkit_conv2d_params p) {

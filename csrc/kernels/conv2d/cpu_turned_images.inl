@@ -59,33 +59,50 @@ void turn_images(T* to, const T* from, const ImageSizes& s, bool to_pixels, int 
   });
 }
 
-// A convolution of planes as one of pixels: the same numbers, in NHWC, with both images in the workspace.
+// A convolution of planes as one of pixels: the same numbers, in NHWC, some images at a time, so that turned
+// ones are still in the second cache when they are read.
 template <class T>
 struct TurnedConvolution {
   profkit_conv2d_params params;
-  ImageSizes source, result;
+  ImageSizes source, result;  // of as many images as are turned at a time
   T *source_pixels, *result_pixels;
 
-  TurnedConvolution(const profkit_conv2d_params& p, Arena& arena) : params(p) {
+  TurnedConvolution(const profkit_conv2d_params& p, int64_t images, Arena& arena) : params(p) {
     params.layout = PROFKIT_NHWC;
-    const ImageSizes x{p.batch, p.in_channels, p.height * p.width},
-        y{p.batch, p.out_channels, p.out_h * p.out_w};
+    params.batch = images;
+    const ImageSizes x{images, p.in_channels, p.height * p.width};
+    const ImageSizes y{images, p.out_channels, p.out_h * p.out_w};
     source = p.direction == PROFKIT_INPUT_GRADIENT ? y : x;
     result = p.direction == PROFKIT_INPUT_GRADIENT ? x : y;
     source_pixels = arena.take<T>(source.elements());
     result_pixels = arena.take<T>(result.elements());
   }
 
-  // Runs the convolution by `run(params, call)`, whose workspace is what follows the images.
+  // As many images as the threads' second caches hold half of; all of them where weights cannot be packed
+  // once for all.
+  static int64_t images_at_a_time(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
+    if (p.direction != PROFKIT_FORWARD) return p.batch;
+    const int64_t image = p.in_channels * p.height * p.width + p.out_channels * p.out_h * p.out_w;
+    const int64_t held = blocking.l2_bytes / 2 / static_cast<int64_t>(sizeof(T)) / larger(1, image);
+    return smaller(p.batch, larger(1, held) * threads);
+  }
+
+  // Runs images [first, first + count) by `run(params, call)`.
   template <class Run>
-  void launch(const CpuCall& call, size_t images_bytes, const Run& run) const {
-    turn_images<T>(source_pixels, static_cast<const T*>(call.inputs[0]), source, true, call.threads);
+  void launch(const CpuCall& call, int64_t first, int64_t count, void* workspace, const Run& run) const {
+    ImageSizes from = source, to = result;
+    from.batch = to.batch = count;
+    profkit_conv2d_params some = params;
+    some.batch = count;
+    const T* x = static_cast<const T*>(call.inputs[0]) + first * source.channels * source.area;
+    turn_images<T>(source_pixels, x, from, true, call.threads);
     CpuCall inner = call;
     inner.inputs[0] = source_pixels;
     inner.output = result_pixels;
-    inner.workspace = static_cast<char*>(call.workspace) + images_bytes;
-    run(params, inner);
-    turn_images<T>(static_cast<T*>(call.output), result_pixels, result, false, call.threads);
+    inner.workspace = workspace;
+    run(some, inner);
+    T* y = static_cast<T*>(call.output) + first * result.channels * result.area;
+    turn_images<T>(y, result_pixels, to, false, call.threads);
   }
 };
 
