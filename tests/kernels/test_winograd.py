@@ -116,7 +116,9 @@ def test_winograd_is_right_with_blocks_of_any_size(key: str, layout: str, fields
         ({"kernel_size": 3, "stride": 2}, "3 to 5 taps per axis"),
         ({"kernel_size": "3x5"}, "taps per axis"),
         ({"stride": "1x2"}, "taps per axis"),
-        ({"batch": 1, "height": 3, "width": 3, "out_channels": 4}, "64 results and more; got 36"),
+        ({"batch": 1, "height": 5, "width": 5, "out_channels": 2}, "64 results and more; got 50"),
+        ({"height": 4}, "at least the kernel's size"),
+        ({"padding": "5x0x0x0"}, "padded by less"),
     ],
 )
 @pytest.mark.parametrize("key", KEYS)

@@ -50,6 +50,14 @@ std::string winograd_supports(const Conv& params, const int64_t* shortest) {
            std::to_string(shortest[taps - kWinogradFewestTaps]) +
            " channels (times phases of the stride) to stay in proportion; got " + std::to_string(length);
   }
+  // Where most windows see little more than padding all results are small beside the terms of the transforms.
+  const int64_t height = forward ? params.height : params.out_h,
+                width = forward ? params.width : params.out_w;
+  if (height < params.kernel_h || width < params.kernel_w || params.pad_top >= params.kernel_h ||
+      params.pad_bottom >= params.kernel_h || params.pad_left >= params.kernel_w ||
+      params.pad_right >= params.kernel_w) {
+    return "winograd is for images of at least the kernel's size, padded by less than that";
+  }
   const int64_t results = forward ? params.batch * params.out_channels * params.out_h * params.out_w
                                   : params.batch * params.in_channels * params.height * params.width;
   if (results < kWinogradFewestResults) {
