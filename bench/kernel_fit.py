@@ -40,9 +40,9 @@ def write_costs(store: Store) -> str:
     for record in store.records.values():
         spec = spec_from_dict(record["spec"])
         for name, numbers in record["rows"].items():
-            framework, kernel, *forms = name.split("/")
-            if framework != "native":
+            if not name.startswith("native/"):
                 continue
+            _, kernel, *forms = name.split("/")
             key = f"{spec.op}/native/cpu/{kernel}"
             held = spec.replaced(layout="NHWC") if "nhwc" in forms else spec
             count = shared_terms(_counted(key, held, lanes, forms, record["section"]), record["threads"])
