@@ -138,7 +138,8 @@ def measured(**times: float) -> Cell:
     return Cell(Conv2d(), 1, None, {}, "", "hot", rows)
 
 
-def test_an_explanation_says_whether_the_measurement_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_explanation_says_whether_the_measurement_agrees(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path))  # what another test tuned must not speak here
     pretend(monkeypatch, {IMPLICIT: {PRODUCTS: 1e-2}, DIRECT: {PRODUCTS: 2e-2}})
     cells = [measured(implicit_gemm=100.0, direct=120.0), measured(implicit_gemm=110.0, direct=100.0)]
 

@@ -46,7 +46,8 @@ def test_operators_name_their_kernels_shapes_and_what_they_fuse() -> None:
 
     conv = found["conv1/conv2d"]
     assert (conv["type"], conv["layer"], conv["phase"]) == ("conv2d", "conv1", "forward")
-    assert (conv["implementation"], conv["fused"]) == (_core.kernels("conv2d")[0], "conv2d+bias+relu")
+    assert conv["implementation"] in _core.kernels("conv2d")[:-1]
+    assert conv["fused"] == "conv2d+bias+relu"
     assert conv["shapes"] == "4x3x24x24, 8x3x5x5, 8"
     assert conv["output_bytes"] == 4 * 8 * 24 * 24 * 4
     assert found["flatten/reshape"]["implementation"] == "numpy"
