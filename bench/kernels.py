@@ -100,8 +100,11 @@ def listed(names: Sequence[str], text: str) -> list[str]:
 
 
 def numbers(text: str) -> list[int]:
-    """Numbers of a comma list."""
-    return [int(word) for word in text.split(",")]
+    """Thread counts of a comma list."""
+    found = [int(word) for word in text.split(",")]
+    if min(found) < 1:
+        raise argparse.ArgumentTypeError(f"thread counts start at 1, got {text}")
+    return found
 
 
 def chosen_sections(names: Sequence[str], quick: bool, containing: str) -> list[Section]:

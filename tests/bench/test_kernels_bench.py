@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from kernel_fit import fit, non_negative
+from kernel_report import BEGIN, END, build_summary, document, with_table
+from kernel_results import Store, choose_again, judge, record_of
+from kernel_shapes import AS_GIVEN, OWN, sections
+
+from profkit.backends import native_policy
+from profkit.backends.native_costs import Cost, cost_name
+from profkit.measurement.result import Cell, Row
+from profkit.ops import Conv2d, spec_from_dict
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "bench"))
-
-from kernel_fit import fit, non_negative  # noqa: E402
-from kernel_report import BEGIN, END, build_summary, document, with_table  # noqa: E402
-from kernel_results import Store, choose_again, judge, record_of  # noqa: E402
-from kernel_shapes import AS_GIVEN, OWN, sections  # noqa: E402
-
-from profkit.backends import native_policy  # noqa: E402
-from profkit.backends.native_costs import Cost, cost_name  # noqa: E402
-from profkit.measurement.result import Cell, Row  # noqa: E402
-from profkit.ops import Conv2d, spec_from_dict  # noqa: E402
-
 RESULTS = ROOT / "docs" / "bench" / "kernels.json"
 BY_NAME = {section.name: section for section in sections()}
 

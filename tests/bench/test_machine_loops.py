@@ -5,13 +5,9 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
-
 from inner_loops import BEGIN, END, written_by_hand
 from machine_loops import Instruction, kernel_loops, modelled_cycles, peak_share, read_object, short_name
 
