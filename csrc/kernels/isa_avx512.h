@@ -1,7 +1,7 @@
-// AVX-512: 32 registers of 64 bytes hold 28 accumulators, 2 columns and a broadcast.
+// AVX-512: 32 registers of 64 bytes hold 24 accumulators, 4 columns and a broadcast.
 #pragma once
 
 #define PROFKIT_ISA avx512
 #define PROFKIT_VECTOR_BYTES 64
-#define PROFKIT_TILE_ROWS 14
-#define PROFKIT_TILE_VECTORS 2
+#define PROFKIT_TILE_ROWS 6
+#define PROFKIT_TILE_VECTORS 4

@@ -1,5 +1,5 @@
 // The pool behind run_parallel. A job enters, every worker it needs gets it through its own slot, and the
-// caller leaves when all are done. Waiting spins for some microseconds, then sleeps. Measured by
+// caller leaves when all are done. Waiting spins for some time, then sleeps. Measured by
 // bench/fork_join.py.
 #include "runtime/threads.h"
 
@@ -24,11 +24,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A worker spins this long for the next job, which bridges the launches of a kernel and of a tight loop of
-// calls, then leaves the core to others. The caller has nothing else to do while its job runs, and waking it
-// costs more than a short wait.
-constexpr auto kWorkerSpin = std::chrono::microseconds(50);
-constexpr auto kCallerSpin = std::chrono::microseconds(200);
+// Who waits looks for its signal all the time at first, which bridges the launches of a kernel and of a tight
+// loop of calls. Then it offers its core to others between two looks, so that another pool of the same process
+// loses nothing, for as long as a program takes between two operators; waking a thread that sleeps takes tens
+// of microseconds.
+constexpr auto kEagerSpin = std::chrono::microseconds(50);
+constexpr auto kSpin = std::chrono::milliseconds(2);
 constexpr int kSpinsPerLook = 32;  // at the clock
 
 // Threads are started and counted in groups, so that with many of them neither the caller nor one cache line
@@ -48,13 +49,14 @@ template <class Ready>
 bool spin(Clock::duration limit, const Ready& ready) {
   if (ready()) return true;
   if (limit.count() == 0) return false;
-  const Clock::time_point end = Clock::now() + limit;
-  do {
+  const Clock::time_point begin = Clock::now();
+  for (Clock::duration waited{0}; waited < limit; waited = Clock::now() - begin) {
     for (int i = 0; i < kSpinsPerLook; ++i) {
       relax();
       if (ready()) return true;
     }
-  } while (Clock::now() < end);
+    if (waited > kEagerSpin) std::this_thread::yield();
+  }
   return false;
 }
 
@@ -149,7 +151,7 @@ class Pool {
     inside_body = true;
     run_part(0);
     inside_body = false;
-    running_.wait(spinning(kCallerSpin));
+    running_.wait(spinning());
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
@@ -161,8 +163,8 @@ class Pool {
 
   Slot& slot_of(int thread) { return *slots_[static_cast<size_t>(thread - 1)]; }
 
-  Clock::duration spinning(Clock::duration limit) const {
-    return may_spin_.load(std::memory_order_relaxed) ? limit : Clock::duration::zero();
+  Clock::duration spinning() const {
+    return may_spin_.load(std::memory_order_relaxed) ? kSpin : Clock::duration::zero();
   }
 
   void grow(int workers) {
@@ -185,12 +187,12 @@ class Pool {
   void serve(int thread, Slot& slot) {
     inside_body = true;
     for (;;) {
-      slot.start.wait_and_lower(spinning(kWorkerSpin));
+      slot.start.wait_and_lower(spinning());
       const int leader = thread / kGroup * kGroup;
       if (thread == leader) {
         raise_group(thread);
         run_part(thread);
-        slot.members.wait(spinning(kCallerSpin));
+        slot.members.wait(spinning());
         running_.done();
       } else {
         Countdown& group = leader == 0 ? running_ : slot_of(leader).members;

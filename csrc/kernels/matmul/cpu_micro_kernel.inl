@@ -302,10 +302,24 @@ PROFKIT_INLINE void finish(Accumulators<T, R, V>& sum, const Out<T>& out, int64_
   }
 }
 
+// The lines that the tile's sums will be added to or stored in, asked for before the reduction: their latency,
+// and that of their pages' addresses, passes meanwhile.
+template <class T, int R, int V>
+PROFKIT_INLINE void ask_for_result(const Out<T>& out, int64_t i, int64_t j) {
+  const T* corner = out.data + (out.column_offset ? out.column_offset[j] : j);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    const char* row = reinterpret_cast<const char*>(corner + out.row(i + r));
+#pragma GCC unroll 4
+    for (int v = 0; v < kBytes<T, V>; v += 64) __builtin_prefetch(row + v, 1, 3);
+  }
+}
+
 template <class T, int R, int V, class Feed>
 __attribute__((noinline)) void run_tile_sized(const Feed& feed, const Out<T>& out, int64_t i, int64_t j,
                                               int64_t columns) {
   Accumulators<T, R, V> sum = {};
+  ask_for_result<T, R, V>(out, i, j);
   feed.template multiply<R, V>(sum);
   finish<T, R, V>(sum, out, i, j, columns);
 }
