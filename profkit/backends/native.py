@@ -13,7 +13,7 @@ from profkit.backends.adapter import Array, Availability, Conditions, Implementa
 from profkit.backends.framework import to_layout
 from profkit.backends.machine import cpu_fingerprint
 from profkit.backends.native_params import native_params
-from profkit.backends.outputs import call_on_fresh, call_on_same, unwritten
+from profkit.backends.outputs import call_on_pooled, call_on_same, is_pooled, unwritten
 from profkit.backends.tuned import (
     Tuning,
     find_choice,
@@ -30,6 +30,7 @@ from profkit.ops.spec import Spec
 REBUILD = "pip install -e ."
 PACKED, NHWC = "packed", "nhwc"
 """Forms: weights brought into the kernel's order ahead of the call; images held as NHWC whatever the spec says."""
+POOL_NOTE = "keeps the memory of outputs that were dropped, as tensorflow and onnxruntime do"
 IMAGES = ("x", "dy")
 OPS_WITH_LAYOUT = ("conv2d", "pool2d", "lrn", "bias_relu")
 
@@ -109,8 +110,10 @@ class NativeAdapter:
         output = unwritten(held) if conditions.output == "reused" else None
         ahead = PACKED in implementation.forms
         bound = core.bind(key, params, arrays, output, workspace, conditions.threads, tuning, ahead)
-        call = call_on_fresh(bound, held) if output is None else call_on_same(bound, output)
+        call = call_on_pooled(bound, held) if output is None else call_on_same(bound, output)
         is_weights = getattr(spec, "direction", "") == WEIGHT_GRADIENT
+        if output is None and is_pooled(held):
+            note = "; ".join(filter(None, (note, POOL_NOTE)))
         if ahead:
             held_bytes += core.packed_bytes(key, params, conditions.threads, tuning)
             note = "; ".join(filter(None, ("weights packed ahead of the call", note)))

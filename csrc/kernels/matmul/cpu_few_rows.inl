@@ -1,4 +1,4 @@
-// Matrix product with very few rows (m = 1..4) or one column, where each element of B is used m times at
+// Matrix product with very few rows (m = 1..12) or one column, where each element of B is used m times at
 // most: B is read once, in its own order, and never packed. B [k][n]: rows of C are built up in cache,
 // several rows of B per pass; B [n][k] (transposed): dot products along k. A thread owns a range of columns.
 // Bottleneck: memory bandwidth.
@@ -9,13 +9,18 @@
 namespace profkit {
 namespace PROFKIT_ISA {
 
+// Rows whose coefficients for four rows of B fit the registers; so many are multiplied at a time.
 constexpr int64_t kFewRows = 4;
+// With more rows the tiles of cpu_product.inl repay what packing B costs. Only where rows of C are built up.
+constexpr int64_t kMostRowsInCache = 12;
+constexpr int64_t kRowsAtOnce = 8;  // of B; those after the first R rows of A find them in L1
 constexpr int64_t kShortRow = 512;
 
 // Dot products want a contiguous row of A as well, unless there is only one row to read.
 template <class T>
 bool is_few_rows(const profkit_matmul_params& p) {
-  return p.m <= kFewRows && (!p.transpose_b || !p.transpose_a || p.m == 1);
+  if (!p.transpose_b && p.m <= kMostRowsInCache) return true;
+  return p.m <= kFewRows && (!p.transpose_a || p.m == 1);
 }
 
 // One thread's share of one product.
@@ -58,29 +63,54 @@ PROFKIT_INLINE void add_rows(T* c, int64_t c_pitch, const T (&a)[R][Depth], cons
   }
 }
 
+// R rows of C from row `i` on: += Depth rows of B, from k on.
+template <class T, int R, int Depth>
+PROFKIT_INLINE void add_rows_from(const profkit_matmul_params& p, const MatrixPart<T>& x, int64_t first,
+                                  int64_t n, int64_t i, int64_t k) {
+  T a[R][Depth];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int d = 0; d < Depth; ++d) a[r][d] = *x.a.at(i + r, k + d);
+  }
+  add_rows<T, R, Depth>(x.c + i * p.n + first, p.n, a, x.b + k * p.n + first, p.n, n);
+}
+
+// Some rows of B against all of A, R rows at a time: only the first R wait for memory.
+template <class T, int R>
+void accumulate_block(const profkit_matmul_params& p, const MatrixPart<T>& x, int64_t first, int64_t n,
+                      Part steps) {
+  constexpr int depth = 4;
+  int64_t i = 0;
+  for (; i + R <= p.m; i += R) {
+    int64_t k = steps.begin;
+    for (; k + depth <= steps.end; k += depth) add_rows_from<T, R, depth>(p, x, first, n, i, k);
+    for (; k < steps.end; ++k) add_rows_from<T, R, 1>(p, x, first, n, i, k);
+  }
+  if constexpr (R > 1) {
+    if (i < p.m) {
+      MatrixPart<T> rest = x;
+      rest.a.data += i * x.a.across_stride;
+      rest.c += i * p.n;
+      profkit_matmul_params some = p;
+      some.m = p.m - i;
+      accumulate_block<T, R - 1>(some, rest, first, n, steps);
+    }
+  }
+}
+
 template <class T, int R>
 void accumulate_rows(const profkit_matmul_params& p, const MatrixPart<T>& x) {
-  constexpr int depth = 4;
   for (int64_t first = 0; first < x.n; first += x.n_block) {
     const int64_t n = smaller(x.n_block, x.n - first);
     T* c = x.c + first;
-    for (int i = 0; i < R; ++i) {
+    for (int64_t i = 0; i < p.m; ++i) {
       for (int64_t j = 0; j < n; ++j) c[i * p.n + j] = x.bias ? x.bias[first + j] : T(0);
     }
-    int64_t k = 0;
-    for (; k + depth <= p.k; k += depth) {
-      T a[R][depth];
-      for (int i = 0; i < R; ++i) {
-        for (int d = 0; d < depth; ++d) a[i][d] = *x.a.at(i, k + d);
-      }
-      add_rows<T, R, depth>(c, p.n, a, x.b + k * p.n + first, p.n, n);
+    for (int64_t k = 0; k < p.k; k += kRowsAtOnce) {
+      accumulate_block<T, R>(p, x, first, n, {k, smaller(p.k, k + kRowsAtOnce)});
     }
-    for (; k < p.k; ++k) {
-      T a[R][1];
-      for (int i = 0; i < R; ++i) a[i][0] = *x.a.at(i, k);
-      add_rows<T, R, 1>(c, p.n, a, x.b + k * p.n + first, p.n, n);
-    }
-    for (int i = 0; p.activation == PROFKIT_RELU && i < R; ++i) {
+    for (int64_t i = 0; p.activation == PROFKIT_RELU && i < p.m; ++i) {
       for (int64_t j = 0; j < n; ++j) c[i * p.n + j] = activated<T>(p, c[i * p.n + j]);
     }
   }

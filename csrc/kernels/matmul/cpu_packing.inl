@@ -37,7 +37,13 @@ PROFKIT_INLINE void pack_transposed(T* to, const T* from, int64_t line_stride, i
 #pragma GCC unroll 16
       for (int i = 0; i < width; ++i) {
         const int line = chunk * width + i;
-        block[i] = line < lines && line < Panel ? load(from + line * line_stride + p) : Vec<T>{};
+        if (line >= lines || line >= Panel) {
+          block[i] = Vec<T>{};
+          continue;
+        }
+        // Lines may be a page apart, where the processor's own prefetch follows none of them.
+        __builtin_prefetch(from + line * line_stride + p + 4 * width);
+        block[i] = load(from + line * line_stride + p);
       }
       transpose<T>(block);
 #pragma GCC unroll 16

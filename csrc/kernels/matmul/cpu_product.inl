@@ -41,24 +41,35 @@ void pack_ahead(T* to, const Strided<T>& b, Part columns, int64_t n, int64_t k, 
 }
 
 // Packs a panel of B; where its columns are adjacent, the tile of the first rows does it. Returns the rows
-// that are done with.
+// that are done with. `high`: rows of a tile.
 template <class T>
-int64_t open_panel(const Product<T>& x, const Out<T>& out, T* panel, const T* a, Part rows, int64_t j,
-                   int64_t columns, int64_t k0, int64_t k) {
+int64_t open_panel(const Product<T>& x, const Out<T>& out, T* panel, const T* a, Part rows, int64_t high,
+                   int64_t j, int64_t columns, int64_t k0, int64_t k) {
   constexpr int width = kTileColumns<T>;
   if (columns < width || x.b.across_stride != 1) {
     pack_panel<T, width>(panel, x.b, j, k0, columns, k);
     return 0;
   }
-  const int64_t first = smaller(kTileRows, rows.size());
+  const int64_t first = smaller(high, rows.size());
   const T* b = x.b.at(j, k0);
   const int64_t stride = x.b.along_stride;
-  if (rows.size() <= kTileRows) {
+  if (rows.size() <= high) {
     run_tile<T>(FreshTile<T, false>{k, a, b, stride, nullptr}, out, rows.begin, j, first, columns);
   } else {
     run_tile<T>(FreshTile<T, true>{k, a, b, stride, panel}, out, rows.begin, j, first, columns);
   }
   return first;
+}
+
+// Panels of `high` rows each, at the pitch of a whole tile.
+template <class T>
+void pack_rows_of_a(T* to, const Strided<T>& a, Part rows, int64_t high, int64_t k0, int64_t k) {
+  if (high == kTileRows) {
+    return pack_panels<T, kTileRows>(to, k * kTileRows, a, rows.begin, k0, rows.size(), k);
+  }
+  for (int64_t i = rows.begin; i < rows.end; i += high, to += k * kTileRows) {
+    pack_panel<T, kTileRows>(to, a, i, k0, smaller(high, rows.end - i), k);
+  }
 }
 
 template <class T>
@@ -76,7 +87,9 @@ void multiply_packed(const Product<T>& x, Part rows, Part columns, const Blocks&
       const Out<T> out = out_for_step(x.out, pc == 0, pc + kb == x.k);
       for (int64_t ic = rows.begin; ic < rows.end; ic += blocks.mc) {
         const int64_t i_end = smaller(ic + blocks.mc, rows.end);
-        pack_panels<T, kTileRows>(buffer_a, kb * kTileRows, x.a, ic, pc, i_end - ic, kb);
+        // Few rows make tiles of like heights: one of a row or two would wait for its own sums.
+        const int64_t high = ceil_div(i_end - ic, ceil_div(i_end - ic, kTileRows));
+        pack_rows_of_a<T>(buffer_a, x.a, {ic, i_end}, high, pc, kb);
         const bool opens = !x.packed_b && ic == rows.begin;
         if (opens && ahead_of_tiles) {
           pack_panels<T, width>(buffer_b, kb * width, x.b, jc, pc, j_end - jc, kb);
@@ -87,11 +100,11 @@ void multiply_packed(const Product<T>& x, Part rows, Part columns, const Blocks&
           const T* b = x.packed_b ? x.ahead(j, pc, kb) : panel;
           int64_t i = ic;
           if (opens && !ahead_of_tiles) {
-            i += open_panel<T>(x, out, panel, buffer_a, rows, j, wide, pc, kb);
+            i += open_panel<T>(x, out, panel, buffer_a, rows, high, j, wide, pc, kb);
           }
-          for (; i < i_end; i += kTileRows) {
-            const PackedTile<T> tile{kb, buffer_a + (i - ic) * kb, b};
-            run_tile<T>(tile, out, i, j, smaller(kTileRows, i_end - i), wide);
+          for (; i < i_end; i += high) {
+            const PackedTile<T> tile{kb, buffer_a + (i - ic) / high * kTileRows * kb, b};
+            run_tile<T>(tile, out, i, j, smaller(high, i_end - i), wide);
           }
         }
       }
