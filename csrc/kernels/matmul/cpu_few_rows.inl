@@ -30,7 +30,7 @@ struct MatrixPart {
   const T* b;
   T* c;
   const T* bias;
-  int64_t n, n_block;
+  int64_t n;
 };
 
 template <class T>
@@ -38,13 +38,18 @@ PROFKIT_INLINE T activated(const profkit_matmul_params& p, T value) {
   return p.activation == PROFKIT_RELU && value < T(0) ? T(0) : value;
 }
 
-// c[0..n) += sum over Depth rows of B; c is R rows, pitch apart.
+// c[0..n) += sum over Depth rows of B; c is R rows, pitch apart, of whole vectors. Asks for rows of B that lie `ahead` behind: a
+// part of a row is too short for the processor to foresee the next one.
 template <class T, int R, int Depth>
 PROFKIT_INLINE void add_rows(T* c, int64_t c_pitch, const T (&a)[R][Depth], const T* b, int64_t b_pitch,
-                             int64_t n) {
-  constexpr int width = kWidth<T>;
+                             int64_t n, int64_t ahead) {
+  constexpr int width = kWidth<T>, line = 64 / static_cast<int>(sizeof(T));
   int64_t j = 0;
   for (; j + width <= n; j += width) {
+    if (ahead > 0 && j % line == 0) {
+#pragma GCC unroll 8
+      for (int d = 0; d < Depth; ++d) __builtin_prefetch(b + d * b_pitch + ahead + j);
+    }
     Vec<T> row[Depth];
 #pragma GCC unroll 8
     for (int d = 0; d < Depth; ++d) row[d] = load(b + d * b_pitch + j);
@@ -56,62 +61,81 @@ PROFKIT_INLINE void add_rows(T* c, int64_t c_pitch, const T (&a)[R][Depth], cons
       store(c + i * c_pitch + j, sum);
     }
   }
-  for (; j < n; ++j) {
-    for (int i = 0; i < R; ++i) {
-      for (int d = 0; d < Depth; ++d) c[i * c_pitch + j] += a[i][d] * b[d * b_pitch + j];
-    }
+  if (j == n) return;
+  Vec<T> row[Depth];
+#pragma GCC unroll 8
+  for (int d = 0; d < Depth; ++d) row[d] = load_first(b + d * b_pitch + j, n - j);
+#pragma GCC unroll 4
+  for (int i = 0; i < R; ++i) {
+    Vec<T> sum = load(c + i * c_pitch + j);
+#pragma GCC unroll 8
+    for (int d = 0; d < Depth; ++d) sum += a[i][d] * row[d];
+    store(c + i * c_pitch + j, sum);
   }
 }
 
-// R rows of C from row `i` on: += Depth rows of B, from k on.
+// Rows of C under construction, in half of L1 and aligned, whatever C itself is: no vector lies in two lines, and
+// no line is written by two threads until all is summed up.
+template <class T>
+struct RowSums {
+  static constexpr int64_t kElements = 24576 / sizeof(T);
+  alignas(64) T data[kElements];
+  int64_t n;      // columns
+  int64_t pitch;  // of rows
+
+  // Columns that fit for so many rows; whole lines of memory.
+  static int64_t most_columns(int64_t rows) { return kElements / rows / 64 * 64; }
+};
+
+// R rows from row `i` on: += Depth rows of B, from k on, columns from `first`.
 template <class T, int R, int Depth>
-PROFKIT_INLINE void add_rows_from(const profkit_matmul_params& p, const MatrixPart<T>& x, int64_t first,
-                                  int64_t n, int64_t i, int64_t k) {
+PROFKIT_INLINE void add_rows_from(const profkit_matmul_params& p, const MatrixPart<T>& x, RowSums<T>& sums,
+                                  int64_t first, int64_t i, int64_t k, bool reads_ahead) {
   T a[R][Depth];
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
     for (int d = 0; d < Depth; ++d) a[r][d] = *x.a.at(i + r, k + d);
   }
-  add_rows<T, R, Depth>(x.c + i * p.n + first, p.n, a, x.b + k * p.n + first, p.n, n);
+  add_rows<T, R, Depth>(sums.data + i * sums.pitch, sums.pitch, a, x.b + k * p.n + first, p.n, sums.n,
+                        reads_ahead ? kRowsAtOnce * p.n : 0);
 }
 
-// Some rows of B against all of A, R rows at a time: only the first R wait for memory.
+// Some rows of B against rows of A from `i` on, R at a time: only the first R wait for memory.
 template <class T, int R>
-void accumulate_block(const profkit_matmul_params& p, const MatrixPart<T>& x, int64_t first, int64_t n,
-                      Part steps) {
+void accumulate_block(const profkit_matmul_params& p, const MatrixPart<T>& x, RowSums<T>& sums, int64_t first,
+                      Part steps, int64_t i = 0) {
   constexpr int depth = 4;
-  int64_t i = 0;
   for (; i + R <= p.m; i += R) {
     int64_t k = steps.begin;
-    for (; k + depth <= steps.end; k += depth) add_rows_from<T, R, depth>(p, x, first, n, i, k);
-    for (; k < steps.end; ++k) add_rows_from<T, R, 1>(p, x, first, n, i, k);
+    for (; k + depth <= steps.end; k += depth) {
+      add_rows_from<T, R, depth>(p, x, sums, first, i, k, i == 0);
+    }
+    for (; k < steps.end; ++k) add_rows_from<T, R, 1>(p, x, sums, first, i, k, false);
   }
   if constexpr (R > 1) {
-    if (i < p.m) {
-      MatrixPart<T> rest = x;
-      rest.a.data += i * x.a.across_stride;
-      rest.c += i * p.n;
-      profkit_matmul_params some = p;
-      some.m = p.m - i;
-      accumulate_block<T, R - 1>(some, rest, first, n, steps);
-    }
+    if (i < p.m) accumulate_block<T, R - 1>(p, x, sums, first, steps, i);
   }
 }
 
 template <class T, int R>
 void accumulate_rows(const profkit_matmul_params& p, const MatrixPart<T>& x) {
-  for (int64_t first = 0; first < x.n; first += x.n_block) {
-    const int64_t n = smaller(x.n_block, x.n - first);
-    T* c = x.c + first;
+  RowSums<T> sums;
+  const int64_t most = RowSums<T>::most_columns(p.m);
+  for (int64_t first = 0; first < x.n; first += most) {
+    sums.n = smaller(most, x.n - first);
+    sums.pitch = round_up(sums.n, 16);
     for (int64_t i = 0; i < p.m; ++i) {
-      for (int64_t j = 0; j < n; ++j) c[i * p.n + j] = x.bias ? x.bias[first + j] : T(0);
+      T* row = sums.data + i * sums.pitch;
+      for (int64_t j = 0; j < sums.n; ++j) row[j] = x.bias ? x.bias[first + j] : T(0);
     }
     for (int64_t k = 0; k < p.k; k += kRowsAtOnce) {
-      accumulate_block<T, R>(p, x, first, n, {k, smaller(p.k, k + kRowsAtOnce)});
+      accumulate_block<T, R>(p, x, sums, first, {k, smaller(p.k, k + kRowsAtOnce)});
     }
-    for (int64_t i = 0; p.activation == PROFKIT_RELU && i < p.m; ++i) {
-      for (int64_t j = 0; j < n; ++j) c[i * p.n + j] = activated<T>(p, c[i * p.n + j]);
+    for (int64_t i = 0; i < p.m; ++i) {
+      const T* row = sums.data + i * sums.pitch;
+      T* c = x.c + i * p.n + first;
+      for (int64_t j = 0; j < sums.n; ++j) c[j] = activated<T>(p, row[j]);
     }
   }
 }
@@ -200,8 +224,6 @@ void few_rows_launch(const profkit_matmul_params& p, const CpuCall& call) {
       x.c = static_cast<T*>(call.output) + item * p.m * p.n + columns.begin;
       x.bias = p.bias ? static_cast<const T*>(call.inputs[2]) + columns.begin : nullptr;
       x.n = columns.size();
-      // The R rows of C under construction stay in half of L1.
-      x.n_block = larger(64, call.blocking.l1d_bytes / 2 / (p.m * static_cast<int64_t>(sizeof(T))));
       switch (p.m) {
         case 1:
           few_rows_part<T, 1>(p, x);
