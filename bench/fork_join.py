@@ -17,7 +17,7 @@ from rounds import Measured, interleaved
 from profkit import _core
 
 SOURCE = Path(__file__).parent / "native" / "openmp_fork_join.c"
-GAPS = {"none": (0, 2000), "20 us": (20_000, 500), "1 ms": (1_000_000, 60)}
+GAPS = {"none": (0, 2000), "20 us": (20_000, 500), "1 ms": (1_000_000, 60), "5 ms": (5_000_000, 20)}
 """Between two jobs: the gap in ns, and jobs per round."""
 
 

@@ -13,7 +13,7 @@ import argparse
 import re
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kernel_results import Record, Store
@@ -22,13 +22,14 @@ from machine_loops import Loop, kernel_loops, modelled_cycles, peak_share, read_
 
 from profkit import _core
 from profkit.backends.native_costs import LANES, cost_name, known_costs, nanoseconds, terms
+from profkit.backends.native_threads import worthwhile_threads
 from profkit.ops import SPECS, spec_from_dict
 from profkit.rendering.whole_file import write_whole
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "kernels.md"
 BEGIN, END = "<!-- written by bench/inner_loops.py -->", "<!-- end -->"
-ISA = "avx2"
+ISAS = ("avx2", "avx512")
 KINDS = ("FMA", "load", "broadcast", "shuffle", "store", "vector", "other")
 EXAMPLES = 4
 
@@ -43,15 +44,15 @@ def main() -> int:
     opening, ideas = written_by_hand(PAGE.read_text(encoding="utf-8") if PAGE.exists() else "# Native CPU kernels\n")
     parts = [opening]
     for op in SPECS:
-        path = next(folder.rglob(f"kernels/{op}/isa_{ISA}.cpp.o"), None)
-        loops = kernel_loops(read_object(path)) if path is not None else {}
+        paths = {isa: next(folder.rglob(f"kernels/{op}/isa_{isa}.cpp.o"), None) for isa in ISAS}
+        loops = {isa: kernel_loops(read_object(path)) for isa, path in paths.items() if path is not None}
         for key in _core.kernels(op):
             name = key.rpartition("/")[2]
             if name == "reference":
                 continue
             title = f"{op}: {name}"
             idea = ideas.get(title) or opening_comment(op, name)
-            facts = [loop_table(loops.get(f"{op}_{name}", []))]
+            facts = [loop_table({isa: found.get(f"{op}_{name}", []) for isa, found in loops.items()})]
             facts += [tell(store, op, name) for tell in (reached_text, rest_text, taken_text)]
             parts += [f"## {title}", idea, BEGIN, *filter(None, facts), END]
     write_whole(PAGE, "\n\n".join(parts) + "\n")
@@ -84,17 +85,19 @@ def opening_comment(op: str, name: str) -> str:
     return re.sub(r"^\S+/native/cpu/[^:]+:\s*", "", " ".join(lines))
 
 
-def loop_table(loops: Sequence[Loop]) -> str:
-    """The mix of each loop and what it is modelled to take; other loops than those that multiply come after."""
-    if not loops:
+def loop_table(loops: Mapping[str, Sequence[Loop]]) -> str:
+    """By instruction set the mix of each loop and what it is modelled to take."""
+    if not any(loops.values()):
         return ""
-    head = f"| inner loop ({ISA}, float32) | instructions | {' | '.join(KINDS)} | cycles | of FMA peak |"
-    lines = [head, "|---" * (len(KINDS) + 4) + "|"]
-    for loop in loops:
-        mix, cycles = loop.mix, modelled_cycles(loop)
-        share = f"{100 * peak_share(loop, cycles):.0f} %" if mix["FMA"] else ""
-        counts = " | ".join(str(mix[kind]) for kind in KINDS)
-        lines.append(f"| `{loop.function}` | {len(loop.instructions)} | {counts} | {cycles:.0f} | {share} |")
+    head = f"| set | inner loop, float32 | instructions | {' | '.join(KINDS)} | cycles | of FMA peak |"
+    lines = [head, "|---" * (len(KINDS) + 5) + "|"]
+    for isa, found in loops.items():
+        for loop in found:
+            mix, cycles = loop.mix, modelled_cycles(loop, isa)
+            share = f"{100 * peak_share(loop, cycles):.0f} %" if mix["FMA"] else ""
+            counts = " | ".join(str(mix[kind]) for kind in KINDS)
+            count = len(loop.instructions)
+            lines.append(f"| {isa} | `{loop.function}` | {count} | {counts} | {cycles:.0f} | {share} |")
     return "\n".join(lines)
 
 
@@ -130,7 +133,8 @@ def rest_text(store: Store, op: str, name: str) -> str:
         cost = known_costs().get(cost_name(f"{op}/native/cpu/{name}", spec))
         if numbers is None or cost is None:
             continue
-        parts = nanoseconds(cost, terms(f"{op}/native/cpu/{name}", spec, lanes), record["threads"])
+        threads = worthwhile_threads(spec, record["threads"])
+        parts = nanoseconds(cost, terms(f"{op}/native/cpu/{name}", spec, lanes), threads)
         total = sum(parts.values()) or 1.0
         shares.update({term: part / total for term, part in parts.items()})
         cells += 1

@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 from profkit.backends.native_costs import (
     COSTS_FILE,
     LANES,
-    PAGES,
     SCHEMA,
     cost_name,
     shared_terms,
     terms,
 )
+from profkit.backends.native_threads import worthwhile_threads
 from profkit.ops import spec_from_dict
-from profkit.ops.spec import Spec
 from profkit.rendering.whole_file import write_whole
 
 ROUNDS = 2000
@@ -45,7 +44,8 @@ def write_costs(store: Store) -> str:
             _, kernel, *forms = name.split("/")
             key = f"{spec.op}/native/cpu/{kernel}"
             held = spec.replaced(layout="NHWC") if "nhwc" in forms else spec
-            count = shared_terms(_counted(key, held, lanes, forms, record["section"]), record["threads"])
+            threads = worthwhile_threads(held, record["threads"])
+            count = shared_terms(terms(key, held, lanes, "packed" in forms), threads)
             cells[cost_name(key, held)].append((count, float(numbers[0])))
     fitted = {name: fit(found) for name, found in sorted(cells.items()) if len(found) >= LEAST_CELLS}
     old = json.loads(COSTS_FILE.read_text(encoding="utf-8")) if COSTS_FILE.exists() else {"costs": {}}
@@ -57,11 +57,6 @@ def write_costs(store: Store) -> str:
     write_whole(COSTS_FILE, json.dumps(data, indent=1) + "\n")
     lines = [f"| {name} | {item['cells']} | {100 * item['spread']:.0f} % |" for name, item in fitted.items()]
     return "\n".join(("| kernel | times | median distance |\n|---|---|---|", *lines))
-
-
-def _counted(key: str, spec: Spec, lanes: int, forms: list[str], section: str) -> dict[str, float]:
-    count = terms(key, spec, lanes, "packed" in forms)
-    return {**count, PAGES: 0.0} if section == "pages" else count
 
 
 def fit(cells: list[tuple[dict[str, float], float]]) -> dict[str, Any]:

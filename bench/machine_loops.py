@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-FMA_MODEL, OTHER_MODEL = "znver2", "znver3"
+FMA_MODEL, OTHER_MODEL, WIDE_MODEL = "znver2", "znver3", "icelake-server"
 FMA_PIPES = 2
 ITERATIONS = 200
 _FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
@@ -175,9 +175,11 @@ def weight(loop: Loop) -> tuple[int, int]:
     return mix["FMA"], sum(mix.values()) - mix["other"]
 
 
-def modelled_cycles(loop: Loop) -> float:
+def modelled_cycles(loop: Loop, isa: str = "avx2") -> float:
     """Cycles of one turn by llvm-mca, data in the first-level cache."""
     model = FMA_MODEL if loop.mix["FMA"] else OTHER_MODEL
+    if isa == "avx512":  # which those two do not have
+        model = WIDE_MODEL
     lines = [_assembler(item) for item in loop.instructions]
     command = [f"-mcpu={model}", f"-iterations={ITERATIONS}", "-instruction-info=0", "-resource-pressure=0"]
     text = subprocess.run(

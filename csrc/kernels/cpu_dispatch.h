@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/cpu_entry.h"
-#include "kernels/cpu_work.h"
 #include "kernels/registry.h"
 #include "runtime/cpu_features.h"
 
@@ -36,12 +35,14 @@ inline CpuBlocking blocking_with(const CpuBlocks& asked) {
   return {known(found.l1d_bytes, int64_t{32} << 10), l2, known(found.l3_bytes, 4 * l2), asked};
 }
 
+inline int at_least_one(int threads) { return threads < 1 ? 1 : threads; }
+
 // The registry's row of a kernel that exists per instruction set: every call goes to the active one.
 template <class Params, const CpuVariants<Params>& variants>
 Kernel<Params> cpu_row(const char* key,
                        std::string (*supports)(const Params&) = supports_wide_floats<Params>) {
   static constexpr auto workspace = [](const Params& params, int threads, const CpuBlocks& asked) {
-    return variants.active().workspace_bytes(params, worthwhile_threads(params, threads), blocking_with(asked));
+    return variants.active().workspace_bytes(params, at_least_one(threads), blocking_with(asked));
   };
   static constexpr auto launch = [](const Params& params, const Buffers& buffers, int threads,
                                     const CpuBlocks& asked) {
@@ -49,7 +50,7 @@ Kernel<Params> cpu_row(const char* key,
                                       buffers.output,
                                       buffers.workspace,
                                       buffers.packed,
-                                      worthwhile_threads(params, threads),
+                                      at_least_one(threads),
                                       blocking_with(asked)});
   };
   Kernel<Params> row{key, supports,
@@ -60,7 +61,7 @@ Kernel<Params> cpu_row(const char* key,
   // The same functions exist for every instruction set.
   if (variants.generic->tunables) {
     row.tuning = {[](const Params& params, int threads) {
-                    return variants.active().tunables(params, worthwhile_threads(params, threads), blocking_with({}));
+                    return variants.active().tunables(params, threads, blocking_with({}));
                   },
                   [](const Params& params, int threads, const CpuBlocks& asked) {
                     return workspace(params, threads, asked);
@@ -72,10 +73,10 @@ Kernel<Params> cpu_row(const char* key,
   if (variants.generic->pack) {
     row.packing = {
         [](const Params& params, int threads, const CpuBlocks& asked) {
-          return variants.active().packed_bytes(params, worthwhile_threads(params, threads), blocking_with(asked));
+          return variants.active().packed_bytes(params, threads, blocking_with(asked));
         },
         [](const Params& params, const void* weights, void* packed, int threads, const CpuBlocks& asked) {
-          variants.active().pack(params, weights, packed, worthwhile_threads(params, threads), blocking_with(asked));
+          variants.active().pack(params, weights, packed, threads, blocking_with(asked));
         }};
   }
   return row;

@@ -25,9 +25,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Who waits looks for its signal all the time at first, which bridges the launches of a kernel and of a tight
-// loop of calls. Then it offers its core to others between two looks, so that another pool of the same process
-// loses nothing, for as long as a program takes between two operators; waking a thread that sleeps takes tens
-// of microseconds.
+// loop of calls. Then it offers its core to others between two looks, another pool of the same process for
+// one, for as long as a program takes between two operators; waking a thread that sleeps takes tens of
+// microseconds.
 constexpr auto kEagerSpin = std::chrono::microseconds(50);
 constexpr auto kSpin = std::chrono::milliseconds(2);
 constexpr int kSpinsPerLook = 32;  // at the clock

@@ -1,7 +1,8 @@
 // A persistent pool of threads with static work split: the same thread count always gives the same split,
 // hence the same bits.
 // Beside a framework's own threads in the same process: workers exist only once a job asks for them; after a
-// job they spin for 50 us at most, then sleep until the next. Nobody spins in a job of more threads than the
+// job they look for the next one for 2 ms at most, offering their core to others between two looks after the
+// first 50 us, then sleep. Nobody spins in a job of more threads than the
 // process may use processors. One job runs at a time, callers take turns; a call from inside a job runs
 // serially. So the pool never has more busy threads than the largest job that was asked for.
 #pragma once

@@ -25,7 +25,7 @@ from profkit.backends.adapter import Array, Availability, Conditions, Implementa
 from profkit.backends.candidate_cuda import prepare_cuda, start_cuda
 from profkit.backends.candidate_library import CandidateLibrary, compile_candidate, host_compiler
 from profkit.backends.candidate_nvrtc import CandidateKernel, is_kernel, prepare_nvrtc, start_nvrtc
-from profkit.backends.outputs import call_on_fresh, call_on_same, unwritten
+from profkit.backends.outputs import call_on_pooled, call_on_same, pool_note, unwritten
 from profkit.errors import KernelError, UsageError
 from profkit.ops.spec import Spec
 
@@ -167,10 +167,12 @@ def _prepare_native(
         output = unwritten(spec)
         return Prepared(call_on_same(partial(run, output.ctypes.data), output), _as_it_is, "reused")
     if spec.dtype_word == "bfloat16":  # which Python's buffers do not know
-        return Prepared(call_on_fresh(lambda output: run(output.ctypes.data), spec), _as_it_is, "fresh")
+        call = call_on_pooled(lambda output: run(output.ctypes.data), spec)
+        return Prepared(call, _as_it_is, "fresh", note=pool_note(spec))
     # Reading `ctypes.data` of an array takes over a microsecond; an empty view of its buffer a fifth of that.
     view: Callable[[Any], Any] = (ctypes.c_char * 0).from_buffer
-    return Prepared(call_on_fresh(lambda output: run(view(output)), spec), _as_it_is, "fresh")
+    call = call_on_pooled(lambda output: run(view(output)), spec)
+    return Prepared(call, _as_it_is, "fresh", note=pool_note(spec))
 
 
 def _as_it_is(output: Array) -> Array:

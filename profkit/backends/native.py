@@ -13,7 +13,8 @@ from profkit.backends.adapter import Array, Availability, Conditions, Implementa
 from profkit.backends.framework import to_layout
 from profkit.backends.machine import cpu_fingerprint
 from profkit.backends.native_params import native_params
-from profkit.backends.outputs import call_on_pooled, call_on_same, is_pooled, unwritten
+from profkit.backends.native_threads import worthwhile_threads
+from profkit.backends.outputs import call_on_pooled, call_on_same, pool_note, unwritten
 from profkit.backends.tuned import (
     Tuning,
     find_choice,
@@ -30,7 +31,6 @@ from profkit.ops.spec import Spec
 REBUILD = "pip install -e ."
 PACKED, NHWC = "packed", "nhwc"
 """Forms: weights brought into the kernel's order ahead of the call; images held as NHWC whatever the spec says."""
-POOL_NOTE = "keeps the memory of outputs that were dropped, as tensorflow and onnxruntime do"
 IMAGES = ("x", "dy")
 OPS_WITH_LAYOUT = ("conv2d", "pool2d", "lrn", "bias_relu")
 
@@ -75,7 +75,9 @@ class NativeAdapter:
 
     def tunables(self, implementation: Implementation, spec: Spec, threads: int) -> list[dict[str, Any]]:
         """Name, default and candidates of what a tuner may choose for this spec; empty when there is nothing."""
-        found: list[dict[str, Any]] = _core().tunables(implementation.key, native_params(spec), threads)
+        found: list[dict[str, Any]] = _core().tunables(
+            implementation.key, native_params(spec), worthwhile_threads(spec, threads)
+        )
         return found
 
     def fingerprint(self, implementation: Implementation) -> dict[str, str]:
@@ -103,19 +105,20 @@ class NativeAdapter:
         arrays = [
             _in_order(spec, held, inputs[name]) if name in IMAGES else inputs[name] for name in spec.input_shapes()
         ]
+        threads = worthwhile_threads(held, conditions.threads)
         tuning, note = cpu_tuning(implementation, held, conditions)
-        held_bytes: int = core.workspace_bytes(key, params, conditions.threads, tuning)
+        held_bytes: int = core.workspace_bytes(key, params, threads, tuning)
         workspace = aligned_empty((held_bytes,), np.uint8)
         workspace.fill(0)  # pages are touched now, not in the first call
         output = unwritten(held) if conditions.output == "reused" else None
         ahead = PACKED in implementation.forms
-        bound = core.bind(key, params, arrays, output, workspace, conditions.threads, tuning, ahead)
+        bound = core.bind(key, params, arrays, output, workspace, threads, tuning, ahead)
         call = call_on_pooled(bound, held) if output is None else call_on_same(bound, output)
         is_weights = getattr(spec, "direction", "") == WEIGHT_GRADIENT
-        if output is None and is_pooled(held):
-            note = "; ".join(filter(None, (note, POOL_NOTE)))
+        if output is None:
+            note = "; ".join(filter(None, (note, pool_note(held))))
         if ahead:
-            held_bytes += core.packed_bytes(key, params, conditions.threads, tuning)
+            held_bytes += core.packed_bytes(key, params, threads, tuning)
             note = "; ".join(filter(None, ("weights packed ahead of the call", note)))
         return Prepared(
             call,
@@ -159,7 +162,7 @@ def cpu_tuning(implementation: Implementation, spec: Spec, conditions: Condition
         return {}, known.problem
     text = tuning_text(choice.tuning)
     try:
-        core.workspace_bytes(key, native_params(spec), conditions.threads, choice.tuning)
+        core.workspace_bytes(key, native_params(spec), worthwhile_threads(spec, conditions.threads), choice.tuning)
     except (KernelError, TypeError) as error:
         reason = "they must be whole numbers" if isinstance(error, TypeError) else error
         return {}, f"the tuned sizes {text} in {tuned_file()} are ignored: {reason}"

@@ -19,13 +19,11 @@ from profkit.ops.spec import Spec
 
 COSTS_FILE = Path(__file__).with_name("native_costs.json")
 SCHEMA = "profkit.native_costs/1"
-PRODUCTS, GATHERED, RESULTS, PAGES = "products", "gathering", "results", "fresh pages"
+PRODUCTS, GATHERED, RESULTS = "products", "gathering", "results"
 WEIGHTS, CALL, THREADS = "packing weights", "the call", "waking threads"
 INPUTS, OUTPUT_TRANSFORM, INPUT_TRANSFORM = "reading inputs", "output transform", "input transform"
 NOT_SHARED = (CALL, THREADS)
 """Terms that more threads do not divide."""
-PAGES_ABOVE_BYTES = 32 << 20
-"""malloc maps larger arrays anew in each call (glibc's highest threshold), so each of their pages faults."""
 LANES = {"generic": 4, "neon": 4, "avx2": 8, "avx512": 16}
 """float32 values of a vector; a register tile is two vectors wide."""
 TILE_ROWS = 6
@@ -65,10 +63,8 @@ def cost_name(key: str, spec: Spec) -> str:
 
 
 def terms(key: str, spec: Spec, lanes: int, packed: bool = False) -> Terms:
-    """Pieces of work, by term, of one call with fresh output; `spec` as the kernel sees it, in its own layout."""
+    """Pieces of work, by term, of one call; `spec` as the kernel sees it, in its own layout."""
     count = _COUNTERS[spec.op](key, spec, lanes)
-    output = prod(spec.output_shape())
-    count[PAGES] = float(output) if output * spec.numpy_dtype.itemsize > PAGES_ABOVE_BYTES else 0.0
     if packed:
         count[WEIGHTS] = 0.0
     return {**count, CALL: 1.0}

@@ -20,6 +20,7 @@ from profkit.backends.native_costs import (
     nanoseconds,
     terms,
 )
+from profkit.backends.native_threads import worthwhile_threads
 from profkit.backends.tuned import find_choice, is_wanted, read_choices
 from profkit.errors import UnsupportedError
 from profkit.ops.spec import Spec
@@ -109,7 +110,7 @@ def _estimate(row: Implementation, spec: Spec, threads: int, lanes: int) -> Esti
     cost = known_costs().get(cost_name(key, held))
     if cost is None:
         return Estimate(row.key, None, {})
-    parts = nanoseconds(cost, terms(key, held, lanes, PACKED in row.forms), threads)
+    parts = nanoseconds(cost, terms(key, held, lanes, PACKED in row.forms), worthwhile_threads(held, threads))
     fewer = fewer_products(key, held) if spec.op == "conv2d" else 1.0
     remark = f"{fewer:.2f}x fewer products" if fewer != 1.0 else ""
     return Estimate(row.key, sum(parts.values()), parts, remark)

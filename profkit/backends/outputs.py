@@ -15,7 +15,6 @@ import numpy as np
 from profkit.backends.adapter import Array, Conditions, aligned_empty
 from profkit.ops.spec import Spec
 
-
 POOLED_FROM_BYTES = 1 << 20
 """Smaller arrays come from malloc, which keeps their pages."""
 _CACHE_LINE = 64
@@ -25,7 +24,7 @@ class OutputPool:
     """Arrays of one shape whose memory is kept when nobody holds them any more, and handed out again.
 
     malloc gives memory above 32 MiB back to the system, so that each call pays for its pages again; tensorflow and
-    onnxruntime keep theirs.
+    onnxruntime keep theirs. For one thread at a time, as the calls that use it.
     """
 
     _MOST = 4
@@ -33,13 +32,16 @@ class OutputPool:
 
     def __init__(self, spec: Spec) -> None:
         self._shape, self._dtype = spec.output_shape(), spec.numpy_dtype
-        self._owners: list[Array] = []
+        self._owners: list[Array] = [np.empty(0, np.uint8)]
+        # Of an array that only the list holds, counted as `empty` counts: interpreters differ.
+        self._idle = sys.getrefcount(self._owners[0])
+        self._owners.clear()
 
     def empty(self) -> Array:
         """An array that shares its memory with no other that is alive."""
         for index in range(len(self._owners)):
-            # Two references: the list's and this call's own. Every view of an array holds the owner of its memory.
-            if sys.getrefcount(self._owners[index]) == 2:
+            # Every view of an array holds the owner of its memory.
+            if sys.getrefcount(self._owners[index]) == self._idle:
                 return self._on(self._owners[index])
         size = int(np.prod(self._shape, dtype=np.int64)) * self._dtype.itemsize
         owner = np.empty(size + _CACHE_LINE, np.uint8)
@@ -77,6 +79,11 @@ def call_on_fresh(
         return output
 
     return call
+
+
+def pool_note(spec: Spec) -> str:
+    """What a row says whose calls are `call_on_pooled`."""
+    return "keeps the memory of outputs that were dropped, as tensorflow and onnxruntime do" if is_pooled(spec) else ""
 
 
 def is_pooled(spec: Spec) -> bool:

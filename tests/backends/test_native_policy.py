@@ -11,7 +11,7 @@ from profkit import _core
 from profkit._explain import explained, explanation_text
 from profkit.backends import native_costs, native_policy
 from profkit.backends.native import ADAPTER
-from profkit.backends.native_costs import CALL, PAGES, PRODUCTS, WEIGHTS, Cost, cost_name, fewer_products, terms
+from profkit.backends.native_costs import CALL, PRODUCTS, WEIGHTS, Cost, cost_name, fewer_products, terms
 from profkit.backends.native_policy import MODEL, ORDER, TUNED, choose_kernel
 from profkit.backends.tuned import Choice, keep_choices
 from profkit.errors import UnsupportedError
@@ -111,12 +111,11 @@ def test_winograd_products_are_counted_with_the_borders_and_a_stride_as_phases()
     assert fewer_products(IMPLICIT, whole) == 1.0
 
 
-def test_large_results_count_their_pages_and_packed_weights_cost_nothing() -> None:
-    large = presets_for("conv2d")["lenet.p32.conv1"]
+def test_weights_packed_ahead_cost_nothing() -> None:
+    spec = presets_for("conv2d")["lenet.p32.conv1"]
 
-    assert terms(IMPLICIT, large, 8)[PAGES] > 0
-    assert terms(IMPLICIT, large.replaced(batch=1), 8)[PAGES] == 0
-    assert terms(IMPLICIT, large, 8, packed=True)[WEIGHTS] == 0
+    assert terms(IMPLICIT, spec, 8)[WEIGHTS] > 0
+    assert terms(IMPLICIT, spec, 8, packed=True)[WEIGHTS] == 0
 
 
 def test_a_damaged_file_of_costs_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

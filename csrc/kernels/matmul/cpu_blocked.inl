@@ -34,7 +34,7 @@ struct BlockedPlan {
     n_part = largest_part(p.n, columns, grid.columns);
     blocks = choose_blocks<T>(m_part, n_part, p.k, blocking);
     constexpr int64_t size = sizeof(T);
-    // Rows a multiple of 4 KiB apart would share one set of L1, which has fewer ways than the tile rows.
+    // Rows a multiple of 4 KiB apart share one set of L1, in which they and the panels of B have few ways.
     a_in_place = !p.transpose_a && n_part <= kPanelsToPackA * columns && p.k * size % 4096 != 0;
     // A narrow B is one contiguous panel; a wider one may stay where it is if all of it stays in L1.
     b_in_place = a_in_place && !p.transpose_b && (p.n <= columns || p.k * p.n <= blocking.l1d_bytes / size);
@@ -78,8 +78,8 @@ void multiply_part(const BlockedPlan<T>& plan, const Product<T>& x, int thread, 
 
 template <class T>
 void blocked_launch(const profkit_matmul_params& p, const CpuCall& call) {
-  if (is_few_rows<T>(p)) return few_rows_launch<T>(p, call);
   if (p.n == 1) return single_column_launch<T>(p, call);
+  if (is_few_rows<T>(p)) return few_rows_launch<T>(p, call);
   const BlockedPlan<T> plan(p, call.threads, call.blocking, call.workspace);
   on_threads(call.threads, [&](int thread) {
     if (plan.by_batch) {

@@ -30,7 +30,7 @@ struct MatrixPart {
   const T* b;
   T* c;
   const T* bias;
-  int64_t n;
+  int64_t n, l1d_bytes;
 };
 
 template <class T>
@@ -38,8 +38,8 @@ PROFKIT_INLINE T activated(const profkit_matmul_params& p, T value) {
   return p.activation == PROFKIT_RELU && value < T(0) ? T(0) : value;
 }
 
-// c[0..n) += sum over Depth rows of B; c is R rows, pitch apart, of whole vectors. Asks for rows of B that lie `ahead` behind: a
-// part of a row is too short for the processor to foresee the next one.
+// c[0..n) += sum over Depth rows of B; c is R rows, pitch apart, of whole vectors. Asks for the rows of B
+// that come `ahead` elements later: a part of a row is too short for the processor to foresee the next one.
 template <class T, int R, int Depth>
 PROFKIT_INLINE void add_rows(T* c, int64_t c_pitch, const T (&a)[R][Depth], const T* b, int64_t b_pitch,
                              int64_t n, int64_t ahead) {
@@ -74,8 +74,8 @@ PROFKIT_INLINE void add_rows(T* c, int64_t c_pitch, const T (&a)[R][Depth], cons
   }
 }
 
-// Rows of C under construction, in half of L1 and aligned, whatever C itself is: no vector lies in two lines, and
-// no line is written by two threads until all is summed up.
+// Rows of C under construction, in L1 and aligned, whatever C itself is: no vector lies in two lines, and no
+// line is written by two threads until all is summed up.
 template <class T>
 struct RowSums {
   static constexpr int64_t kElements = 24576 / sizeof(T);
@@ -83,8 +83,11 @@ struct RowSums {
   int64_t n;      // columns
   int64_t pitch;  // of rows
 
-  // Columns that fit for so many rows; whole lines of memory.
-  static int64_t most_columns(int64_t rows) { return kElements / rows / 64 * 64; }
+  // Columns with which so many rows, and the rows of B that they share, fit L1; whole lines of memory.
+  static int64_t most_columns(int64_t rows, int64_t l1d_bytes) {
+    const int64_t fitting = l1d_bytes * 3 / 4 / static_cast<int64_t>(sizeof(T)) / (rows + kRowsAtOnce);
+    return larger(64, smaller(kElements / rows, fitting) / 64 * 64);
+  }
 };
 
 // R rows from row `i` on: += Depth rows of B, from k on, columns from `first`.
@@ -121,13 +124,14 @@ void accumulate_block(const profkit_matmul_params& p, const MatrixPart<T>& x, Ro
 template <class T, int R>
 void accumulate_rows(const profkit_matmul_params& p, const MatrixPart<T>& x) {
   RowSums<T> sums;
-  const int64_t most = RowSums<T>::most_columns(p.m);
+  const int64_t most = RowSums<T>::most_columns(p.m, x.l1d_bytes);
   for (int64_t first = 0; first < x.n; first += most) {
     sums.n = smaller(most, x.n - first);
     sums.pitch = round_up(sums.n, 16);
     for (int64_t i = 0; i < p.m; ++i) {
       T* row = sums.data + i * sums.pitch;
       for (int64_t j = 0; j < sums.n; ++j) row[j] = x.bias ? x.bias[first + j] : T(0);
+      for (int64_t j = sums.n; j < sums.pitch; ++j) row[j] = 0;  // whole vectors are added to
     }
     for (int64_t k = 0; k < p.k; k += kRowsAtOnce) {
       accumulate_block<T, R>(p, x, sums, first, {k, smaller(p.k, k + kRowsAtOnce)});
@@ -210,12 +214,15 @@ void few_rows_part(const profkit_matmul_params& p, const MatrixPart<T>& x) {
   for (; j < x.n; ++j) dot_products<T, R, 1>(p, x, j);
 }
 
+// Threads share the batch when it is long enough, else the columns.
 template <class T>
 void few_rows_launch(const profkit_matmul_params& p, const CpuCall& call) {
+  const bool by_batch = p.batch >= call.threads;
   on_threads(call.threads, [&](int thread) {
-    const Part columns = part_of(p.n, 16, call.threads, thread);
+    const Part columns = by_batch ? Part{0, p.n} : part_of(p.n, 16, call.threads, thread);
+    const Part items = by_batch ? part_of(p.batch, 1, call.threads, thread) : Part{0, p.batch};
     if (columns.size() == 0) return;
-    for (int64_t item = 0; item < p.batch; ++item) {
+    for (int64_t item = items.begin; item < items.end; ++item) {
       MatrixPart<T> x;
       x.a = {static_cast<const T*>(call.inputs[0]) + item * p.m * p.k, p.transpose_a ? 1 : p.k,
              p.transpose_a ? p.m : 1};
@@ -224,6 +231,7 @@ void few_rows_launch(const profkit_matmul_params& p, const CpuCall& call) {
       x.c = static_cast<T*>(call.output) + item * p.m * p.n + columns.begin;
       x.bias = p.bias ? static_cast<const T*>(call.inputs[2]) + columns.begin : nullptr;
       x.n = columns.size();
+      x.l1d_bytes = call.blocking.l1d_bytes;
       switch (p.m) {
         case 1:
           few_rows_part<T, 1>(p, x);

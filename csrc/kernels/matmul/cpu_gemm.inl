@@ -1,8 +1,8 @@
 // GEMM as five loops around the register tile: C[m][n] = A[m][k] * B[k][n], then bias and ReLU.
-// Blocks: a panel of B (kc x tile columns) lives in L1, the packed block of A (mc x kc) in L2, the packed
-// block of B (kc x nc) in L3, or in L2 when A is one block. The sources of A and B are policies, so that
-// convolutions can pack straight from the image. One thread runs a whole call on its own part of C.
-// Bottleneck: FMA.
+// Blocks: a panel of B (kc x tile columns) lives in L1, or streams from L2 past wide tiles, the packed block
+// of A (mc x kc) in L2, the packed block of B (kc x nc) in L3, or in L2 when A is one block. The sources of A
+// and B are policies, so that convolutions can pack straight from the image. One thread runs a whole call on
+// its own part of C. Bottleneck: FMA.
 #pragma once
 
 #include "kernels/cpu_entry.h"
@@ -58,7 +58,7 @@ int64_t reduction_block(const CpuBlocking& blocking) {
 }
 
 // Steps of the reduction per packed block: as long as half of L2 still holds 256 rows of A, since every block
-// reads and writes C again; above 384 the panels only push one another out of L1.
+// reads and writes C again; above 384 nothing was gained.
 template <class T>
 int64_t packed_reduction_block(const CpuBlocking& blocking) {
   return larger(128, smaller(384, blocking.l2_bytes / 2 / (256 * static_cast<int64_t>(sizeof(T)))));

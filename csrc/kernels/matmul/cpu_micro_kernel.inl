@@ -302,8 +302,8 @@ PROFKIT_INLINE void finish(Accumulators<T, R, V>& sum, const Out<T>& out, int64_
   }
 }
 
-// The lines that the tile's sums will be added to or stored in, asked for before the reduction: their latency,
-// and that of their pages' addresses, passes meanwhile.
+// The lines that the tile's sums will be added to or stored in, asked for before the reduction: their
+// latency, and that of their pages' addresses, passes meanwhile.
 template <class T, int R, int V>
 PROFKIT_INLINE void ask_for_result(const Out<T>& out, int64_t i, int64_t j) {
   const T* corner = out.data + (out.column_offset ? out.column_offset[j] : j);

@@ -78,8 +78,7 @@ void multiply_packed(const Product<T>& x, Part rows, Part columns, const Blocks&
   constexpr int width = kTileColumns<T>;
   // Rows a multiple of 4 KiB apart share one set of L1: what a tile asks for ahead of narrow panels would
   // push itself out. Then whole rows of the block are read first.
-  const bool ahead_of_tiles =
-      x.b.along_stride * static_cast<int64_t>(sizeof(T)) % 4096 == 0;
+  const bool ahead_of_tiles = x.b.along_stride * static_cast<int64_t>(sizeof(T)) % 4096 == 0;
   for (int64_t jc = columns.begin; jc < columns.end; jc += blocks.nc) {
     const int64_t j_end = smaller(jc + blocks.nc, columns.end);
     for (int64_t pc = 0; pc < x.k; pc += blocks.kc) {

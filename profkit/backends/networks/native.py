@@ -14,6 +14,7 @@ from profkit.backends.adapter import Array, Availability, Conditions, Implementa
 from profkit.backends.native import ADAPTER
 from profkit.backends.native_params import native_params
 from profkit.backends.native_policy import choose_kernel
+from profkit.backends.native_threads import worthwhile_threads
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.layer_program import BuiltProgram
 from profkit.backends.networks.plain_layers import Kernel, build_layers, parameters_of, refusal
@@ -45,8 +46,9 @@ class NativeKernels:
 
     def kernel(self, spec: Spec) -> Kernel:
         """The policy's kernel; its arguments are checked in each call (3 us)."""
-        core, params, threads = self._core, native_params(spec), self._threads
-        key = choose_kernel(spec, threads, tuned=False).key
+        core, params = self._core, native_params(spec)
+        threads = worthwhile_threads(spec, self._threads)
+        key = choose_kernel(spec, self._threads, tuned=False).key
         held_bytes: int = core.workspace_bytes(key, params, threads)
         if held_bytes > self._workspace.nbytes:
             self._workspace = aligned_empty((held_bytes,), np.uint8)
@@ -58,7 +60,7 @@ class NativeKernels:
             launch(key, params, inputs, output, self._workspace, threads)
             return output
 
-        return Kernel(key, run, held_bytes)
+        return Kernel(key, run, held_bytes, uses_threads=threads > 1)
 
 
 class NativeBuilder:
