@@ -113,8 +113,8 @@ def pages_section(store: Store) -> list[str]:
         return []
     explained = (
         "malloc maps results above 32 MiB anew in each call, and each of their pages is made by the system: torch pays "
-        "that; tensorflow, onnxruntime and the native rows keep the memory of results that were dropped. With `--output "
-        "reused` those that can write into the same memory. Measured in two runs, not interleaved."
+        "that; tensorflow, onnxruntime and the native rows keep the memory of results that were dropped. With "
+        "`--output reused` those that can write into the same memory. Measured in two runs, not interleaved."
     )
     return [
         "## Page faults of large fresh results",

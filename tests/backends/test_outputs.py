@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
+from profkit.backends.adapter import Array
 from profkit.backends.outputs import POOLED_FROM_BYTES, OutputPool, call_on_pooled, is_pooled
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.matmul import MatMul
@@ -14,8 +16,8 @@ from profkit.ops.matmul import MatMul
 LARGE = BiasRelu(batch=4, channels=16, height=64, width=64)
 
 
-def address(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
+def address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
 
 
 def test_a_dropped_result_gives_its_memory_to_the_next() -> None:
@@ -45,7 +47,7 @@ def test_results_that_are_alive_share_no_memory() -> None:
         pytest.param(lambda array: np.frombuffer(array, np.uint8), id="buffer"),
     ],
 )
-def test_what_is_left_of_a_result_keeps_its_memory(part) -> None:
+def test_what_is_left_of_a_result_keeps_its_memory(part: Callable[[Array], object]) -> None:
     pool = OutputPool(LARGE)
     array = pool.empty()
     first = address(array)

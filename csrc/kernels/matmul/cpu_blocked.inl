@@ -34,8 +34,8 @@ struct BlockedPlan {
     n_part = largest_part(p.n, columns, grid.columns);
     blocks = choose_blocks<T>(m_part, n_part, p.k, blocking);
     constexpr int64_t size = sizeof(T);
-    // Rows a multiple of 4 KiB apart share one set of L1, in which they and the panels of B have few ways.
-    a_in_place = !p.transpose_a && n_part <= kPanelsToPackA * columns && p.k * size % 4096 != 0;
+    // Rows in place may lie 4 KiB apart and share a set of L1, whose ways are more than a tile has rows.
+    a_in_place = !p.transpose_a && n_part <= kPanelsToPackA * columns;
     // A narrow B is one contiguous panel; a wider one may stay where it is if all of it stays in L1.
     b_in_place = a_in_place && !p.transpose_b && (p.n <= columns || p.k * p.n <= blocking.l1d_bytes / size);
     a_elements = a_in_place ? 0 : round_up(packed_a_elements<T>(blocks), 64);
