@@ -217,8 +217,10 @@ def judge(section: Section, records: Sequence[Record], threads: int, convention:
         if low and threads in goal.least_threads:
             intervals = {name: item["ratio"] for name, item in found}
             sure = [name for name in low if intervals[name][2] is not None and intervals[name][2] < goal.least]
+            unknown = [name for name in low if intervals[name][2] is None]
             missed.append(
-                f"{len(low)} below {goal.least}, {len(sure)} of them resolved: least {ratios[worst]:.2f} ({worst})"
+                f"{len(low)} below {goal.least} ({len(sure)} resolved, {len(unknown)} without an interval): "
+                f"least {ratios[worst]:.2f} ({worst})"
             )
         missing = [record for record in records if record["failed"]]
         if missing:

@@ -90,7 +90,7 @@ def test_a_goal_is_missed_by_its_mean_and_by_its_least_shape() -> None:
     assert missed is not None
     assert [text.split(":")[0] for text in missed.missed] == [
         "geometric mean 0.95, 26 % short of 1.20",
-        "1 below 0.95, 1 of them resolved",
+        "1 below 0.95 (1 resolved, 0 without an interval)",
     ]
 
 

@@ -30,7 +30,7 @@ def convolutions(draw: st.DrawFn, layout: str, directions: tuple[str, ...]) -> C
             draw(st.integers(1, 9)) * groups,
             draw(st.integers(1, 14)),
             draw(st.integers(1, 14)),
-            draw(st.integers(1, 21)) * groups,
+            draw(st.one_of(st.integers(1, 21), st.integers(22, 140))) * groups,
             kernel_size=(draw(st.integers(1, 6)), draw(st.integers(1, 6))),
             stride=(draw(SMALL), draw(SMALL)),
             padding=(
