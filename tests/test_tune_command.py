@@ -46,7 +46,8 @@ def test_a_dry_run_lists_the_candidates_and_measures_nothing(capsys: pytest.Capt
 
     shown = capsys.readouterr().out
     assert "matmul/native/cpu/blocked: m 60, n 70, k 80" in shown
-    assert "kc  [80]  40" in shown
+    # The width of the columns depends on the tile of the instruction set.
+    assert "kc [80] 40, 20" in " ".join(shown.split())
     assert not tuned_file().exists()
 
 

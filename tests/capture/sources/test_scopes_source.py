@@ -12,6 +12,7 @@ from source_checks import assert_sound, recorded, rows
 
 from profkit import _core
 from profkit.backends.native_params import native_params
+from profkit.backends.native_threads import worthwhile_threads
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.layer_program import Operation
@@ -63,7 +64,8 @@ def test_native_bytes_are_the_result_and_the_kernels_workspace(threads: int) -> 
         spec = SMALL.layer(layer).spec
         assert spec is not None
         row = found[f"{layer}/{operator}"]
-        workspace = _core.workspace_bytes(row["implementation"], native_params(spec), threads)
+        used = worthwhile_threads(spec, threads)
+        workspace = _core.workspace_bytes(row["implementation"], native_params(spec), used)
         assert row["temporary_bytes"] == workspace
         assert row["requested_bytes"] == row["peak_bytes"] == workspace + row["output_bytes"]
     assert found["conv2/conv2d"]["temporary_bytes"] > 0
