@@ -63,11 +63,11 @@ def test_every_candidate_gives_the_right_result(key: str, spec: Spec, threads: i
 @pytest.mark.parametrize(
     ("tuning", "message"),
     [
-        ({"mc": 0}, "mc of matmul/native/cpu/blocked must be a multiple of"),
+        ({"nc": 0}, "nc of matmul/native/cpu/blocked must be a multiple of"),
         ({"kc": -1}, "kc of matmul/native/cpu/blocked must be a multiple of 1 between 1 and 400 here, got -1"),
         ({"kc": 401}, "between 1 and 400 here, got 401"),
         ({"nc": 1}, "nc of matmul/native/cpu/blocked must be a multiple of"),
-        ({"rows": 4}, "has no size named rows for these parameters; there is mc, nc, kc"),
+        ({"rows": 4}, "has no size named rows for these parameters; there is nc, kc"),
     ],
 )
 def test_a_size_that_cannot_be_is_refused_with_the_numbers(tuning: dict[str, int], message: str) -> None:
@@ -84,9 +84,9 @@ def test_a_kernel_without_sizes_says_that_there_is_nothing_to_choose() -> None:
 
     assert _core.tunables(BLOCKED, few_rows, 1) == []
     with pytest.raises(KernelError, match="there is nothing to choose"):
-        _core.workspace_bytes(BLOCKED, few_rows, 1, {"mc": 14})
+        _core.workspace_bytes(BLOCKED, few_rows, 1, {"kc": 14})
     with pytest.raises(KernelError, match="there is nothing to choose"):
-        _core.workspace_bytes("matmul/native/cpu/reference", few_rows, 1, {"mc": 14})
+        _core.workspace_bytes("matmul/native/cpu/reference", few_rows, 1, {"kc": 14})
 
 
 def test_asked_sizes_are_really_taken() -> None:

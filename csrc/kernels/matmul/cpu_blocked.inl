@@ -1,7 +1,7 @@
-// matmul/native/cpu/blocked: packed panels and a register tile (cpu_product.inl). Threads share the batch
-// when it is long enough, else each owns a rectangle of every C and packs what it needs. Very few rows or a
-// single column do not repay packing B and go through cpu_few_rows.inl. Bottleneck: FMA; for few rows,
-// reading B.
+// matmul/native/cpu/blocked: a register tile over panels of B, packed or where they lie (cpu_product.inl).
+// Threads share the batch when it is long enough, else each owns a rectangle of every C and packs what it
+// needs. Very few rows or a single column are too little for tiles and go through cpu_few_rows.inl.
+// Bottleneck: FMA; for few rows, reading B.
 #pragma once
 
 #include "kernels/matmul/cpu_few_rows.inl"
@@ -10,13 +10,38 @@
 namespace profkit {
 namespace PROFKIT_ISA {
 
-// So many panels of B make it worth while to pack A.
-constexpr int64_t kPanelsToPackA = 8;
+// Rows of B a multiple of 4 KiB apart share sets of L1 and L2, which hold few of them.
+PROFKIT_INLINE bool share_sets(int64_t row_bytes) { return row_bytes % 4096 == 0; }
+
+// More rows repay packing B, sooner if its rows do not begin with a line of memory: their vectors lie in two.
+PROFKIT_INLINE int64_t most_streamed_rows(int64_t row_bytes) {
+  return share_sets(row_bytes) ? 64 : row_bytes % 64 == 0 ? 128 : 32;
+}
+
+// Steps of the reduction between two passes over C.
+constexpr int64_t kMostSteps = 384;
+
+// Of a packed B: steps of the reduction that repay reading and writing C again, then columns for most of L2.
+// Of one that stays in place: steps with which a panel is as large as L1, or, where its rows share sets, as
+// many as their ways.
+template <class T>
+Blocks blocks_of_b(int64_t n, int64_t k, int64_t n_part, bool streams, const CpuBlocking& blocking) {
+  constexpr int64_t size = sizeof(T), columns = kTileColumns<T>;
+  const CpuBlocks& asked = blocking.asked;
+  int64_t most = kMostSteps;
+  if (streams) most = share_sets(n * size) ? 96 : larger(128, blocking.l1d_bytes * 4 / 3 / (columns * size));
+  Blocks blocks{};
+  blocks.kc = asked_or(asked.kc, k, 1, even_block(k, most, 1));
+  const int64_t fitting = blocking.l2_bytes * 5 / 8 / (blocks.kc * size);
+  blocks.nc = asked_or(asked.nc, n_part, columns, even_block(n_part, fitting, columns));
+  return blocks;
+}
 
 template <class T>
 struct BlockedPlan {
   bool by_batch;
-  bool a_in_place, b_in_place;
+  bool b_in_place;  // and narrow, or in L1
+  bool streams;     // B in place for few rows
   Grid grid;
   int64_t m_part, n_part;  // of the busiest thread
   Blocks blocks;
@@ -26,21 +51,19 @@ struct BlockedPlan {
   size_t bytes;
 
   BlockedPlan(const profkit_matmul_params& p, int threads, const CpuBlocking& blocking, void* workspace) {
-    constexpr int64_t columns = kTileColumns<T>;
+    constexpr int64_t columns = kTileColumns<T>, size = sizeof(T);
     by_batch = p.batch >= threads;
     grid = by_batch ? Grid{1, 1}
                     : choose_grid(ceil_div(p.m, kTileRows), ceil_div(p.n, columns), p.m, p.n, threads);
     m_part = largest_part(p.m, kTileRows, grid.rows);
     n_part = largest_part(p.n, columns, grid.columns);
-    blocks = choose_blocks<T>(m_part, n_part, p.k, blocking);
-    constexpr int64_t size = sizeof(T);
-    // Rows in place may lie 4 KiB apart and share a set of L1, whose ways are more than a tile has rows.
-    a_in_place = !p.transpose_a && n_part <= kPanelsToPackA * columns;
     // A narrow B is one contiguous panel; a wider one may stay where it is if all of it stays in L1.
-    b_in_place = a_in_place && !p.transpose_b && (p.n <= columns || p.k * p.n <= blocking.l1d_bytes / size);
-    a_elements = a_in_place ? 0 : round_up(packed_a_elements<T>(blocks), 64);
-    b_elements =
-        round_up(a_in_place ? blocks.kc * round_up(n_part, columns) : packed_b_elements<T>(blocks), 64);
+    b_in_place =
+        !p.transpose_a && !p.transpose_b && (p.n <= columns || p.k * p.n <= blocking.l1d_bytes / size);
+    streams = !b_in_place && !p.transpose_b && m_part <= most_streamed_rows(p.n * size);
+    blocks = blocks_of_b<T>(p.n, p.k, n_part, streams, blocking);
+    a_elements = p.transpose_a ? round_up(blocks.kc * kTilesAtOnce * kTileRows + kPackSlack, 64) : 0;
+    b_elements = round_up(streams ? blocks.kc * columns + kPackSlack : packed_b_elements<T>(blocks), 64);
     Arena arena(workspace);
     buffer_a = arena.take<T>(a_elements, threads);
     buffer_b = arena.take<T>(b_elements, threads);
@@ -70,10 +93,12 @@ Product<T> product_of(const profkit_matmul_params& p, const CpuCall& call, int64
 template <class T>
 void multiply_part(const BlockedPlan<T>& plan, const Product<T>& x, int thread, Part rows, Part columns) {
   T* buffer_b = plan.buffer_b + thread * plan.b_elements;
-  if (plan.a_in_place) {
-    return multiply_in_place<T>(x, rows, columns, plan.blocks.kc, plan.b_in_place, buffer_b);
+  if (plan.streams && !x.packed_b) {
+    return x.a.along_stride == 1 ? multiply_streamed<T, false>(x, rows, columns, plan.blocks.kc, buffer_b)
+                                 : multiply_streamed<T, true>(x, rows, columns, plan.blocks.kc, buffer_b);
   }
-  multiply_packed<T>(x, rows, columns, plan.blocks, plan.buffer_a + thread * plan.a_elements, buffer_b);
+  multiply_by_blocks<T>(x, rows, columns, plan.blocks, plan.b_in_place,
+                        plan.buffer_a + thread * plan.a_elements, buffer_b);
 }
 
 template <class T>
@@ -114,7 +139,10 @@ template <class T>
 CpuTunables blocked_tunables_of(const profkit_matmul_params& p, int threads, const CpuBlocking& blocking) {
   if (p.n == 1 || is_few_rows<T>(p)) return {};
   const BlockedPlan<T> plan(p, threads, blocking, nullptr);
-  return block_tunables<T>(plan.m_part, plan.n_part, p.k, 1, plan.blocks);
+  const CpuTunable steps{"kc", &CpuBlocks::kc, 1, p.k, plan.blocks.kc};
+  if (plan.streams) return {{steps}, 1};
+  constexpr int64_t columns = kTileColumns<T>;
+  return {{{"nc", &CpuBlocks::nc, columns, round_up(plan.n_part, columns), plan.blocks.nc}, steps}, 2};
 }
 
 inline CpuTunables blocked_tunables(const profkit_matmul_params& p, int threads,

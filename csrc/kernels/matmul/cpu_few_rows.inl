@@ -1,4 +1,4 @@
-// Matrix product with very few rows (m = 1..12) or one column, where each element of B is used m times at
+// Matrix product with very few rows (m = 1..8) or one column, where each element of B is used m times at
 // most: B is read once, in its own order, and never packed. B [k][n]: rows of C are built up in cache,
 // several rows of B per pass; B [n][k] (transposed): dot products along k. A thread owns a range of columns.
 // Bottleneck: memory bandwidth.
@@ -11,8 +11,9 @@ namespace PROFKIT_ISA {
 
 // Rows whose coefficients for four rows of B fit the registers; so many are multiplied at a time.
 constexpr int64_t kFewRows = 4;
-// With more rows the tiles of cpu_product.inl repay what packing B costs. Only where rows of C are built up.
-constexpr int64_t kMostRowsInCache = 12;
+// With more rows the tiles of cpu_product.inl are faster; those of two vectors only from nine rows on. (Only
+// where rows of C are built up.)
+constexpr int64_t kMostRowsInCache = kTileVectors < 4 ? 8 : 4;
 constexpr int64_t kRowsAtOnce = 8;  // of B; those after the first R rows of A find them in L1
 constexpr int64_t kShortRow = 512;
 

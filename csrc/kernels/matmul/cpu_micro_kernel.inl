@@ -1,8 +1,8 @@
 // The register tile: R x V accumulators (rows x vectors) stay in registers over the whole reduction, then go
 // through bias and ReLU to memory. Ways to feed it, by where the operands lie:
 //   PackedTile   A [k][tile rows], B [k][tile columns]                       (matmul, NCHW convolution)
-//   FreshTile    A as above, B read in place and packed on the way           (matmul, first rows of a panel)
-//   InPlaceTile  A and B read in place                                       (matmul, few columns)
+//   StreamedTile A and B read in place, B from far away                      (matmul, few rows)
+//   InPlaceTile  A read in place, B in place or packed                       (matmul)
 //   RowsTile     A read in place through one pointer per row, B packed       (NHWC convolution, gradient of
 //                                                                             the weights)
 //   TableTile    A packed, B read in place at base + offset[k]               (direct convolution)
@@ -31,10 +31,9 @@ struct Out {
   PROFKIT_INLINE int64_t row(int64_t i) const { return row_offset ? row_offset[i] : i * row_stride; }
 };
 
-// Rows of B that a FreshTile asks for ahead of their use: about 400 cycles, with at most two vector FMAs per
-// cycle (one, of 64 bytes).
-constexpr int64_t kFreshAhead =
-    400 * (PROFKIT_VECTOR_BYTES < 64 ? 2 : 1) / (PROFKIT_TILE_ROWS * PROFKIT_TILE_VECTORS);
+// Rows of B that a StreamedTile asks for ahead of their use: a hundred cycles or more, and few enough for the
+// ways of one set of L1, which rows a multiple of 4 KiB apart share.
+constexpr int64_t kRowsAhead = 8;
 
 // A stretch of the reduction that lies contiguously in memory: `length` elements from `offset` of each row.
 struct Run {
@@ -81,49 +80,43 @@ struct PackedTile {
   }
 };
 
-// A packed, B read in place, its rows b_stride apart: for a panel that is read for the first time. With
-// Copies the panel is packed on the way, which costs V stores per R*V FMAs and hides the reading behind them.
-template <class T, bool Copies>
-struct FreshTile {
+// A and B read in place, whole vectors of B's rows, b_stride apart, for rows too few to repay packing. A
+// transposed (Turned) has its rows side by side, a step a_stride apart. With Asks, the tile is the first that
+// reads these rows of B.
+template <class T, bool Turned, bool Asks>
+struct StreamedTile {
   int64_t k;
   const T* a;
+  int64_t a_stride;
   const T* b;
   int64_t b_stride;
-  T* packed;
 
   template <int R, int V>
   PROFKIT_INLINE void multiply(Accumulators<T, R, V>& sum) const {
-    const T* pa = a;
+    const T* row[R];
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) row[i] = a + (Turned ? i : i * a_stride);
     const T* pb = b;
-    T* copy = packed;
     // Rows may be a page apart, where the processor's own prefetch ends. Behind the last row come the first
     // ones of the next panel.
-    const int64_t turn = larger(0, k - kFreshAhead);
-    const T* ahead = b + smaller(k, kFreshAhead) * b_stride;
+    const int64_t turn = larger(0, k - kRowsAhead);
+    const T* ahead = b + smaller(k, kRowsAhead) * b_stride;
 #pragma GCC unroll 2
     for (int64_t p = 0; p < k; ++p) {
-      ahead = p == turn ? b + kTileColumns<T> : ahead + b_stride;
+      if (Asks) {
+        ahead = p == turn ? b + V * kWidth<T> : ahead + b_stride;
 #pragma GCC unroll 4
-      for (int v = 0; v < kBytes<T, V>; v += 64) {
-        __builtin_prefetch(reinterpret_cast<const char*>(ahead) + v);
+        for (int v = 0; v < kBytes<T, V>; v += 64) {
+          __builtin_prefetch(reinterpret_cast<const char*>(ahead) + v);
+        }
+        // Rows need not begin with a cache line.
+        __builtin_prefetch(reinterpret_cast<const char*>(ahead) + kBytes<T, V> - 1);
       }
-      // Rows need not begin with a cache line.
-      __builtin_prefetch(reinterpret_cast<const char*>(ahead) + kBytes<T, V> - 1);
-      Vec<T> column[V];
-#pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) {
-        column[v] = load(pb + v * kWidth<T>);
-        if (Copies) store(copy + v * kWidth<T>, column[v]);
-      }
+      T left[R];
 #pragma GCC unroll 16
-      for (int i = 0; i < R; ++i) {
-        const T left = pa[i];
-#pragma GCC unroll 4
-        for (int v = 0; v < V; ++v) sum[i][v] += left * column[v];
-      }
-      pa += kTileRows;
+      for (int i = 0; i < R; ++i) left[i] = row[i][Turned ? p * a_stride : p];
+      multiply_add<T, R, V>(sum, left, pb);
       pb += b_stride;
-      copy += kTileColumns<T>;
     }
   }
 };

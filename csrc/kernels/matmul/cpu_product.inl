@@ -1,7 +1,7 @@
 // One thread's rectangle of one matrix product, around the register tile: C[m][n] = A[m][k] * B[k][n], then
-// bias and ReLU. Two ways, by what repays packing:
-//   packed    blocks of A and B as in cpu_gemm.inl, but a panel of B is packed by the first tile that reads
-//   it; in place  rows of A as they lie, for few columns: each element of A is used too seldom to be moved.
+// bias and ReLU. Two ways, by what repays packing B:
+//   blocks    a block of B is packed and stays in L2, a tile's rows of A in L1 while they meet all of it
+//   streamed  few rows: B stays where it is, the first tile of a panel asks for its rows ahead
 // B may have been packed ahead of the call. Threads share nothing here. Bottleneck: FMA; with few rows,
 // reading B.
 #pragma once
@@ -37,77 +37,6 @@ void pack_ahead(T* to, const Strided<T>& b, Part columns, int64_t n, int64_t k, 
     const int64_t kb = smaller(kc, k - pc);
     T* block = to + pc * round_up(n, panel) + columns.begin * kb;
     pack_panels<T, panel>(block, kb * panel, b, columns.begin, pc, columns.size(), kb);
-  }
-}
-
-// Packs a panel of B; where its columns are adjacent, the tile of the first rows does it. Returns the rows
-// that are done with. `high`: rows of a tile.
-template <class T>
-int64_t open_panel(const Product<T>& x, const Out<T>& out, T* panel, const T* a, Part rows, int64_t high,
-                   int64_t j, int64_t columns, int64_t k0, int64_t k) {
-  constexpr int width = kTileColumns<T>;
-  if (columns < width || x.b.across_stride != 1) {
-    pack_panel<T, width>(panel, x.b, j, k0, columns, k);
-    return 0;
-  }
-  const int64_t first = smaller(high, rows.size());
-  const T* b = x.b.at(j, k0);
-  const int64_t stride = x.b.along_stride;
-  if (rows.size() <= high) {
-    run_tile<T>(FreshTile<T, false>{k, a, b, stride, nullptr}, out, rows.begin, j, first, columns);
-  } else {
-    run_tile<T>(FreshTile<T, true>{k, a, b, stride, panel}, out, rows.begin, j, first, columns);
-  }
-  return first;
-}
-
-// Panels of `high` rows each, at the pitch of a whole tile.
-template <class T>
-void pack_rows_of_a(T* to, const Strided<T>& a, Part rows, int64_t high, int64_t k0, int64_t k) {
-  if (high == kTileRows) {
-    return pack_panels<T, kTileRows>(to, k * kTileRows, a, rows.begin, k0, rows.size(), k);
-  }
-  for (int64_t i = rows.begin; i < rows.end; i += high, to += k * kTileRows) {
-    pack_panel<T, kTileRows>(to, a, i, k0, smaller(high, rows.end - i), k);
-  }
-}
-
-template <class T>
-void multiply_packed(const Product<T>& x, Part rows, Part columns, const Blocks& blocks, T* buffer_a,
-                     T* buffer_b) {
-  constexpr int width = kTileColumns<T>;
-  // Rows a multiple of 4 KiB apart share one set of L1: what a tile asks for ahead of narrow panels would
-  // push itself out. Then whole rows of the block are read first.
-  const bool ahead_of_tiles = x.b.along_stride * static_cast<int64_t>(sizeof(T)) % 4096 == 0;
-  for (int64_t jc = columns.begin; jc < columns.end; jc += blocks.nc) {
-    const int64_t j_end = smaller(jc + blocks.nc, columns.end);
-    for (int64_t pc = 0; pc < x.k; pc += blocks.kc) {
-      const int64_t kb = smaller(blocks.kc, x.k - pc);
-      const Out<T> out = out_for_step(x.out, pc == 0, pc + kb == x.k);
-      for (int64_t ic = rows.begin; ic < rows.end; ic += blocks.mc) {
-        const int64_t i_end = smaller(ic + blocks.mc, rows.end);
-        // Few rows make tiles of like heights: one of a row or two would wait for its own sums.
-        const int64_t high = ceil_div(i_end - ic, ceil_div(i_end - ic, kTileRows));
-        pack_rows_of_a<T>(buffer_a, x.a, {ic, i_end}, high, pc, kb);
-        const bool opens = !x.packed_b && ic == rows.begin;
-        if (opens && ahead_of_tiles) {
-          pack_panels<T, width>(buffer_b, kb * width, x.b, jc, pc, j_end - jc, kb);
-        }
-        for (int64_t j = jc; j < j_end; j += width) {
-          const int64_t wide = smaller(width, j_end - j);
-          T* panel = buffer_b + (j - jc) * kb;
-          const T* b = x.packed_b ? x.ahead(j, pc, kb) : panel;
-          int64_t i = ic;
-          if (opens && !ahead_of_tiles) {
-            i += open_panel<T>(x, out, panel, buffer_a, rows, high, j, wide, pc, kb);
-          }
-          for (; i < i_end; i += high) {
-            const PackedTile<T> tile{kb, buffer_a + (i - ic) / high * kTileRows * kb, b};
-            run_tile<T>(tile, out, i, j, smaller(high, i_end - i), wide);
-          }
-        }
-      }
-    }
   }
 }
 
@@ -148,35 +77,115 @@ struct PanelsOfB {
   }
 
   PROFKIT_INLINE T* packed(int64_t j) const { return buffer + (j - begin) * k; }
+  PROFKIT_INLINE const T* panel(int64_t j) const { return x.packed_b ? x.ahead(j, k0, k) : packed(j); }
 
   PROFKIT_INLINE InPlaceTile<T> tile(int64_t i, int64_t j) const {
     constexpr int width = kTileColumns<T>;
     const T* a = x.a.at(i, k0);
     if (!in_place) {
-      return {k, 0, a, x.a.across_stride, x.packed_b ? x.ahead(j, k0, k) : packed(j), width, nullptr};
+      return {k, 0, a, x.a.across_stride, panel(j), width, nullptr};
     }
     const int64_t tail = unsafe_steps(x, j, k0, k);
     return {k, tail, a, x.a.across_stride, x.b.at(j, k0), x.b.along_stride, packed(j) + (k - tail) * width};
   }
 };
 
-// Every row in place takes an address register, of which x86 has 16 in all; 8 rows keep the FMAs busy.
-constexpr int kInPlaceRows = kTileRows < 8 ? kTileRows : 8;
+// Tiles of rows of a transposed A that are packed together: its lines of memory hold rows of several.
+constexpr int kTilesAtOnce = 8;
 
-// A tile's rows of A stay in L1 while it goes over the columns. `b_in_place`: B, whose columns are adjacent,
-// is not packed either.
+// [step][rows] becomes a panel [step][kTileRows] per tile; what a last one lacks is zero.
 template <class T>
-void multiply_in_place(const Product<T>& x, Part rows, Part columns, int64_t kc, bool b_in_place,
-                       T* buffer_b) {
+void pack_turned_rows(T* to, const Strided<T>& a, int64_t row, int64_t rows, int64_t k0, int64_t k) {
+  const int64_t whole = rows / kTileRows;
+  for (int64_t p = 0; p < k; ++p) {
+    const T* from = a.at(row, k0 + p);
+    for (int line = 0; line < kTilesAtOnce * kTileRows; line += 64 / static_cast<int>(sizeof(T))) {
+      __builtin_prefetch(from + kRowsAhead * a.along_stride + line);
+    }
+    T* target = to + p * kTileRows;
+    for (int64_t tile = 0; tile < whole; ++tile, from += kTileRows, target += k * kTileRows) {
+      memcpy(target, from, kTileRows * sizeof(T));
+    }
+  }
+  const int64_t done = whole * kTileRows;
+  if (done < rows) pack_panel<T, kTileRows>(to + done * k, a, row + done, k0, rows - done, k);
+}
+
+// A tile's rows of A stay in L1 while it goes over the columns, of which a block, packed, stays in L2.
+// `b_in_place`: B, whose columns are adjacent, is not packed.
+template <class T>
+void multiply_by_blocks(const Product<T>& x, Part rows, Part columns, const Blocks& blocks, bool b_in_place,
+                        T* buffer_a, T* buffer_b) {
   constexpr int width = kTileColumns<T>;
+  const bool turned = x.a.along_stride != 1;
+  for (int64_t jc = columns.begin; jc < columns.end; jc += blocks.nc) {
+    const Part block{jc, smaller(jc + blocks.nc, columns.end)};
+    for (int64_t pc = 0; pc < x.k; pc += blocks.kc) {
+      const int64_t kb = smaller(blocks.kc, x.k - pc);
+      const Out<T> out = out_for_step(x.out, pc == 0, pc + kb == x.k);
+      const PanelsOfB<T> b(x, buffer_b, block, pc, kb, b_in_place);
+      int64_t packed = 0;  // tiles that lie in buffer_a from `a` on
+      const T* a = nullptr;
+      for (int64_t i = rows.begin; i < rows.end; i += kTileRows, --packed, a += kb * kTileRows) {
+        const int64_t high = smaller(kTileRows, rows.end - i);
+        if (turned && packed == 0) {
+          pack_turned_rows<T>(buffer_a, x.a, i, smaller(kTilesAtOnce * kTileRows, rows.end - i), pc, kb);
+          packed = kTilesAtOnce;
+          a = buffer_a;
+        }
+        for (int64_t j = jc; j < block.end; j += width) {
+          const int64_t wide = smaller(width, block.end - j);
+          if (turned) {
+            run_tile<T>(PackedTile<T>{kb, a, b.panel(j)}, out, i, j, high, wide);
+          } else {
+            run_tile<T>(b.tile(i, j), out, i, j, high, wide);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Rows of a tile with three vectors of B where there are registers for four: what few rows read of B serves
+// more of them.
+constexpr int kTallRows = kTileVectors == 4 ? 8 : kTileRows;
+
+template <class T, bool Turned, bool Asks>
+PROFKIT_INLINE void run_streamed(const StreamedTile<T, Turned, Asks>& tile, const Out<T>& out, int64_t i,
+                                 int64_t j, int64_t rows, int64_t columns) {
+  if (rows <= kTileRows) return run_tile<T>(tile, out, i, j, rows, columns);
+  run_tile<T, kTallRows, (kTallRows > kTileRows ? kTileVectors - 1 : kTileVectors)>(tile, out, i, j, rows,
+                                                                                    columns);
+}
+
+// Few rows: B, whose columns are adjacent, stays where it is; the tiles of one panel find in L1 or L2 what
+// the first of them read. Only a last panel of less than whole vectors is packed.
+template <class T, bool Turned>
+void multiply_streamed(const Product<T>& x, Part rows, Part columns, int64_t kc, T* buffer_b) {
+  if (rows.size() == 0) return;
+  // Tiles of like heights: one of a row or two would wait for its own sums.
+  const int64_t high = ceil_div(rows.size(), ceil_div(rows.size(), kTallRows));
+  const int64_t width = (high > kTileRows ? kTileVectors - 1 : kTileVectors) * kWidth<T>;
+  const int64_t a_stride = Turned ? x.a.along_stride : x.a.across_stride;
   for (int64_t pc = 0; pc < x.k; pc += kc) {
     const int64_t kb = smaller(kc, x.k - pc);
     const Out<T> out = out_for_step(x.out, pc == 0, pc + kb == x.k);
-    const PanelsOfB<T> b(x, buffer_b, columns, pc, kb, b_in_place);
-    for (int64_t i = rows.begin; i < rows.end; i += kInPlaceRows) {
-      const int64_t high = smaller(kInPlaceRows, rows.end - i);
-      for (int64_t j = columns.begin; j < columns.end; j += width) {
-        run_tile<T, kInPlaceRows>(b.tile(i, j), out, i, j, high, smaller(width, columns.end - j));
+    for (int64_t j = columns.begin; j < columns.end; j += width) {
+      const int64_t wide = smaller(width, columns.end - j);
+      const bool whole = wide % kWidth<T> == 0;
+      if (!whole) pack_panel<T, kTileColumns<T>>(buffer_b, x.b, j, pc, wide, kb);
+      const T* b = whole ? x.b.at(j, pc) : buffer_b;
+      const int64_t b_stride = whole ? x.b.along_stride : kTileColumns<T>;
+      for (int64_t i = rows.begin; i < rows.end; i += high) {
+        const int64_t tall = smaller(high, rows.end - i);
+        const T* a = x.a.at(i, pc);
+        if (whole && i == rows.begin) {
+          run_streamed<T, Turned>(StreamedTile<T, Turned, true>{kb, a, a_stride, b, b_stride}, out, i, j,
+                                  tall, wide);
+        } else {
+          run_streamed<T, Turned>(StreamedTile<T, Turned, false>{kb, a, a_stride, b, b_stride}, out, i, j,
+                                  tall, wide);
+        }
       }
     }
   }
