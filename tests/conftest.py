@@ -1,4 +1,4 @@
-"""For all tests: one folder of compiled objects, shared by the processes that pytest-xdist starts."""
+"""For all tests: one folder of what is slow to make, shared by the processes that pytest-xdist starts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import tempfile
 
 import pytest
-from sanitized_programs import OBJECTS_FOLDER
+from shared_work import OBJECTS_FOLDER
 
 
 def pytest_configure(config: pytest.Config) -> None:

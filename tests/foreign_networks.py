@@ -1,7 +1,7 @@
 """Networks in an environment of their own, in one process per framework: cases in, errors and recordings out.
 
-The environment that is there is used; where there is none, one is made for the session, which takes some ten
-seconds and a package index.
+The environment that is there is used; where there is none, one is made for the run, which takes some ten seconds
+and a package index.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +18,7 @@ from unittest import mock
 
 import pytest
 from process_answer import answer_of
+from shared_work import locked, made_once, shared_folder
 
 import profkit
 from profkit.backends.environment_maker import create
@@ -52,15 +52,11 @@ class Outcome:
     """What the process found, case by case."""
 
     found: Sequence[Mapping[str, Any]]
-    folder: tempfile.TemporaryDirectory[str]
+    folder: Path
 
     def recording(self, name: str, of_pass: str) -> Recording:
         """Of the case of this name."""
-        return load(Path(self.folder.name) / name / of_pass)
-
-
-_kept: list[tempfile.TemporaryDirectory[str]] = []
-"""Folders of environments, for as long as the tests run."""
+        return load(self.folder / name / of_pass)
 
 
 @cache
@@ -70,9 +66,11 @@ def environment_of(framework: str) -> Environment:
     present = look(foreign)
     if present.state == READY:
         return present
-    folder = tempfile.TemporaryDirectory(prefix="profkit-environments-")
-    _kept.append(folder)
-    with mock.patch.dict(os.environ, {"PROFKIT_ENVIRONMENTS": folder.name}):
+    ours = {"PROFKIT_ENVIRONMENTS": str(shared_folder() / "environments")}
+    with locked(f"environment-{framework}"), mock.patch.dict(os.environ, ours):
+        present = look(foreign)
+        if present.state == READY:
+            return present
         try:
             return create(foreign, sys.executable, lambda _: None)
         except ProfkitError as error:
@@ -81,11 +79,15 @@ def environment_of(framework: str) -> Environment:
 
 @cache
 def outcome(framework: str, cases: tuple[Case, ...]) -> Outcome:
-    """Run all cases in one process."""
+    """Run all cases in one process; a framework has one list of them."""
     environment = environment_of(framework)
     source = Path(profkit.__file__).parent.parent
     variables = {**os.environ, **load_builder(framework).environment(NetworkConditions())}
     variables["PYTHONPATH"] = os.pathsep.join((str(source), str(RUNNER.parent)))
-    folder = tempfile.TemporaryDirectory(prefix="profkit-foreign-")
-    asked = {"framework": framework, "folder": folder.name, "cases": [case.to_dict() for case in cases]}
-    return Outcome(answer_of([environment.python, str(RUNNER), json.dumps(asked)], variables), folder)
+
+    def run(folder: Path) -> Any:
+        asked = {"framework": framework, "folder": str(folder), "cases": [case.to_dict() for case in cases]}
+        return answer_of([environment.python, str(RUNNER), json.dumps(asked)], variables)
+
+    folder, found = made_once(f"networks-{framework}", run)
+    return Outcome(found, folder)

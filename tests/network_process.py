@@ -1,13 +1,12 @@
 """A framework in a process of its own: small networks against float64, and recordings of one of them.
 
-What one process found is kept for all tests of the session, whichever file asks.
+What one process found is kept for all tests of the run, whichever file asks.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from network_process_runner import file_name
 from process_answer import answer_of
+from shared_work import made_once
 
 import profkit
 from profkit.backends.networks import load_builder
@@ -34,11 +34,11 @@ class Outcome:
 
     facts: dict[str, Any]
     """Versions, notes, errors by network, losses with dropout."""
-    folder: tempfile.TemporaryDirectory[str]
+    folder: Path
 
     def recording(self, name: str, is_training: bool) -> Recording:
         """Of the CIFAR-10 network under a pass."""
-        return load(Path(self.folder.name) / file_name(name, is_training))
+        return load(self.folder / file_name(name, is_training))
 
 
 @cache
@@ -55,5 +55,9 @@ def outcome(framework: str, mode: str) -> Outcome:
         environment.update(one.environment)
     source = str(Path(profkit.__file__).parent.parent)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH", ""))))
-    folder = tempfile.TemporaryDirectory(prefix="profkit-network-")
-    return Outcome(answer_of([sys.executable, str(RUNNER), framework, mode, folder.name], environment), folder)
+
+    def run(folder: Path) -> Any:
+        return answer_of([sys.executable, str(RUNNER), framework, mode, str(folder)], environment)
+
+    folder, facts = made_once(f"network-{framework}-{mode}", run)
+    return Outcome(facts, folder)

@@ -4,7 +4,6 @@ session, since several programs hold the same sources under the same sanitizer."
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
@@ -13,9 +12,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from shared_work import locked, shared_folder
 
-OBJECTS_FOLDER = "PROFKIT_TEST_OBJECTS"
-"""The variable that names the folder in which conftest.py lets all processes of a run keep their objects."""
 SOURCES = Path(__file__).parents[1] / "csrc"
 FLAGS = ("-std=c++17", "-O1", "-g", "-pthread", "-ftls-model=initial-exec", '-DPROFKIT_VERSION="0"', "-I", str(SOURCES))
 
@@ -49,13 +47,14 @@ def build_program(
 def compiled_object(source: Path, flags: tuple[str, ...]) -> str:
     """The object of a source under these flags, compiled once per session."""
     name = hashlib.sha256(repr((str(source), flags)).encode()).hexdigest()[:16]
-    target = Path(os.environ[OBJECTS_FOLDER]) / f"{source.stem}-{name}.o"
-    if not target.exists():
-        # Another process may compile it too: a whole file takes its place at once.
-        unfinished = target.with_suffix(f".{os.getpid()}.o")
-        done = _run(["g++", *flags, "-c", str(source), "-o", str(unfinished)])
-        assert done.returncode == 0, done.stderr
-        unfinished.replace(target)
+    target = shared_folder() / f"{source.stem}-{name}.o"
+    with locked(target.stem):
+        if not target.exists():
+            # A compiler that is killed must not leave half an object.
+            unfinished = target.with_suffix(".unfinished")
+            done = _run(["g++", *flags, "-c", str(source), "-o", str(unfinished)])
+            assert done.returncode == 0, done.stderr
+            unfinished.replace(target)
     return str(target)
 
 

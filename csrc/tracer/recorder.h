@@ -285,6 +285,7 @@ class alignas(64) ThreadRecorder {
   uint64_t os_thread_id_ = 0;
   std::atomic<uint64_t> system_name_[2]{};  // 16 bytes, zero-terminated
   // The writer's own notes about the thread.
+  bool is_gone_ = false;
   ThreadEntry noted_{};
   uint32_t noted_epoch_ = 0;
 
@@ -326,8 +327,9 @@ class QuietThread {
 
 ThreadRecorder* attach_thread();
 
-// This thread's recorder, made on first use; nullptr when nothing records, the thread is ending, or the call
-// comes from inside the recorder itself (so that the allocation door does not record the tracer).
+// This thread's recorder, made on first use; nullptr when nothing records, the capture began while the thread
+// ended, or the call comes from inside the recorder itself (so that the allocation door does not record the
+// tracer).
 inline ThreadRecorder* this_thread() {
   const uint32_t epoch = recording.load(std::memory_order_relaxed);
   if (epoch == 0) return nullptr;

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 
@@ -25,19 +26,15 @@ std::atomic<bool> session_records_usage{false};
 pthread_key_t thread_key;
 bool has_thread_key = false;
 
-// Destructors of other keys may record after ours ran: come last, as far as the system lets.
-constexpr uintptr_t kRounds = 3;
-
-void end_thread(void* value) {
+// The thread goes on recording: destructors of other keys run after ours, and after all of them the C library
+// itself frees memory of threads that ended before.
+void end_thread(void*) {
   ThreadState& state = thread_state;
-  static __thread uintptr_t rounds __attribute__((tls_model("initial-exec"))) = 0;
   QuietThread quiet;
-  if (++rounds < kRounds && pthread_setspecific(thread_key, value) == 0) return;
   state.is_ending = true;
+  if (state.recorder == nullptr || ThreadTable::end(state.recorder)) return;
   state.epoch = 0;
-  ThreadRecorder* const recorder = state.recorder;
   state.recorder = nullptr;
-  if (recorder != nullptr) ThreadTable::detach(recorder);
 }
 
 // nullptr: no memory. Several threads may need the same slab at once.
@@ -61,6 +58,15 @@ ThreadRecorder* make_recorder(uint32_t slot) {
 ThreadRecorder* recorder_at(uint32_t slot) {
   ThreadRecorder* const slab = slabs[slot / kSlabThreads].load(std::memory_order_acquire);
   return slab == nullptr ? nullptr : slab + slot % kSlabThreads;
+}
+
+// Not before the thread has run its last instruction. A number that a later thread has again only delays
+// this.
+bool is_gone(uint64_t os_thread_id) {
+  const int saved_errno = errno;
+  const bool result = syscall(SYS_tgkill, getpid(), os_thread_id, 0) != 0 && errno == ESRCH;
+  errno = saved_errno;
+  return result;
 }
 
 uint64_t os_thread_id() { return static_cast<uint64_t>(syscall(SYS_gettid)); }
@@ -99,7 +105,8 @@ void ThreadTable::start_session(bool records_usage) {
   const uint32_t used = free_slots.used();
   for (uint32_t slot = 0; slot < used; ++slot) {  // threads that ended after the last session's last pass
     ThreadRecorder* const recorder = recorder_at(slot);
-    if (recorder == nullptr || !recorder->is_ended_.load() || recorder->epoch_.load() == 0) continue;
+    if (recorder == nullptr || recorder->epoch_.load() == 0 || !is_gone(recorder->os_thread_id_)) continue;
+    take_over_chunk(*recorder);
     recorder->epoch_.store(0);
     free_slots.push(slot);
   }
@@ -150,19 +157,39 @@ ThreadRecorder* ThreadTable::attach(uint32_t epoch) {
   recorder->small_allocated_bytes_.store(0);
   recorder->unbalanced_pops_.store(0);
   recorder->is_ended_.store(false);
+  recorder->is_gone_ = false;
   recorder->epoch_.store(epoch, std::memory_order_release);
   state.epoch = epoch;
   return recorder;
 }
 
-void ThreadTable::detach(ThreadRecorder* recorder) {
-  recorder->leave_chunk();
+bool ThreadTable::end(ThreadRecorder* recorder) {
   recorder->note_system_name();
   if (recorder->epoch_.load() == recording.load()) {
-    recorder->is_ended_.store(true, std::memory_order_release);  // the writer gives the place back
-  } else {
-    recorder->epoch_.store(0, std::memory_order_release);
-    free_slots.push(recorder->slot_);
+    recorder->is_ended_.store(true, std::memory_order_release);
+    return true;
+  }
+  recorder->leave_chunk();
+  recorder->epoch_.store(0, std::memory_order_release);
+  free_slots.push(recorder->slot_);
+  return false;
+}
+
+void ThreadTable::take_over_chunk(ThreadRecorder& recorder) {
+  Chunk* const chunk = recorder.current_.exchange(nullptr, std::memory_order_acq_rel);
+  if (chunk != nullptr) hand_over_chunk(chunk);
+}
+
+void ThreadTable::find_gone(uint32_t epoch, bool among_all) {
+  const uint32_t used = free_slots.used();
+  for (uint32_t slot = 0; slot < used; ++slot) {
+    ThreadRecorder* const found = recorder_at(slot);
+    if (found == nullptr || found->epoch_.load(std::memory_order_acquire) != epoch) continue;
+    if (!among_all && !found->is_ended_.load(std::memory_order_acquire)) continue;
+    if (!is_gone(found->os_thread_id_)) continue;
+    take_over_chunk(*found);
+    found->is_ended_.store(true, std::memory_order_relaxed);
+    found->is_gone_ = true;
   }
 }
 
@@ -195,6 +222,8 @@ void ThreadTable::keep_only(ThreadRecorder* recorder, bool keeps_stack, uint64_t
   for (uint32_t slot = 0; recorder != nullptr && slot < recorder->slot_; ++slot) free_slots.push(slot);
   if (recorder == nullptr) return;
   recorder->chunk_ = nullptr;
+  recorder->current_.store(nullptr, std::memory_order_relaxed);
+  recorder->epoch_.store(0, std::memory_order_relaxed);  // the number of its thread was the parent's
   recorder->correlated_ = 0;
   recorder->keeps_stack_ = keeps_stack;
   recorder->is_in_event_.store(false, std::memory_order_relaxed);  // a handler may have forked
@@ -248,7 +277,7 @@ void ThreadTable::write_entries(uint32_t epoch, bool with_changes, bool is_last,
     if (is_new || !is_same(entry, recorder.noted_)) write(entry);
     recorder.noted_ = entry;
     recorder.noted_epoch_ = epoch;
-    if (is_ended) {
+    if (recorder.is_gone_) {
       forget_thread_name(entry.os_thread_id);
       recorder.noted_epoch_ = 0;
       recorder.epoch_.store(0, std::memory_order_release);

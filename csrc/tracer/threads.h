@@ -28,7 +28,9 @@ class ThreadTable {
   static bool prepare();  // false: no memory
   static void start_session(bool records_usage);
   static ThreadRecorder* attach(uint32_t epoch);
-  static void detach(ThreadRecorder* recorder);
+  // The thread is about to end. True: it may record until it is gone, and the writer gives the place back
+  // then. False: no capture runs, the place is free already.
+  static bool end(ThreadRecorder* recorder);
   // Another thread ended a range of the thread named in the token, which still has it in its stack. Without a
   // free place to tell it the range stays there, and costs a level of depth.
   static void tell_owner(uint64_t token);
@@ -36,10 +38,13 @@ class ThreadTable {
   // at `fork_ticks`.
   static void keep_only(ThreadRecorder* recorder, bool keeps_stack, uint64_t fork_ticks);
 
-  // The rest is for the writer. Positions of chunks in use; the number of them.
+  // The rest is for the writer. Takes the chunks of threads that are gone: of those that announced their end,
+  // or `among_all`, since a thread may record its first event after its destructors ran.
+  static void find_gone(uint32_t epoch, bool among_all);
+  // Positions of chunks in use; the number of them.
   static uint32_t positions(uint32_t epoch, Position* result);
   // Calls `write` with every entry that is new, has ended, or has changed (`with_changes`); gives the places
-  // of ended threads back. `is_last`: threads that still run are asked for their names once more.
+  // of threads that are gone back. `is_last`: threads that still run are asked for their names once more.
   static void write_entries(uint32_t epoch, bool with_changes, bool is_last,
                             void (*write)(const ThreadEntry&));
   // Entries have to be written again, and chunks started anew: blocks were lost.
@@ -47,6 +52,9 @@ class ThreadTable {
 
   // Cost of an empty range, in ticks of the clock, measured on a recorder that nobody writes to a file.
   static double empty_range_ticks(uint64_t* words, uint32_t count);
+
+ private:
+  static void take_over_chunk(ThreadRecorder& recorder);
 };
 
 }  // namespace profkit::tracer

@@ -215,19 +215,21 @@ void add_counters(bool is_last) {
   if (writer.file.add_counters(amounts, is_last)) writer.counted = total;
 }
 
-// Positions first, then the definitions: whatever an event names is then defined before it in the file.
+// Threads that are gone first: their last chunks are among the full ones. Positions, then the definitions:
+// whatever an event names is then defined before it in the file.
 void write_pass(bool is_last) {
   const int64_t now = monotonic_ns();
   const uint32_t definitions_before = writer.definitions_written;
   const uint64_t lost_before = writer.file.lost_records();
   writer.has_new_events = false;
+  const bool with_changes = is_last || now - writer.entries_written_ns >= kEntriesEveryNs;
+  if (with_changes) writer.entries_written_ns = now;
+  ThreadTable::find_gone(writer.epoch, with_changes);
   const uint32_t count = ThreadTable::positions(writer.epoch, writer.positions);
   Chunk* const full = collect_full_chunks();
   DeviceChunk* const device = collect_device_chunks();
   add_process_block();
   add_definitions(definition_count());
-  const bool with_changes = is_last || now - writer.entries_written_ns >= kEntriesEveryNs;
-  if (with_changes) writer.entries_written_ns = now;
   ThreadTable::write_entries(writer.epoch, with_changes, is_last, add_thread_entry);
   for (uint32_t i = 0; i < count; ++i) add_events(*writer.positions[i].chunk, writer.positions[i].published);
   add_full_chunks(full);

@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pytest
 from emulation import EMULATED_FLAGS, NATIVE, ROOT, all_cuda_sources
-from sanitized_programs import OBJECTS_FOLDER, compiled_object
+from sanitized_programs import compiled_object
+from shared_work import shared_folder
 
 BUILD_FOLDER = "PROFKIT_BUILD_FOLDER"
 """The variable that names another build folder than the one `pip install -e .` leaves."""
@@ -52,7 +53,7 @@ def build_folder() -> Path:
 @cache
 def double_environment() -> dict[str, str]:
     """Variables under which a Python process has profkit._cuda on the double."""
-    folder = Path(tempfile.mkdtemp(prefix="cuda-double-", dir=os.environ[OBJECTS_FOLDER]))
+    folder = Path(tempfile.mkdtemp(prefix="cuda-double-", dir=shared_folder()))
     library = _link_double(folder)
     module = folder / f"_cuda{sysconfig.get_config_var('EXT_SUFFIX')}"
     build = build_folder() / "CMakeFiles"

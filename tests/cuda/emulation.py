@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sanitized_programs import OBJECTS_FOLDER, compiled_object
+from sanitized_programs import compiled_object
+from shared_work import shared_folder
 
 from profkit.backends.native_params import native_params
 from profkit.ops.spec import Spec, max_error, tolerance
@@ -111,7 +112,7 @@ def run_kernels(op: str) -> tuple[Path, tuple[str, ...]]:
 
 def link_emulated(name: str, sources: Sequence[tuple[Path, tuple[str, ...]]], sanitizers: str = "") -> Path:
     """A program of the host SIMT layer and these sources, each compiled with flags of its own after the usual ones."""
-    folder = Path(os.environ[OBJECTS_FOLDER])
+    folder = shared_folder()
     instrumented = ("-O1", f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all") if sanitizers else ()
     flags = (*EMULATED_FLAGS, *_SANITIZED[sanitizers])
     jobs = [

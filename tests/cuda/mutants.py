@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from emulation import SOURCES, Case, EmulationError, link_emulated, run, run_kernels, troubles
-from sanitized_programs import OBJECTS_FOLDER
+from shared_work import shared_folder
 
 from profkit.ops.spec import Spec
 
@@ -85,7 +85,7 @@ def _only_row(op: str, key: str) -> Path:
     (wanted,) = (row for row in rows if row.startswith(f'{{"{key}"'))
     for row in rows:
         text = text.replace(row, row if row == wanted else "")
-    path = Path(os.environ[OBJECTS_FOLDER]) / f"{key.replace('/', '-')}-rows.cpp"
+    path = shared_folder() / f"{key.replace('/', '-')}-rows.cpp"
     unfinished = path.with_suffix(f".{os.getpid()}")
     unfinished.write_text(text)
     unfinished.replace(path)

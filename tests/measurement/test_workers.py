@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -175,6 +176,36 @@ def test_a_treacherous_kernel_gets_the_status_it_deserves(tmp_path: Path, before
 
     assert row.status == status, row.reason
     assert words in row.reason
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler on this machine")
+@pytest.mark.parametrize("output", ["fresh", "reused"])
+def test_a_kernel_that_stops_writing_does_not_pass_with_what_is_left_in_its_outputs_memory(
+    tmp_path: Path, output: str
+) -> None:
+    spec = profkit.MatMul(m=512, n=512, k=2)  # an output that is pooled
+    source = """
+      #include <profkit/params.h>
+      extern "C" int candidate(const profkit_matmul_params* p, const void* const* in, void* out, int) {
+        static int calls = 0;
+        if (++calls > 3) return 0;
+        const float *a = static_cast<const float*>(in[0]), *b = static_cast<const float*>(in[1]);
+        float* c = static_cast<float*>(out);
+        for (int64_t i = 0; i < p->m * p->n; ++i) {
+          c[i] = 0;
+          for (int64_t k = 0; k < p->k; ++k) c[i] += a[i / p->n * p->k + k] * b[k * p->n + i % p->n];
+        }
+        return 0;
+      }
+    """
+    path = tmp_path / "lazy.cpp"
+    path.write_text(source)
+
+    result = profkit.measure(spec, only="numpy", candidates=[str(path)], threads=1, output=output, budget_s=0.2)
+
+    row = result.cells[0].row("matmul/candidate/cpu/lazy")
+    assert (row.status, row.output) == ("wrong", output), row.reason
+    assert "right at first, wrong after the samples" in row.reason
 
 
 def test_nothing_that_can_run_is_a_table_of_reasons(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from sanitized_programs import OBJECTS_FOLDER
+from shared_work import shared_folder
 
 from profkit.capture.device_trace import DeviceTrace
 from profkit.capture.environment import RecordingOptions, traced_environment
@@ -52,7 +52,7 @@ def double(name: str, sanitizers: str = "") -> Path:
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("no C++ compiler (g++)")
-    folder = Path(os.environ[OBJECTS_FOLDER]) / f"doubles{'-' if sanitizers else ''}{sanitizers.replace(',', '-')}"
+    folder = shared_folder() / f"doubles{'-' if sanitizers else ''}{sanitizers.replace(',', '-')}"
     folder.mkdir(exist_ok=True)
     target = folder / ("libcuda.so.1" if name == "driver_double" else f"lib{name}.so")
     unfinished = target.with_suffix(f".{os.getpid()}")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from allocation_programs import compile_c, rows_in, trace
+from allocation_programs import Row, compile_c, rows_in, trace
+
+from profkit.capture.tables import AllocationCall
 
 # A block is filled with a byte of its thread and slot and checked before it is given up: a block handed out
 # twice, or lost by realloc, shows.
@@ -210,3 +212,75 @@ def test_memory_freed_while_its_thread_ends_does_no_harm(tmp_path: Path) -> None
     table = trace(tmp_path, body, declarations=declarations).capture.allocations
 
     assert (table.bytes == 8765).sum() == 2000
+
+
+def test_what_the_last_destructors_of_a_thread_free_is_recorded(tmp_path: Path) -> None:
+    declarations = r"""
+      static pthread_key_t key;
+      static __thread int rounds;
+      static void free_in_the_last_round(void* block) {
+        if (++rounds < PTHREAD_DESTRUCTOR_ITERATIONS) pthread_setspecific(key, block);
+        else free(block);
+      }
+      static void* leave(void* nothing) {
+        uint64_t work = begin("work");
+        pthread_setspecific(key, malloc(5000));
+        end(work);
+        return nothing;
+      }
+    """
+    body = r"""
+      CHECK(pthread_key_create(&key, free_in_the_last_round) == 0);
+      pthread_t thread;
+      CHECK(pthread_create(&thread, NULL, leave, NULL) == 0);
+      pthread_join(thread, NULL);
+    """
+    declarations = "#include <limits.h>\n" + declarations
+
+    assert rows_in(trace(tmp_path, body, declarations=declarations).capture, "work") == [
+        Row(AllocationCall.MALLOC, 5000, True)
+    ]
+
+
+def test_what_the_c_library_frees_after_all_destructors_of_a_thread_is_recorded(tmp_path: Path) -> None:
+    """glibc keeps up to 40 MiB of stacks; a detached thread that ends frees what belonged to those beyond."""
+    declarations = r"""
+      #include <dirent.h>
+      static pthread_barrier_t all_run;
+      static void* leave(void* nothing) {
+        free(malloc(100));
+        pthread_barrier_wait(&all_run);
+        return nothing;
+      }
+      static int threads(void) {
+        int count = 0;
+        DIR* folder = opendir("/proc/self/task");
+        CHECK(folder != NULL);
+        while (readdir(folder) != NULL) ++count;
+        closedir(folder);
+        return count;
+      }
+    """
+    body = r"""
+      const int before = threads();
+      pthread_barrier_init(&all_run, NULL, 17);
+      pthread_attr_t detached;
+      pthread_attr_init(&detached);
+      pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+      pthread_attr_setstacksize(&detached, 8 << 20);
+      for (int i = 0; i < 16; ++i) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, &detached, leave, NULL) == 0);
+      }
+      pthread_barrier_wait(&all_run);
+      while (threads() > before) usleep(1000);
+      for (size_t bytes = 100; bytes < 1000; ++bytes) CHECK(malloc(bytes) != NULL);  // their memory, among others
+    """
+
+    table = trace(tmp_path, body, options="threshold=1", declarations=declarations).capture.allocations
+
+    of_threads = (table.call == AllocationCall.CALLOC) & (table.thread == 0)
+    if of_threads.sum() < 16:
+        pytest.skip("this system's C library takes the memory of a thread from elsewhere")
+    assert (table.free_thread[of_threads] > 0).any()
+    assert not ((table.free_time_ns >= 0) & (table.free_thread < 0)).any()
