@@ -94,8 +94,7 @@ template <class T>
 void multiply_part(const BlockedPlan<T>& plan, const Product<T>& x, int thread, Part rows, Part columns) {
   T* buffer_b = plan.buffer_b + thread * plan.b_elements;
   if (plan.streams && !x.packed_b) {
-    return x.a.along_stride == 1 ? multiply_streamed<T, false>(x, rows, columns, plan.blocks.kc, buffer_b)
-                                 : multiply_streamed<T, true>(x, rows, columns, plan.blocks.kc, buffer_b);
+    return multiply_streamed<T>(x, rows, columns, plan.blocks.kc, buffer_b);
   }
   multiply_by_blocks<T>(x, rows, columns, plan.blocks, plan.b_in_place,
                         plan.buffer_a + thread * plan.a_elements, buffer_b);

@@ -9,7 +9,7 @@
 // One thread owns one tile. Bottleneck: the FMA units; per k, R broadcasts and V loads feed R*V FMAs.
 #pragma once
 
-#include "kernels/matmul/cpu_simd.inl"
+#include "kernels/matmul/cpu_packing.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
@@ -80,14 +80,12 @@ struct PackedTile {
   }
 };
 
-// A and B read in place, whole vectors of B's rows, b_stride apart, for rows too few to repay packing. A
-// transposed (Turned) has its rows side by side, a step a_stride apart. With Asks, the tile is the first that
-// reads these rows of B.
-template <class T, bool Turned, bool Asks>
+// A and B read in place, either of A's strides being 1, whole vectors of B's rows, b_stride apart: for rows
+// too few to repay packing. Asks: the tile is the first that reads these rows of B, and asks for them ahead.
+template <class T, bool Asks>
 struct StreamedTile {
   int64_t k;
-  const T* a;
-  int64_t a_stride;
+  Strided<T> a;  // from the tile's first row and step on
   const T* b;
   int64_t b_stride;
 
@@ -95,8 +93,9 @@ struct StreamedTile {
   PROFKIT_INLINE void multiply(Accumulators<T, R, V>& sum) const {
     const T* row[R];
 #pragma GCC unroll 16
-    for (int i = 0; i < R; ++i) row[i] = a + (Turned ? i : i * a_stride);
+    for (int i = 0; i < R; ++i) row[i] = a.at(i, 0);
     const T* pb = b;
+    int64_t step = 0;
     // Rows may be a page apart, where the processor's own prefetch ends. Behind the last row come the first
     // ones of the next panel.
     const int64_t turn = larger(0, k - kRowsAhead);
@@ -114,8 +113,9 @@ struct StreamedTile {
       }
       T left[R];
 #pragma GCC unroll 16
-      for (int i = 0; i < R; ++i) left[i] = row[i][Turned ? p * a_stride : p];
+      for (int i = 0; i < R; ++i) left[i] = row[i][step];
       multiply_add<T, R, V>(sum, left, pb);
+      step += a.along_stride;
       pb += b_stride;
     }
   }

@@ -149,24 +149,23 @@ void multiply_by_blocks(const Product<T>& x, Part rows, Part columns, const Bloc
 // Rows of a tile with three vectors of B where there are registers for four: what few rows read of B serves
 // more of them.
 constexpr int kTallRows = kTileVectors == 4 ? 8 : kTileRows;
+constexpr int kTallVectors = kTileVectors == 4 ? 3 : kTileVectors;
 
-template <class T, bool Turned, bool Asks>
-PROFKIT_INLINE void run_streamed(const StreamedTile<T, Turned, Asks>& tile, const Out<T>& out, int64_t i,
-                                 int64_t j, int64_t rows, int64_t columns) {
-  if (rows <= kTileRows) return run_tile<T>(tile, out, i, j, rows, columns);
-  run_tile<T, kTallRows, (kTallRows > kTileRows ? kTileVectors - 1 : kTileVectors)>(tile, out, i, j, rows,
-                                                                                    columns);
+template <class T, class Feed>
+PROFKIT_INLINE void run_streamed(const Feed& tile, const Out<T>& out, int64_t i, int64_t j, int64_t rows,
+                                 int64_t columns, int64_t high) {
+  if (high <= kTileRows) return run_tile<T>(tile, out, i, j, rows, columns);
+  run_tile<T, kTallRows, kTallVectors>(tile, out, i, j, rows, columns);
 }
 
 // Few rows: B, whose columns are adjacent, stays where it is; the tiles of one panel find in L1 or L2 what
 // the first of them read. Only a last panel of less than whole vectors is packed.
-template <class T, bool Turned>
+template <class T>
 void multiply_streamed(const Product<T>& x, Part rows, Part columns, int64_t kc, T* buffer_b) {
   if (rows.size() == 0) return;
   // Tiles of like heights: one of a row or two would wait for its own sums.
   const int64_t high = ceil_div(rows.size(), ceil_div(rows.size(), kTallRows));
-  const int64_t width = (high > kTileRows ? kTileVectors - 1 : kTileVectors) * kWidth<T>;
-  const int64_t a_stride = Turned ? x.a.along_stride : x.a.across_stride;
+  const int64_t width = (high > kTileRows ? kTallVectors : kTileVectors) * kWidth<T>;
   for (int64_t pc = 0; pc < x.k; pc += kc) {
     const int64_t kb = smaller(kc, x.k - pc);
     const Out<T> out = out_for_step(x.out, pc == 0, pc + kb == x.k);
@@ -177,14 +176,12 @@ void multiply_streamed(const Product<T>& x, Part rows, Part columns, int64_t kc,
       const T* b = whole ? x.b.at(j, pc) : buffer_b;
       const int64_t b_stride = whole ? x.b.along_stride : kTileColumns<T>;
       for (int64_t i = rows.begin; i < rows.end; i += high) {
+        const Strided<T> a{x.a.at(i, pc), x.a.across_stride, x.a.along_stride};
         const int64_t tall = smaller(high, rows.end - i);
-        const T* a = x.a.at(i, pc);
-        if (whole && i == rows.begin) {
-          run_streamed<T, Turned>(StreamedTile<T, Turned, true>{kb, a, a_stride, b, b_stride}, out, i, j,
-                                  tall, wide);
+        if (i == rows.begin) {
+          run_streamed<T>(StreamedTile<T, true>{kb, a, b, b_stride}, out, i, j, tall, wide, high);
         } else {
-          run_streamed<T, Turned>(StreamedTile<T, Turned, false>{kb, a, a_stride, b, b_stride}, out, i, j,
-                                  tall, wide);
+          run_streamed<T>(StreamedTile<T, false>{kb, a, b, b_stride}, out, i, j, tall, wide, high);
         }
       }
     }
