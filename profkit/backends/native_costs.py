@@ -25,9 +25,10 @@ INPUTS, OUTPUT_TRANSFORM, INPUT_TRANSFORM = "reading inputs", "output transform"
 NOT_SHARED = (CALL, THREADS)
 """Terms that more threads do not divide."""
 LANES = {"generic": 4, "neon": 4, "avx2": 8, "avx512": 16}
-"""float32 values of a vector; a register tile is two vectors wide."""
+"""float32 values of a vector. Tiles are several vectors wide and compute, at the edge, only those they have."""
 TILE_ROWS = 6
-FEW_ROWS = 16
+FEW_ROWS, FEW_DOT_PRODUCTS = 12, 4
+"""Most rows of A with which B is read once and not packed, as it lies and transposed (cpu_few_rows.inl)."""
 Terms = dict[str, float]
 
 
@@ -58,7 +59,7 @@ def cost_name(key: str, spec: Spec) -> str:
     """Which costs belong to a kernel on this spec: inner loops differ by direction, layout and mode."""
     words = [getattr(spec, name) for name in ("direction", "layout", "mode") if hasattr(spec, name)]
     if spec.op == "matmul":  # with few rows B is read once and not packed: memory, not arithmetic
-        words.append("few rows" if getattr(spec, "m", 0) < FEW_ROWS else "many rows")
+        words.append("few rows" if _has_few_rows(spec) else "many rows")
     return " ".join((key, *words))
 
 
@@ -113,6 +114,12 @@ def fewer_products(key: str, spec: Any) -> float:
     return float(positions * prod(spec.kernel_size)) / (sizes.tiles * sizes.points * sizes.phases)
 
 
+def _has_few_rows(spec: Any) -> bool:
+    if not spec.transpose_b:
+        return bool(spec.m <= FEW_ROWS)
+    return bool(spec.m <= FEW_DOT_PRODUCTS and (not spec.transpose_a or spec.m == 1))
+
+
 def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
@@ -122,8 +129,10 @@ def _conv2d(key: str, spec: Any, lanes: int) -> Terms:
     channels, filters = spec.in_channels // spec.groups, spec.out_channels // spec.groups
     if spec.direction == "input-gradient":
         channels, filters = filters, channels
-    # Out channels are the tile's rows on planes, its columns on pixels.
-    held = _round_up(filters, TILE_ROWS if spec.layout == "NCHW" else 2 * lanes)
+    # Out channels are the tile's rows on planes, its columns on pixels. Pairs of vectors fit the measured times of
+    # most forward kernels a little better than single ones.
+    pair = 2 * lanes
+    held = _round_up(filters, TILE_ROWS if spec.layout == "NCHW" else pair)
     taps = prod(spec.kernel_size)
     positions = spec.batch * height * width
     weights = spec.groups * filters * channels * taps
@@ -132,7 +141,7 @@ def _conv2d(key: str, spec: Any, lanes: int) -> Terms:
     if sizes is not None:
         values = spec.groups * spec.batch * sizes.tiles * sizes.points
         return {
-            PRODUCTS: float(values * channels * sizes.phases * _round_up(filters, 2 * lanes)),
+            PRODUCTS: float(values * channels * sizes.phases * _round_up(filters, pair)),
             INPUT_TRANSFORM: float(values * channels * sizes.phases),
             OUTPUT_TRANSFORM: float(values * filters),
             WEIGHTS: float(weights / taps * sizes.points * sizes.phases),
@@ -149,7 +158,7 @@ def _conv2d(key: str, spec: Any, lanes: int) -> Terms:
 
 def _matmul(key: str, spec: Any, lanes: int) -> Terms:
     """A is read (and packed) once per block of columns, B packed once."""
-    rows, columns = _round_up(spec.m, TILE_ROWS), _round_up(spec.n, 2 * lanes)
+    rows, columns = _round_up(spec.m, TILE_ROWS), _round_up(spec.n, lanes)
     return {
         PRODUCTS: float(spec.batch * rows * columns * spec.k),
         INPUTS: float(spec.batch * spec.m * spec.k),

@@ -34,6 +34,7 @@ struct InsidePlan {
   int64_t block;  // rows of the grid whose classes are gathered together
   int64_t block_positions;
   int64_t write_ahead;  // positions: lines of the result are asked for so long before they are written
+  bool asks_between_steps;
   TapClass *h_classes, *w_classes;
   int64_t h_count = 0, w_count = 0;
   T* zeros;
@@ -65,6 +66,8 @@ struct InsidePlan {
     block = asked_or(blocking.asked.rows, rows, 1, even_block(larger(1, rows), most / unit * unit, unit));
     block_positions = block * g.w.grid;
     write_ahead = kTileRows * (96 / larger(1, g.reduction()));
+    // Shorter sums, and tiles of few vectors, were not faster for it.
+    asks_between_steps = PROFKIT_VECTOR_BYTES >= 64 && g.reduction() >= 64;
     h_classes = arena.take<TapClass>(g.h.grid);
     w_classes = arena.take<TapClass>(g.w.grid);
     zeros = arena.take<T>(g.channels);
@@ -138,7 +141,7 @@ struct InsideWorker {
       for (int64_t w = 0; w < plan.w_count; ++w) {
         const TapClass &rows = plan.h_classes[h], &columns = plan.w_classes[w];
         const int64_t begin = end, count = find_positions(channel_group, block, rows, columns, begin);
-        // Fewer than 4 of 6 rows do not keep the FMA units busy.
+        // Tiles of fewer than 4 of 6 rows wait for weights from L2, if not for their own sums.
         const int64_t rest = count % kTileRows, left = rest * 3 < kTileRows * 2 ? rest : 0;
         end += count - left;
         for (int64_t i = end; i < end + left; ++i) {
@@ -163,6 +166,7 @@ struct InsideWorker {
         ceil_div(block.size() * g.w.grid, kTileRows) * ceil_div(columns.size(), kTileColumns<T>);
     ahead_bytes = round_up(ceil_div(ahead_end - ahead, larger(1, tiles)), 64);
   }
+
   PROFKIT_INLINE void prefetch_ahead() {
     if (ahead >= ahead_end) return;
     const char* to = ahead + ahead_bytes;
@@ -218,6 +222,33 @@ struct InsideWorker {
     tile.run_count = find_runs(*piece.h, *piece.w);
     tile.b = b;
     const T* origin = source + (tile.run_count ? tap_offset(piece.h->first, piece.w->first) : 0);
+    plan.asks_between_steps ? run_asking(tile, origin, piece, j, columns, out)
+                            : run_plain(tile, origin, piece, j, columns, out);
+  }
+
+  void run_asking(ClassTile<T>& tile, const T* origin, const Piece& piece, int64_t j, int64_t columns,
+                  const Out<T>& out) {
+    int64_t askings = 0;
+    for (int64_t r = 0; r < tile.run_count; ++r) askings += runs[r].length / Asked<T>::kSteps;
+    Asked<T>& asked = tile.asked;
+    asked.source_bytes = ceil_div(ahead_bytes, larger(1, askings));
+    asked.rows_at_once = ceil_div(kTileRows, larger(1, askings));
+    asked.written = out.data + j;
+    for (int64_t i = piece.begin; i < piece.end; i += kTileRows) {
+      const int64_t rows = smaller(kTileRows, piece.end - i), next = i + rows;
+      for (int64_t r = 0; r < rows; ++r) tile.rows[r] = origin + sources[i + r];
+      asked.written_rows = results + next;
+      asked.written_count = smaller(kTileRows, piece.end - next);
+      asked.source = ahead;
+      ahead += smaller(ahead_bytes, ahead_end - ahead);
+      asked.source_end = ahead;
+      run_class_tile<T>(tile, out, i, j, rows, columns);
+    }
+  }
+
+  void run_plain(const ClassTile<T>& feed, const T* origin, const Piece& piece, int64_t j, int64_t columns,
+                 const Out<T>& out) {
+    PlainClassTile<T> tile{{}, feed.runs, feed.run_count, feed.b};
     for (int64_t i = piece.begin; i < piece.end; i += kTileRows) {
       const int64_t rows = smaller(kTileRows, piece.end - i);
       for (int64_t r = 0; r < rows; ++r) {

@@ -44,7 +44,7 @@ struct TapRun {
 
 // Positions of one class.
 template <class T>
-struct ClassTile {
+struct PlainClassTile {
   const T* rows[kTileRows];
   const TapRun* runs;
   int64_t run_count;
@@ -69,6 +69,96 @@ struct ClassTile {
     }
   }
 };
+
+// What later tiles read and write, asked for between the steps of this one: all at once it would fill the
+// line buffers, and the tile's own loads would wait for memory.
+template <class T>
+struct Asked {
+  static constexpr int kSteps = 4;  // between two askings
+
+  const char *source, *source_end;  // a part of the images, to L2
+  int64_t source_bytes;             // at a time
+  const T* written;                 // rows of the result that a later tile writes
+  const int64_t* written_rows;
+  int64_t written_count, rows_at_once;
+
+  PROFKIT_INLINE bool is_left() const { return source < source_end || written_count > 0; }
+
+  // A tile's columns are V vectors.
+  template <int V>
+  PROFKIT_INLINE void ask() {
+    const char* to = source + smaller(source_bytes, source_end - source);
+    for (; source < to; source += 64) __builtin_prefetch(source, 0, 2);
+    for (int64_t n = 0; n < rows_at_once && written_count > 0; ++n, --written_count) {
+      const char* row = reinterpret_cast<const char*>(written + *written_rows++);
+#pragma GCC unroll 4
+      for (int v = 0; v < kBytes<T, V>; v += 64) __builtin_prefetch(row + v, 1, 3);
+    }
+  }
+};
+
+// The same, asking between the steps.
+template <class T>
+struct ClassTile {
+  const T* rows[kTileRows];
+  const TapRun* runs;
+  int64_t run_count;
+  const T* b;
+  Asked<T> asked;
+
+  template <int R, int V>
+  PROFKIT_INLINE void multiply(Accumulators<T, R, V>& sum) const {
+    const T* row[R];
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) row[i] = rows[i];
+    Asked<T> left = asked;
+    for (const TapRun* run = runs; run < runs + run_count; ++run) {
+      const T* pb = b + run->weights * kTileColumns<T>;
+      const int64_t end = run->source + run->length;
+      int64_t p = run->source;
+      for (; left.is_left() && p + left.kSteps <= end; p += left.kSteps) {
+        left.template ask<V>();
+#pragma GCC unroll 4
+        for (int step = 0; step < left.kSteps; ++step, pb += kTileColumns<T>) {
+          add_step<R, V>(sum, row, p + step, pb);
+        }
+      }
+#pragma GCC unroll 4
+      for (; p < end; ++p, pb += kTileColumns<T>) add_step<R, V>(sum, row, p, pb);
+    }
+    // Of runs too short to ask in.
+    while (left.is_left()) left.template ask<V>();
+  }
+
+  template <int R, int V>
+  static PROFKIT_INLINE void add_step(Accumulators<T, R, V>& sum, const T* const (&row)[R], int64_t p,
+                                      const T* pb) {
+    T left[R];
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) left[i] = row[i][p];
+    multiply_add<T, R, V>(sum, left, pb);
+  }
+};
+
+// As run_tile, for tiles whose results an earlier one has asked for.
+template <class T, int R, int V>
+__attribute__((noinline)) void run_class_tile_sized(const ClassTile<T>& tile, const Out<T>& out, int64_t i,
+                                                    int64_t j, int64_t columns) {
+  Accumulators<T, R, V> sum = {};
+  tile.template multiply<R, V>(sum);
+  finish<T, R, V>(sum, out, i, j, columns);
+}
+template <class T, int R = kTileRows, int V = kTileVectors>
+PROFKIT_INLINE void run_class_tile(const ClassTile<T>& tile, const Out<T>& out, int64_t i, int64_t j,
+                                   int64_t rows, int64_t columns) {
+  if constexpr (V > 1) {
+    if (columns <= (V - 1) * kWidth<T>) return run_class_tile<T, R, V - 1>(tile, out, i, j, rows, columns);
+  }
+  if constexpr (R > 1) {
+    if (rows < R) return run_class_tile<T, R - 1, V>(tile, out, i, j, rows, columns);
+  }
+  run_class_tile_sized<T, R, V>(tile, out, i, j, columns);
+}
 
 // Positions of several classes: a pointer per tap and position.
 template <class T>

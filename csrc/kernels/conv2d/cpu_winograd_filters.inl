@@ -53,7 +53,9 @@ struct WinogradFilters {
       const int64_t channel = index % reduction;
       const Weights<T> w(p, g, weights, group);
       T* to = data + group * group_stride + first * reduction + channel * columns;
-      for (int64_t k = 0; k < columns; k += lanes) {
+      // Vectors without a filter are never multiplied.
+      const int64_t held = smaller(columns, g.out_channels - first);
+      for (int64_t k = 0; k < held; k += lanes) {
         gather_taps<Taps>(taps, turned, g, size, w, channel, first + k);
         transform_filter<T, Side, Taps>(taps, to + k, point_stride);
       }
@@ -67,7 +69,7 @@ struct WinogradFilters {
                    int64_t channel, int64_t first) const {
     constexpr int64_t width = kWidth<T>;
     const WinogradChannel one(channel, g.channels, size.stride);
-    const int64_t lanes = larger(0, smaller(width, g.out_channels - first));
+    const int64_t lanes = smaller(width, g.out_channels - first);
     // All elements of a filter at a channel lie together, in either direction.
     const int64_t corner = g.h.kernel_first * w.row_stride + g.w.kernel_first;
     const T* from = w.data - corner + first * w.result_stride + one.channel * w.source_stride;
