@@ -27,8 +27,8 @@ NOT_SHARED = (CALL, THREADS)
 LANES = {"generic": 4, "neon": 4, "avx2": 8, "avx512": 16}
 """float32 values of a vector. Tiles are several vectors wide and compute, at the edge, only those they have."""
 TILE_ROWS = 6
-FEW_ROWS, FEW_DOT_PRODUCTS = 12, 4
-"""Most rows of A with which B is read once and not packed, as it lies and transposed (cpu_few_rows.inl)."""
+FEW_ROWS = 4
+"""Most rows of A that are multiplied without register tiles (cpu_few_rows.inl)."""
 Terms = dict[str, float]
 
 
@@ -58,8 +58,8 @@ def known_costs() -> Mapping[str, Cost]:
 def cost_name(key: str, spec: Spec) -> str:
     """Which costs belong to a kernel on this spec: inner loops differ by direction, layout and mode."""
     words = [getattr(spec, name) for name in ("direction", "layout", "mode") if hasattr(spec, name)]
-    if spec.op == "matmul":  # with few rows B is read once and not packed: memory, not arithmetic
-        words.append("few rows" if _has_few_rows(spec) else "many rows")
+    if spec.op == "matmul":  # with few rows memory is the limit, not arithmetic
+        words.append("few rows" if getattr(spec, "m", 0) <= FEW_ROWS else "many rows")
     return " ".join((key, *words))
 
 
@@ -114,12 +114,6 @@ def fewer_products(key: str, spec: Any) -> float:
     return float(positions * prod(spec.kernel_size)) / (sizes.tiles * sizes.points * sizes.phases)
 
 
-def _has_few_rows(spec: Any) -> bool:
-    if not spec.transpose_b:
-        return bool(spec.m <= FEW_ROWS)
-    return bool(spec.m <= FEW_DOT_PRODUCTS and (not spec.transpose_a or spec.m == 1))
-
-
 def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
@@ -157,7 +151,7 @@ def _conv2d(key: str, spec: Any, lanes: int) -> Terms:
 
 
 def _matmul(key: str, spec: Any, lanes: int) -> Terms:
-    """A is read (and packed) once per block of columns, B packed once."""
+    """A is read in place, B packed once or, by few tiles of rows, read from far away."""
     rows, columns = _round_up(spec.m, TILE_ROWS), _round_up(spec.n, lanes)
     return {
         PRODUCTS: float(spec.batch * rows * columns * spec.k),
