@@ -66,8 +66,7 @@ struct InsidePlan {
     block = asked_or(blocking.asked.rows, rows, 1, even_block(larger(1, rows), most / unit * unit, unit));
     block_positions = block * g.w.grid;
     write_ahead = kTileRows * (96 / larger(1, g.reduction()));
-    // Shorter sums, and tiles of few vectors, were not faster for it.
-    asks_between_steps = PROFKIT_VECTOR_BYTES >= 64 && g.reduction() >= 64;
+    asks_between_steps = g.reduction() >= 64;  // shorter sums were not faster for it
     h_classes = arena.take<TapClass>(g.h.grid);
     w_classes = arena.take<TapClass>(g.w.grid);
     zeros = arena.take<T>(g.channels);
@@ -217,16 +216,18 @@ struct InsideWorker {
   }
 
   void run_piece(const Piece& piece, const T* b, int64_t j, int64_t columns, const Out<T>& out) {
-    ClassTile<T> tile;
+    AskingClassTile<T> tile;
     tile.runs = runs;
     tile.run_count = find_runs(*piece.h, *piece.w);
     tile.b = b;
     const T* origin = source + (tile.run_count ? tap_offset(piece.h->first, piece.w->first) : 0);
-    plan.asks_between_steps ? run_asking(tile, origin, piece, j, columns, out)
-                            : run_plain(tile, origin, piece, j, columns, out);
+    if constexpr (kMayAskBetweenSteps) {
+      if (plan.asks_between_steps) return run_asking(tile, origin, piece, j, columns, out);
+    }
+    run_plain(tile, origin, piece, j, columns, out);
   }
 
-  void run_asking(ClassTile<T>& tile, const T* origin, const Piece& piece, int64_t j, int64_t columns,
+  void run_asking(AskingClassTile<T>& tile, const T* origin, const Piece& piece, int64_t j, int64_t columns,
                   const Out<T>& out) {
     int64_t askings = 0;
     for (int64_t r = 0; r < tile.run_count; ++r) askings += runs[r].length / Asked<T>::kSteps;
@@ -246,9 +247,9 @@ struct InsideWorker {
     }
   }
 
-  void run_plain(const ClassTile<T>& feed, const T* origin, const Piece& piece, int64_t j, int64_t columns,
-                 const Out<T>& out) {
-    PlainClassTile<T> tile{{}, feed.runs, feed.run_count, feed.b};
+  void run_plain(const AskingClassTile<T>& feed, const T* origin, const Piece& piece, int64_t j,
+                 int64_t columns, const Out<T>& out) {
+    ClassTile<T> tile{{}, feed.runs, feed.run_count, feed.b};
     for (int64_t i = piece.begin; i < piece.end; i += kTileRows) {
       const int64_t rows = smaller(kTileRows, piece.end - i);
       for (int64_t r = 0; r < rows; ++r) {

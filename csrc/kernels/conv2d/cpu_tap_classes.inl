@@ -44,7 +44,7 @@ struct TapRun {
 
 // Positions of one class.
 template <class T>
-struct PlainClassTile {
+struct ClassTile {
   const T* rows[kTileRows];
   const TapRun* runs;
   int64_t run_count;
@@ -69,6 +69,9 @@ struct PlainClassTile {
     }
   }
 };
+
+// Tiles of fewer vectors were slower for asking between steps.
+constexpr bool kMayAskBetweenSteps = PROFKIT_VECTOR_BYTES >= 64;
 
 // What later tiles read and write, asked for between the steps of this one: all at once it would fill the
 // line buffers, and the tile's own loads would wait for memory.
@@ -99,7 +102,7 @@ struct Asked {
 
 // The same, asking between the steps.
 template <class T>
-struct ClassTile {
+struct AskingClassTile {
   const T* rows[kTileRows];
   const TapRun* runs;
   int64_t run_count;
@@ -142,14 +145,14 @@ struct ClassTile {
 
 // As run_tile, for tiles whose results an earlier one has asked for.
 template <class T, int R, int V>
-__attribute__((noinline)) void run_class_tile_sized(const ClassTile<T>& tile, const Out<T>& out, int64_t i,
-                                                    int64_t j, int64_t columns) {
+__attribute__((noinline)) void run_class_tile_sized(const AskingClassTile<T>& tile, const Out<T>& out,
+                                                    int64_t i, int64_t j, int64_t columns) {
   Accumulators<T, R, V> sum = {};
   tile.template multiply<R, V>(sum);
   finish<T, R, V>(sum, out, i, j, columns);
 }
 template <class T, int R = kTileRows, int V = kTileVectors>
-PROFKIT_INLINE void run_class_tile(const ClassTile<T>& tile, const Out<T>& out, int64_t i, int64_t j,
+PROFKIT_INLINE void run_class_tile(const AskingClassTile<T>& tile, const Out<T>& out, int64_t i, int64_t j,
                                    int64_t rows, int64_t columns) {
   if constexpr (V > 1) {
     if (columns <= (V - 1) * kWidth<T>) return run_class_tile<T, R, V - 1>(tile, out, i, j, rows, columns);

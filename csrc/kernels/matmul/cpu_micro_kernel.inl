@@ -5,7 +5,6 @@
 //   InPlaceTile  A read in place, B in place or packed                       (matmul)
 //   RowsTile     A read in place through one pointer per row, B packed       (NHWC convolution, gradient of
 //                                                                             the weights)
-//   TableTile    A packed, B read in place at base + offset[k]               (direct convolution)
 // One thread owns one tile. Bottleneck: the FMA units; per k, R broadcasts and V loads feed R*V FMAs.
 #pragma once
 
@@ -184,26 +183,6 @@ struct RowsTile {
         multiply_add<T, R, V>(sum, left, pb);
         pb += kTileColumns<T>;
       }
-    }
-  }
-};
-
-template <class T>
-struct TableTile {
-  int64_t k;
-  const T* a;
-  const T* base;
-  const int64_t* offset;
-
-  template <int R, int V>
-  PROFKIT_INLINE void multiply(Accumulators<T, R, V>& sum) const {
-    const T* pa = a;
-    for (int64_t p = 0; p < k; ++p) {
-      T left[R];
-#pragma GCC unroll 16
-      for (int i = 0; i < R; ++i) left[i] = pa[i];
-      multiply_add<T, R, V>(sum, left, base + offset[p]);
-      pa += kTileRows;
     }
   }
 };
