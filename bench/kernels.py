@@ -1,7 +1,7 @@
 """Native CPU kernels against the frameworks, every goal in one command: forward and gradients of convolutions, matmul,
 latency, pooling, normalisation, bias + ReLU, on one thread and on two.
 
-Run: python bench/kernels.py                       (about half an hour on a quiet machine with 2 cores)
+Run: python bench/kernels.py                       (about three quarters of an hour on a quiet machine with 2 cores)
      python bench/kernels.py --section conv,matmul --threads 1 --resume
      python bench/kernels.py --quick               (a minute, two shapes per section, into a folder of its own)
      python bench/kernels.py --render              (documents from the kept results, nothing is measured)
@@ -79,7 +79,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     names = [section.name for section in sections()]
     parser.add_argument("--section", type=partial(listed, names), default=names, help=f"some of {', '.join(names)}")
     parser.add_argument("--threads", type=numbers, default=[1, 2], help="thread counts [1,2]")
-    parser.add_argument("--budget", type=float, default=3.0, help="sampling time per shape in seconds [3]")
+    parser.add_argument("--budget", type=float, default=1.5, help="sampling time per shape in seconds [1.5]")
     parser.add_argument("--shapes", default="", help="only shapes whose name contains this")
     parser.add_argument("--native", action="store_true", help="time native rows alone, for --fit: no ratios come of it")
     parser.add_argument("--resume", action="store_true", help="leave out what this build has measured already")

@@ -287,11 +287,22 @@ PROFKIT_INLINE void ask_for_result(const Out<T>& out, int64_t i, int64_t j) {
   }
 }
 
+// Tiles of a matrix product follow each other along the rows of C, where the processor sees them coming;
+// after a short sum they would only wait for the lines they asked for.
+template <class Feed>
+PROFKIT_INLINE bool asks_for_result(const Feed&) {
+  return true;
+}
+template <class T>
+PROFKIT_INLINE bool asks_for_result(const InPlaceTile<T>& tile) {
+  return tile.k > 128;
+}
+
 template <class T, int R, int V, class Feed>
 __attribute__((noinline)) void run_tile_sized(const Feed& feed, const Out<T>& out, int64_t i, int64_t j,
                                               int64_t columns) {
   Accumulators<T, R, V> sum = {};
-  ask_for_result<T, R, V>(out, i, j);
+  if (asks_for_result(feed)) ask_for_result<T, R, V>(out, i, j);
   feed.template multiply<R, V>(sum);
   finish<T, R, V>(sum, out, i, j, columns);
 }
