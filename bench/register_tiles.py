@@ -63,14 +63,7 @@ def print_table(isa: str, folder: Path, rounds: int) -> None:
 def share_of_peak(isa: str, shape: tuple[int, int], folder: Path) -> Callable[[], float]:
     """A function that times the tile and the FMA loop, one right after the other."""
     rows, vectors = shape
-    library = folder / f"tile_{rows}x{vectors}.so"
-    defines = {"ISA": isa, "VECTOR_BYTES": BYTES[isa], "TILE_ROWS": rows, "TILE_VECTORS": vectors, "ACCUMULATORS": 12}
-    if isa == "avx512":
-        defines["ACCUMULATORS"] = 24
-    flags = [f"-DPROFKIT_{name}={value}" for name, value in defines.items()]
-    options = ["-std=c++17", "-O3", "-ffp-contract=fast", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}", *FLAGS[isa]]
-    subprocess.run(["g++", *options, *flags, str(SOURCE), "-o", str(library)], check=True)
-    loaded = ctypes.CDLL(str(library))
+    loaded = compiled(SOURCE, isa, shape, folder)
     tile, loop = loaded.tile_gflops, loaded.fma_gflops
     tile.argtypes, loop.argtypes = (ctypes.c_int64, ctypes.c_int64), (ctypes.c_int64,)
     tile.restype = loop.restype = ctypes.c_double
@@ -78,6 +71,19 @@ def share_of_peak(isa: str, shape: tuple[int, int], folder: Path) -> Callable[[]
     steps = PANELS_BYTES // (4 * (rows + columns))
     repetitions = int(FLOPS_PER_SAMPLE / (2 * rows * columns * steps))
     return lambda: tile(steps, repetitions) / loop(FMA_ITERATIONS)
+
+
+def compiled(source: Path, isa: str, shape: tuple[int, int], folder: Path) -> ctypes.CDLL:
+    """A library of kernel code for one instruction set, with a register tile of this shape."""
+    rows, vectors = shape
+    library = folder / f"{source.stem}_{rows}x{vectors}.so"
+    defines = {"ISA": isa, "VECTOR_BYTES": BYTES[isa], "TILE_ROWS": rows, "TILE_VECTORS": vectors, "ACCUMULATORS": 12}
+    if isa == "avx512":
+        defines["ACCUMULATORS"] = 24
+    flags = [f"-DPROFKIT_{name}={value}" for name, value in defines.items()]
+    options = ["-std=c++17", "-O3", "-ffp-contract=fast", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}", *FLAGS[isa]]
+    subprocess.run(["g++", *options, *flags, str(source), "-o", str(library)], check=True)
+    return ctypes.CDLL(str(library))
 
 
 if __name__ == "__main__":
