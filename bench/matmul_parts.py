@@ -60,7 +60,7 @@ def main() -> int:
 def share_of_peak(isa: str, folder: Path) -> Callable[[int, Shape], float]:
     """A function that times a product up to one of its pieces, and the FMA loop right after it."""
     features = _core.cpu_features()
-    caches = [features[f"{level}_bytes"] for level in ("l1d", "l2", "l3")]
+    caches = (features["l1d_bytes"], features["l2_bytes"], features["l3_bytes"])
     library = compiled(SOURCE, isa, SHAPES[isa][0], folder)
     product, loop = library.piece_gflops, library.fma_gflops
     product.argtypes, loop.argtypes = (ctypes.c_int, *[ctypes.c_int64] * 6), (ctypes.c_int64,)
