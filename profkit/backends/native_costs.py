@@ -20,7 +20,7 @@ from profkit.ops.spec import Spec
 COSTS_FILE = Path(__file__).with_name("native_costs.json")
 SCHEMA = "profkit.native_costs/1"
 PRODUCTS, GATHERED, RESULTS = "products", "gathering", "results"
-WEIGHTS, CALL, THREADS = "packing weights", "the call", "waking threads"
+WEIGHTS, CALL, THREADS = "weights", "the call", "waking threads"
 INPUTS, OUTPUT_TRANSFORM, INPUT_TRANSFORM = "reading inputs", "output transform", "input transform"
 NOT_SHARED = (CALL, THREADS)
 """Terms that more threads do not divide."""
