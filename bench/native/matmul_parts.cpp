@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "fma_rate.h"
 #include "kernels/matmul/cpu_blocked.inl"
-#include "runtime/cpu_fma_loop.inl"
 
 namespace profkit {
 void refuse_workspace() { std::abort(); }
@@ -57,15 +57,5 @@ extern "C" double piece_gflops(int piece, int64_t m, int64_t n, int64_t k, int64
   multiply_part<float>(plan, x, 0, {0, m}, {0, n});
   const auto begin = std::chrono::steady_clock::now();
   multiply_part<float>(plan, x, 0, {0, m}, {0, n});
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return 2e-9 * static_cast<double>(m * n * k) / seconds;
-}
-
-extern "C" double fma_gflops(int64_t iterations) {
-  int64_t flops = 0;
-  const auto begin = std::chrono::steady_clock::now();
-  volatile double result = fma_loop_f32(iterations, &flops);
-  (void)result;
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return 1e-9 * static_cast<double>(flops * iterations) / seconds;
+  return 2e-9 * static_cast<double>(m * n * k) / seconds_since(begin);
 }

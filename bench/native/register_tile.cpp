@@ -1,18 +1,14 @@
 // The kernels' own register tile in the shape that PROFKIT_TILE_ROWS and PROFKIT_TILE_VECTORS give, on panels
 // that stay in the first-level cache: nothing but loads and FMAs can limit it. bench/register_tiles.py
-// compiles it once per shape. Leaves: tile_gflops(steps, repetitions), fma_gflops(iterations).
+// compiles it once per shape. Leaves: tile_gflops(steps, repetitions), and fma_rate.h's fma_gflops.
 #include <chrono>
 #include <vector>
 
+#include "fma_rate.h"
 #include "kernels/matmul/cpu_micro_kernel.inl"
-#include "runtime/cpu_fma_loop.inl"
 
 namespace {
 using namespace profkit::PROFKIT_ISA;
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 }  // namespace
 
 extern "C" double tile_gflops(int64_t steps, int64_t repetitions) {
@@ -28,12 +24,4 @@ extern "C" double tile_gflops(int64_t steps, int64_t repetitions) {
   const auto begin = std::chrono::steady_clock::now();
   for (int64_t i = 0; i < repetitions; ++i) run_tile<float>(tile, out, 0, 0, rows, columns);
   return 2e-9 * static_cast<double>(rows * columns * steps * repetitions) / seconds_since(begin);
-}
-
-extern "C" double fma_gflops(int64_t iterations) {
-  int64_t flops = 0;
-  const auto begin = std::chrono::steady_clock::now();
-  volatile double result = profkit::PROFKIT_ISA::fma_loop_f32(iterations, &flops);
-  (void)result;
-  return 1e-9 * static_cast<double>(flops * iterations) / seconds_since(begin);
 }

@@ -243,7 +243,7 @@ struct InsideWorker {
       asked.source = ahead;
       ahead += smaller(ahead_bytes, ahead_end - ahead);
       asked.source_end = ahead;
-      run_class_tile<T>(tile, out, i, j, rows, columns);
+      run_tile<T>(tile, out, i, j, rows, columns);
     }
   }
 

@@ -143,24 +143,10 @@ struct AskingClassTile {
   }
 };
 
-// As run_tile, for tiles whose results an earlier one has asked for.
-template <class T, int R, int V>
-__attribute__((noinline)) void run_class_tile_sized(const AskingClassTile<T>& tile, const Out<T>& out,
-                                                    int64_t i, int64_t j, int64_t columns) {
-  Accumulators<T, R, V> sum = {};
-  tile.template multiply<R, V>(sum);
-  finish<T, R, V>(sum, out, i, j, columns);
-}
-template <class T, int R = kTileRows, int V = kTileVectors>
-PROFKIT_INLINE void run_class_tile(const AskingClassTile<T>& tile, const Out<T>& out, int64_t i, int64_t j,
-                                   int64_t rows, int64_t columns) {
-  if constexpr (V > 1) {
-    if (columns <= (V - 1) * kWidth<T>) return run_class_tile<T, R, V - 1>(tile, out, i, j, rows, columns);
-  }
-  if constexpr (R > 1) {
-    if (rows < R) return run_class_tile<T, R - 1, V>(tile, out, i, j, rows, columns);
-  }
-  run_class_tile_sized<T, R, V>(tile, out, i, j, columns);
+// An earlier tile has asked for the results of this one.
+template <class T>
+PROFKIT_INLINE bool asks_for_result(const AskingClassTile<T>&) {
+  return false;
 }
 
 // Positions of several classes: a pointer per tap and position.

@@ -124,19 +124,16 @@ void multiply_by_blocks(const Product<T>& x, Part rows, Part columns, const Bloc
       const int64_t kb = smaller(blocks.kc, x.k - pc);
       const Out<T> out = out_for_step(x.out, pc == 0, pc + kb == x.k);
       const PanelsOfB<T> b(x, buffer_b, block, pc, kb, b_in_place);
-      int64_t packed = 0;  // tiles that lie in buffer_a from `a` on
-      const T* a = nullptr;
-      for (int64_t i = rows.begin; i < rows.end; i += kTileRows, --packed, a += kb * kTileRows) {
+      for (int64_t i = rows.begin; i < rows.end; i += kTileRows) {
         const int64_t high = smaller(kTileRows, rows.end - i);
-        if (turned && packed == 0) {
+        const int64_t place = (i - rows.begin) % (kTilesAtOnce * kTileRows);  // of its row in buffer_a
+        if (turned && place == 0) {
           pack_turned_rows<T>(buffer_a, x.a, i, smaller(kTilesAtOnce * kTileRows, rows.end - i), pc, kb);
-          packed = kTilesAtOnce;
-          a = buffer_a;
         }
         for (int64_t j = jc; j < block.end; j += width) {
           const int64_t wide = smaller(width, block.end - j);
           if (turned) {
-            run_tile<T>(PackedTile<T>{kb, a, b.panel(j)}, out, i, j, high, wide);
+            run_tile<T>(PackedTile<T>{kb, buffer_a + place * kb, b.panel(j)}, out, i, j, high, wide);
           } else {
             run_tile<T>(b.tile(i, j), out, i, j, high, wide);
           }
