@@ -1,6 +1,6 @@
 """A kernel against itself slowed by a known 3, 10 and 50 %: do verdict and interval contain the truth?
 
-Run: python bench/injected_delay.py > docs/bench/injected_delay.md   (about 4 minutes)
+Run: python bench/injected_delay.py > docs/measured/injected_delay.md   (about 4 minutes)
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from kernel_under_test import write_candidate
+from measured_page import page_head
 
 import profkit
 
@@ -54,9 +55,9 @@ def main() -> int:
                     f"| {row.ratio_high:.4f} | {'yes' if covered else 'no'} | {row.verdict} |"
                 )
                 print(lines[-1], file=sys.stderr)
-    print("# A kernel with an injected delay\n")
-    print(f"`python bench/injected_delay.py --runs {arguments.runs}`: {arguments.threads} thread(s), at most")
-    print(f"{arguments.budget:g} s of sampling per run, margin 2 %. The delay is a share of each call's own time.\n")
+    print(page_head("A kernel with an injected delay", f"python bench/injected_delay.py --runs {arguments.runs}"))
+    print(f"{arguments.threads} thread(s), at most {arguments.budget:g} s of sampling per run, margin 2 %.")
+    print("The delay is a share of each call's own time.\n")
     print("| delay | true ratio | intervals that hold it | verdict slower | verdict wrong (faster or same) |")
     print("|---|---|---|---|---|")
     for share, count in counts.items():

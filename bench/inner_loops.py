@@ -1,16 +1,15 @@
-"""docs/kernels.md: per CPU kernel its idea, the machine code of its inner loops, what it reaches, when it is taken.
+"""Inner loops of the CPU kernels: their machine code, what each kernel reaches, when the policy takes it.
 
-Run: python bench/inner_loops.py [--build build/cp311-...]     after a build, and after bench/kernels.py
+Run: python bench/inner_loops.py [--build build/cp311-...] [--results DIR] > docs/measured/kernel_loops.md
 
-Ideas are written by hand and stay; a kernel that has none yet gets the opening comment of its .inl. What stands between
-the markers of a section is written anew from the build's object files (objdump, llvm-mca), docs/bench/kernels.json and
-the policy's costs.
+Loops come from the object files of a build (objdump, llvm-mca); what a kernel reaches and when it is taken are from the
+results of bench/kernels.py in DIR and the costs of the policy. docs/kernels.md explains each kernel.
+Both instruction sets are there in a build with PROFKIT_ALL=ON.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,70 +18,58 @@ from pathlib import Path
 from kernel_results import Record, Store
 from kernel_shapes import AS_GIVEN, OWN
 from machine_loops import Loop, kernel_loops, modelled_cycles, peak_share, read_object
+from measured_page import ROOT, page_head
 
 from profkit import _core
 from profkit.backends.native_costs import LANES, cost_name, known_costs, nanoseconds, terms
 from profkit.backends.native_threads import worthwhile_threads
 from profkit.ops import SPECS, spec_from_dict
-from profkit.rendering.whole_file import write_whole
 
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "kernels.md"
-BEGIN, END = "<!-- written by bench/inner_loops.py -->", "<!-- end -->"
 ISAS = ("avx2", "avx512")
 KINDS = ("FMA", "load", "broadcast", "shuffle", "store", "vector", "other")
 EXAMPLES = 4
+EXPLANATION = """\
+- **Inner loop**: the innermost loops of the kernel with the most FMAs, found with objdump in the object files, and the
+  instruction mix of one iteration. *vector* is other vector arithmetic, *other* is counters, addresses and jumps. FMAs,
+  loads and shuffles with a memory operand count as what they compute. *cycles* is llvm-mca's estimate for one iteration
+  with all data in the L1 cache (AVX2: Zen 2, because LLVM 14 has half the FMA rate for Zen 3; AVX-512: Ice Lake);
+  *of FMA peak* compares the FMAs of one iteration with two per cycle.
+- **Measured**: share of the measured peak where this kernel is the fastest native one. Winograd kernels need fewer
+  products than the direct method, so their share can exceed 100 %.
+- **Where its time goes**: the policy's cost model: products, gathering (packing positions), weights (packed, or read in
+  place), results.
+- **Taken**: what the policy decides; `profkit conv --explain` gives the reasons for one spec.
+"""
 
 
 def main() -> int:
-    """Write the page."""
+    """Print the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, help="build folder [the newest in build/]")
+    parser.add_argument("--results", type=Path, metavar="DIR", help="results of bench/kernels.py [loops alone]")
     arguments = parser.parse_args()
     folder = arguments.build or max((ROOT / "build").glob("cp*"), key=lambda path: path.stat().st_mtime)
-    store = Store(ROOT / "docs" / "bench" / "kernels.json")
-    opening, ideas = written_by_hand(PAGE.read_text(encoding="utf-8") if PAGE.exists() else "# Native CPU kernels\n")
-    parts = [opening]
+    store = Store(arguments.results / "kernels.json") if arguments.results else None
+    parts = [
+        page_head("Inner loops of the native CPU kernels", "python bench/inner_loops.py --results DIR"),
+        EXPLANATION,
+    ]
     for op in SPECS:
-        paths = {isa: next(folder.rglob(f"kernels/{op}/isa_{isa}.cpp.o"), None) for isa in ISAS}
-        loops = {isa: kernel_loops(read_object(path)) for isa, path in paths.items() if path is not None}
+        objects = {isa: sorted(folder.rglob(f"units/{op}*_{isa}.cpp.o")) for isa in ISAS}
+        loops = {
+            isa: {name: found for path in paths for name, found in kernel_loops(read_object(path)).items()}
+            for isa, paths in objects.items()
+        }
         for key in _core.kernels(op):
             name = key.rpartition("/")[2]
             if name == "reference":
                 continue
-            title = f"{op}: {name}"
-            idea = ideas.get(title) or opening_comment(op, name)
             facts = [loop_table({isa: found.get(f"{op}_{name}", []) for isa, found in loops.items()})]
-            facts += [tell(store, op, name) for tell in (reached_text, rest_text, taken_text)]
-            parts += [f"## {title}", idea, BEGIN, *filter(None, facts), END]
-    write_whole(PAGE, "\n\n".join(parts) + "\n")
+            if store is not None:
+                facts += [tell(store, op, name) for tell in (reached_text, rest_text, taken_text)]
+            parts += [f"## {op}: {name}\n", *(f"{fact}\n" for fact in facts if fact)]
+    print("\n".join(parts), end="")
     return 0
-
-
-def written_by_hand(page: str) -> tuple[str, dict[str, str]]:
-    """The page's opening, and the text of each section above its markers."""
-    opening, *sections = re.split(r"^## ", page, flags=re.MULTILINE)
-    texts = {}
-    for section in sections:
-        title, _, text = section.partition("\n")
-        texts[title.strip()] = text.partition(BEGIN)[0].strip()
-    return opening.strip(), texts
-
-
-def opening_comment(op: str, name: str) -> str:
-    """What the kernel's own file says first."""
-    # Sizes of one idea share a file: winograd_8x8 is in cpu_winograd.inl.
-    names = (name, name.rpartition("_")[0])
-    found = [ROOT / "csrc" / "kernels" / op / f"cpu_{word}.inl" for word in names if word]
-    path = next((file for file in found if file.exists()), None)
-    if path is None:
-        return ""
-    lines = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("//"):
-            break
-        lines.append(line.removeprefix("//").strip())
-    return re.sub(r"^\S+/native/cpu/[^:]+:\s*", "", " ".join(lines))
 
 
 def loop_table(loops: Mapping[str, Sequence[Loop]]) -> str:

@@ -7,7 +7,6 @@ costs never negative, the relative errors' squares least.
 from __future__ import annotations
 
 import json
-import time
 from collections import defaultdict
 from typing import Any
 
@@ -33,7 +32,7 @@ Floats = NDArray[np.float64]
 
 
 def write_costs(store: Store) -> str:
-    """Fit every kernel that was measured often enough; costs of others stay. Returns what was found, as a table."""
+    """Fit every kernel that was measured often enough; others keep costs of the same machine. Returns a table."""
     lanes = LANES[store.about["simd"]]
     cells: dict[str, list[tuple[dict[str, float], float]]] = defaultdict(list)
     for record in store.records.values():
@@ -48,12 +47,10 @@ def write_costs(store: Store) -> str:
             count = shared_terms(terms(key, held, lanes, "packed" in forms), threads)
             cells[cost_name(key, held)].append((count, float(numbers[0])))
     fitted = {name: fit(found) for name, found in sorted(cells.items()) if len(found) >= LEAST_CELLS}
-    old = json.loads(COSTS_FILE.read_text(encoding="utf-8")) if COSTS_FILE.exists() else {"costs": {}}
-    data = {
-        "schema": SCHEMA,
-        "fitted": {"date": time.strftime("%Y-%m-%d"), "simd": store.about["simd"], "by": "bench/kernels.py --fit"},
-        "costs": {**old["costs"], **fitted},
-    }
+    measured = {name: store.about[name] for name in ("date", "commit", "machine")}
+    old = json.loads(COSTS_FILE.read_text(encoding="utf-8")) if COSTS_FILE.exists() else {"fitted": {}}
+    kept = old["costs"] if old["fitted"].get("machine") == measured["machine"] else {}
+    data = {"schema": SCHEMA, "fitted": measured, "costs": {**kept, **fitted}}
     write_whole(COSTS_FILE, json.dumps(data, indent=1) + "\n")
     lines = [f"| {name} | {item['cells']} | {100 * item['spread']:.0f} % |" for name, item in fitted.items()]
     return "\n".join(("| kernel | times | median distance |\n|---|---|---|", *lines))

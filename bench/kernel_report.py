@@ -1,4 +1,4 @@
-"""Documents from the kept results of bench/kernels.py: docs/bench/kernels.md, and the table in README.md.
+"""Pages from the results of bench/kernels.py: the summary, and all shapes.
 
 Nothing is measured here: the same file of results always gives the same text.
 """
@@ -12,10 +12,11 @@ from pathlib import Path
 from kernel_results import Judgement, Record, Store, judge
 from kernel_scaling import pages_section, scaling_section
 from kernel_shapes import AS_GIVEN, EXPLAINED, OWN, Section, sections
+from measured_page import Origin, page_head
 
 from profkit.rendering.whole_file import write_whole
 
-BEGIN, END = "<!-- kernels:begin, written by bench/kernels.py -->", "<!-- kernels:end -->"
+TITLE, COMMAND = "Native CPU kernels against the frameworks", "python bench/kernels.py"
 NOTHING = "No results are kept yet: `python bench/kernels.py` measures them."
 PEAK_GOAL = 0.92
 PEAK_SHAPE = "square 1024"
@@ -29,22 +30,11 @@ class Report:
     missed: list[str]
 
 
-def write_reports(store: Store, path: Path, readme: Path | None) -> Report:
-    """Write both documents; README.md only where it is given."""
+def write_report(store: Store, path: Path) -> Report:
+    """Write the page with all shapes."""
     report = build_summary(store)
     write_whole(path, document(store, report))
-    if readme is not None:
-        write_whole(readme, with_table(readme.read_text(encoding="utf-8"), report.summary))
     return report
-
-
-def with_table(text: str, summary: str) -> str:
-    """A document with what stands between the markers replaced."""
-    before, found, rest = text.partition(BEGIN)
-    _, closed, after = rest.partition(END)
-    if not found or not closed:
-        raise SystemExit(f"README.md lacks the markers {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{summary}\n{END}{after}"
 
 
 def build_summary(store: Store) -> Report:
@@ -124,29 +114,29 @@ def _line(item: Judgement, section: Section) -> str:
     )
 
 
-def document(store: Store, report: Report) -> str:
-    """docs/bench/kernels.md."""
-    about = store.about
-    parts = ["# Native CPU kernels against the frameworks", "", "`python bench/kernels.py`", ""]
-    if about:
+def summary_page(store: Store, report: Report) -> str:
+    """Where the results come from, what the numbers mean, and one line per goal."""
+    parts = [f"# {TITLE}\n"]
+    if store.about:
+        about = store.about
+        measured: Origin = {"date": about["date"], "commit": about["commit"], "machine": about["machine"]}
+        parts = [page_head(TITLE, COMMAND, measured)]
         peaks = ", ".join(f"{value} GFLOP/s on {count}" for count, value in about["peak_gflops"].items())
-        parts += [f"{about['cpu']}, {about['simd']}, {about['date']}; FMA peak measured {peaks} thread(s).", ""]
+        parts += [f"FMA peak measured: {peaks} thread(s).", ""]
     explained = (
         "Ratio = time of the best framework / time of the native kernel, paired over interleaved rounds, with its 95 % "
         "interval: above 1 the native kernel is faster. Every row was checked against float64 before it was timed. "
         "*best* is the fastest native row, *policy* the one that profkit takes without measuring. Outputs are "
         "allocated in each call on both sides. Means are geometric."
     )
-    parts += [
-        explained,
-        "",
-        *(f"- **{name}**: {text}." for name, text in EXPLAINED.items()),
-        "",
-        "Both are printed where they differ. Batches of the larger networks are cut.",
-        "",
-        report.summary,
-        "",
-    ]
+    conventions = [f"- **{name}**: {text}." for name, text in EXPLAINED.items()]
+    note = "Both are printed where they differ. Batches of the larger networks are cut."
+    return "\n".join([*parts, explained, "", *conventions, "", note, "", report.summary, ""])
+
+
+def document(store: Store, report: Report) -> str:
+    """The summary, then every shape."""
+    parts = [summary_page(store, report)]
     for section in sections():
         if section.goal is not None:
             for threads in thread_counts(store):

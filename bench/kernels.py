@@ -1,14 +1,15 @@
 """Native CPU kernels against the frameworks, every goal in one command: forward and gradients of convolutions, matmul,
 latency, pooling, normalisation, bias + ReLU, on one thread and on two.
 
-Run: python bench/kernels.py                       (about three quarters of an hour on a quiet machine with 2 cores)
-     python bench/kernels.py --section conv,matmul --threads 1 --resume
-     python bench/kernels.py --quick               (a minute, two shapes per section, into a folder of its own)
-     python bench/kernels.py --render              (documents from the kept results, nothing is measured)
-     python bench/kernels.py --fit                 (the policy's costs from the kept results)
+Run: python bench/kernels.py --results DIR         (about three quarters of an hour on a quiet machine with 2 cores)
+     python bench/kernels.py --results DIR --section conv,matmul --threads 1 --resume
+     python bench/kernels.py --quick               (a minute, two shapes per section)
+     python bench/kernels.py --results DIR --render > docs/measured/kernels.md   (from DIR; nothing is measured)
+     python bench/kernels.py --results DIR --fit   (the policy's costs from DIR)
 
-Results are kept in docs/bench/kernels.json after each shape; docs/bench/kernels.md and README.md's table are written
-from it. Exit code: 0 goals met, 4 a goal is missed, 130 interrupted (what was measured is kept).
+Every shape is kept in DIR/kernels.json as soon as it is measured; DIR/kernels.md has all shapes, stdout the summary.
+Without --results DIR is a new temporary folder. Exit code: 0 goals met, 4 a goal is missed, 130 interrupted (what was
+measured is kept).
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from functools import partial
 from pathlib import Path
 
 import kernel_fit
-from kernel_report import write_reports
+from kernel_report import summary_page, write_report
 from kernel_results import Record, Store, choose_again, record_of
 from kernel_shapes import AS_GIVEN, OWN, Section, sections
+from measured_page import origin
 
 from profkit import _core
-from profkit.backends.machine import cpu_model
 from profkit.backends.native_costs import known_costs
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.peaks import machine_peaks
@@ -40,20 +41,17 @@ from profkit.measurement.run import measure_cells
 from profkit.measurement.selection import all_implementations
 from profkit.ops.spec import Spec
 
-ROOT = Path(__file__).parents[1]
 MISSED, INTERRUPTED = 4, 130
 QUICK_SHAPES, QUICK_BUDGET_S = 2, 0.3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure what was asked for, write the documents, judge."""
+    """Measure what was asked for, write the report, judge."""
     arguments = parse(argv)
     chosen = chosen_sections(arguments.section, arguments.quick, arguments.shapes)
     if arguments.native:
         chosen = [replace(section, frameworks=()) for section in chosen]
-    folder = Path(arguments.output) if arguments.output else ROOT / "docs" / "bench"
-    if arguments.quick and not arguments.output:
-        folder = Path(tempfile.mkdtemp(prefix="profkit-kernels-"))
+    folder = arguments.results or Path(tempfile.mkdtemp(prefix="profkit-kernels-"))
     folder.mkdir(parents=True, exist_ok=True)
     store = Store(folder / "kernels.json")
     interrupted = False
@@ -64,9 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(kernel_fit.write_costs(store))
         known_costs.cache_clear()
         print(f"{choose_again(store)} choices of the policy changed", file=sys.stderr)
-    readme = None if arguments.quick or arguments.output else ROOT / "README.md"
-    report = write_reports(store, folder / "kernels.md", readme)
-    print(report.summary)
+    report = write_report(store, folder / "kernels.md")
+    print(summary_page(store, report), end="")
     print(f"kept in {folder}", file=sys.stderr)
     if interrupted:
         return INTERRUPTED
@@ -84,10 +81,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--native", action="store_true", help="time native rows alone, for --fit: no ratios come of it")
     parser.add_argument("--resume", action="store_true", help="leave out what this build has measured already")
     parser.add_argument("--quick", action="store_true", help="two shapes per section, short: does it work?")
-    parser.add_argument("--render", action="store_true", help="only write the documents again")
-    parser.add_argument("--fit", action="store_true", help="fit the policy's costs to the kept results")
-    parser.add_argument("--output", help="folder of kernels.json and kernels.md; README.md is then left alone")
-    return parser.parse_args(argv)
+    parser.add_argument("--render", action="store_true", help="measure nothing: report what --results holds")
+    parser.add_argument("--fit", action="store_true", help="fit the policy's costs to what --results holds")
+    parser.add_argument("--results", type=Path, metavar="DIR", help="folder of kernels.json and kernels.md [a new one]")
+    arguments = parser.parse_args(argv)
+    if (arguments.render or arguments.fit or arguments.resume) and not arguments.results:
+        parser.error("--render, --fit and --resume need the folder of an earlier run: --results DIR")
+    return arguments
 
 
 def listed(names: Sequence[str], text: str) -> list[str]:
@@ -165,7 +165,7 @@ def measured(
         device="cpu",
         threads=[threads],
         budget_s=budget_s * section.budget,
-        output=section.output,
+        output=[section.output],
         tuned=False,
     )
     return measure_cells(specs, options, ignore, keep)
@@ -176,17 +176,16 @@ def ignore(progress: Progress) -> None:
 
 
 def about(threads: Sequence[int]) -> dict[str, object]:
-    """What the numbers belong to; no name of the machine."""
+    """What the numbers belong to; no host name."""
     features = _core.cpu_features()
     load = os.getloadavg()[0]
     peaks = {str(count): round(machine_peaks("float32", count, False)["flops_per_s"] / 1e9, 1) for count in threads}
     return {
-        "cpu": cpu_model(),
+        **origin(),
         "simd": features["simd_active"],
         "caches_kib": [size >> 10 for size in (features["l1d_bytes"], features["l2_bytes"], features["l3_bytes"])],
         "peak_gflops": peaks,
         "load_at_begin": round(load, 1),
-        "date": time.strftime("%Y-%m-%d"),
     }
 
 

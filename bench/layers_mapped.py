@@ -1,11 +1,13 @@
 """How much of a training step's forward and backward time is mapped to layers, in each framework; the rest is named.
 
-Run: python bench/layers_mapped.py > docs/bench/layers_mapped.md
+Run: python bench/layers_mapped.py > docs/measured/layers_mapped.md
 """
 
 from __future__ import annotations
 
 import sys
+
+from measured_page import page_head
 
 from profkit.capture.recording import BACKWARD, FORWARD
 from profkit.capture.sources.layer_shares import mapped_shares, without_layer
@@ -19,7 +21,7 @@ GOAL = 0.99
 def main() -> int:
     """Print a row per framework; exit 1 when one misses the goal."""
     network = Cifar10(batch=128, crop=24)
-    print("# Time mapped to layers\n\n`python bench/layers_mapped.py`\n")
+    print(page_head("Time mapped to layers", "python bench/layers_mapped.py"))
     print(f"A training step of cifar10, batch {network.batch}, 10 recorded steps, 2 threads.")
     print(f"Goal: {GOAL:.0%} of forward and of backward time, in torch, tensorflow and keras;")
     print("shares are of operators' time.\n")

@@ -1,68 +1,59 @@
-"""The tables of the CIFAR-10 network in every framework that is there, as pages: docs/networks/<framework>.md.
+"""The CIFAR-10 network in every framework that is there: time of a step by kind of operator, inference and training.
 
-Run: python bench/network_tables.py [framework ...]. Each page has the commands and what they printed.
+Run: python bench/network_tables.py [framework ...] > docs/measured/networks.md   (about 20 s per framework)
 """
 
 from __future__ import annotations
 
-import subprocess
+import statistics
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
+
+from measured_page import page_head
+
+import profkit
 
 FRAMEWORKS = ("tensorflow", "torch", "keras", "jax", "onnxruntime", "native", "numpy", "theano", "caffe")
 INFERENCE_ONLY = ("onnxruntime", "caffe")
-PAGES = Path(__file__).parents[1] / "docs" / "networks"
-NETWORK = ("network", "cifar10", "--crop", "24", "--batch", "128")
+KINDS = ("conv2d", "lrn", "pool", "matmul")
+NETWORK = profkit.Cifar10(crop=24, batch=128)
 
 
 def main(words: Sequence[str]) -> int:
-    """Write a page per framework; exit 1 when one could not be run."""
-    PAGES.mkdir(exist_ok=True)
-    failed = [framework for framework in words or FRAMEWORKS if not write_page(framework)]
-    for framework in failed:
-        print(f"{framework}: no page; see the messages above", file=sys.stderr)
-    return int(bool(failed))
+    """Print a table for inference and one for training; exit 1 when a framework could not be run."""
+    print(page_head("cifar10 in nine frameworks", "python bench/network_tables.py"))
+    print("Milliseconds per step of batch 128, crop 24, synthetic images. *step*: median, nothing recorded; the other")
+    print("columns: own time by kind in recorded steps (mean of 10); *no operator*: dispatch, framework and idle time.")
+    failed = False
+    for title, is_training in (("Inference", False), ("Training", True)):
+        print(
+            f"\n## {title}\n\n| framework | step | first step | {' | '.join(KINDS)} | other | no operator | peak MiB |"
+        )
+        print("|---" * (len(KINDS) + 6) + "|")
+        for framework in words or FRAMEWORKS:
+            if is_training and framework in INFERENCE_ONLY:
+                continue
+            print(f"{title}: {framework}", file=sys.stderr)
+            profile = profkit.profile_network(NETWORK, framework, is_training=is_training)
+            if profile.capture.status == "ok":
+                print(line(profile), flush=True)
+            else:
+                failed = True
+                print(profile, file=sys.stderr)
+    return int(failed)
 
 
-def write_page(framework: str) -> bool:
-    """Inference and training in one framework, by kind, by layer and in tfprof's layout."""
-    parts = [f"# cifar10 in {framework}\n\nWritten by `python bench/network_tables.py {framework}`."]
-    for flags in ((), ("--training",)):
-        if flags and framework in INFERENCE_ONLY:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            capture = str(Path(folder) / "run.profkit")
-            command = (*NETWORK, "--framework", framework, *flags)
-            printed = profkit(*command, "--quiet", "--output", capture)
-            if printed is None:
-                return False
-            parts.append(f"## {'Training' if flags else 'Inference'}\n")
-            parts.append(block((*command, "--output", "run.profkit"), printed.replace(capture, "run.profkit")))
-            for view in (("--by", "layer"), ("--format", "tfprof", "--top", "20")):
-                words = ("report", capture, *view)
-                printed = profkit(*words)
-                if printed is None:
-                    return False
-                parts.append(block(("report", "run.profkit", *view), printed.replace(capture, "run.profkit")))
-    (PAGES / f"{framework}.md").write_text("\n".join(parts))
-    print(PAGES.name, framework, file=sys.stderr)
-    return True
-
-
-def profkit(*words: str) -> str | None:
-    """What a command printed; None, with its words on standard error, when it failed."""
-    done = subprocess.run([sys.executable, "-m", "profkit", *words], capture_output=True, text=True, check=False)
-    if done.returncode:
-        print(f"profkit {' '.join(words)}: exit {done.returncode}\n{done.stderr}{done.stdout}", file=sys.stderr)
-        return None
-    return done.stdout
-
-
-def block(words: Sequence[str], printed: str) -> str:
-    """A command and its output as Markdown."""
-    return f"```\n$ profkit {' '.join(words)}\n{printed.rstrip()}\n```\n"
+def line(profile: profkit.NetworkProfile) -> str:
+    """A framework's row."""
+    capture, usage = profile.capture, profile.usage("kind")
+    steps = usage.steps or 1
+    own = {row.name: row.exclusive_ns / steps for row in usage.rows}
+    times = [statistics.median(capture.step_ns), capture.first_step_ns, *(own.pop(kind, 0.0) for kind in KINDS)]
+    times += [sum(own.values()), usage.remainder_ns / steps]
+    peak = "" if usage.total_peak_bytes is None else f"{usage.total_peak_bytes / 2**20:.1f}"
+    version = capture.versions.get("version") or capture.versions.get(capture.framework, "")
+    name = " ".join(filter(None, (capture.framework, version, f"({capture.mode})")))
+    return f"| {name} | {' | '.join('' if ns is None else f'{ns / 1e6:.1f}' for ns in times)} | {peak} |"
 
 
 if __name__ == "__main__":

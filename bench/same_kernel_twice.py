@@ -1,6 +1,6 @@
 """A/A: one kernel under two names, many runs; how often does profkit claim a difference that is not there?
 
-Run: python bench/same_kernel_twice.py > docs/bench/same_kernel_twice.md   (about 4 minutes for 40 runs)
+Run: python bench/same_kernel_twice.py > docs/measured/same_kernel_twice.md   (about 4 minutes for 40 runs)
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from kernel_under_test import write_candidate
+from measured_page import page_head
 
 import profkit
 
@@ -47,8 +48,8 @@ def main() -> int:
             print(f"run {run + 1}: {lines[-1]}", file=sys.stderr)
     false_claims = verdicts["faster"] + verdicts["slower"]
     share = 100.0 * false_claims / arguments.runs
-    print("# One kernel under two names\n")
-    print(f"`python bench/same_kernel_twice.py --runs {arguments.runs}`: {spec.op} {spec.words()['batch']} images,")
+    print(page_head("One kernel under two names", f"python bench/same_kernel_twice.py --runs {arguments.runs}"))
+    print(f"{spec.op} {spec.words()['batch']} images,")
     print(f"stride 2, {arguments.threads} thread(s), at most {arguments.budget:g} s of sampling per run, margin 2 %.\n")
     print(f"Verdicts: {', '.join(f'{word} {count}' for word, count in verdicts.most_common())}.")
     print(f"**A difference that is not there was claimed in {false_claims} of {arguments.runs} runs")

@@ -1,6 +1,6 @@
 """Machine code of profkit's CUDA products beside CUTLASS's SIMT sgemm, by the same nvcc: nothing runs, no GPU needed.
 
-Run: python bench/sass_against_cutlass.py > docs/bench/sass_against_cutlass.md   (two minutes), in an environment
+Run: python bench/sass_against_cutlass.py > docs/measured/sass_against_cutlass.md   (two minutes), in an environment
 with `pip install nvidia-cutlass nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm` and with nvcc on PATH.
 """
 
@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from measured_page import page_head
 from sass import Kernel, SassError, function_name, kernels_in, main_loop, mix
 
 SOURCES = Path(__file__).parents[1] / "csrc"
@@ -149,7 +150,7 @@ def rows(architecture: str, headers: Path, folder: Path) -> list[Row]:
 def report(table: Sequence[Row], compiler: str) -> str:
     """The page."""
     heads = ("kernel", "architecture", "FFMA", "instructions", "share", "loads per FFMA", "registers", "stack bytes")
-    lines = ["# Main loops beside CUTLASS", "", "`python bench/sass_against_cutlass.py`", ""]
+    lines = [page_head("Main loops beside CUTLASS", "python bench/sass_against_cutlass.py")]
     lines += [
         EXPLANATION,
         "",

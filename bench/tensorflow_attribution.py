@@ -1,6 +1,6 @@
 """What recording a TensorFlow training step costs, and whether its numbers are TensorFlow's own; one interleaved run.
 
-Run: python bench/tensorflow_attribution.py > docs/bench/tensorflow_attribution.md   (needs profkit[tensorflow])
+Run: python bench/tensorflow_attribution.py > docs/measured/tensorflow_attribution.md   (needs profkit[tensorflow])
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from measured_page import page_head
 from rounds import Measured, interleaved
 
 from profkit.backends.networks import load_builder
@@ -329,8 +330,8 @@ def main() -> int:
         os.dup2(noise.fileno(), 2)
         versions = builder.start(NetworkConditions(threads=arguments.threads))
         os.dup2(kept, 2)
-    print("# TensorFlow: what recording costs, and whether the numbers are TensorFlow's\n")
-    print("`python bench/tensorflow_attribution.py`\n")
+    title = "TensorFlow: what recording costs, and whether the numbers are TensorFlow's"
+    print(page_head(title, "python bench/tensorflow_attribution.py"))
     print(f"One training step of cifar10 in TensorFlow {versions['version']} (oneDNN {versions['onednn']}), ", end="")
     print(f"{arguments.threads} thread on as many cores, as profkit runs it.")
     for batch in arguments.batch:

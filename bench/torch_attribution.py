@@ -1,6 +1,6 @@
 """What attribution of torch costs at batch 1, and whether it agrees with torch's own profiler on the same steps.
 
-Run: python bench/torch_attribution.py > docs/bench/torch_attribution.md   (needs profkit[torch] and a C++ compiler)
+Run: python bench/torch_attribution.py > docs/measured/torch_attribution.md   (needs profkit[torch] and a C++ compiler)
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from measured_page import page_head
 
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
@@ -244,7 +245,7 @@ def main() -> int:
     kineto = bench.recording(lambda run: record_kineto(torch, bench.layers, run), arguments.steps)
     events = len(ours.spans["name"]) // (arguments.steps + 1)
     found = rounds_of(bench, arguments.rounds, arguments.steps)
-    print("# Attribution of torch\n\n`python bench/torch_attribution.py`\n")
+    print(page_head("Attribution of torch", "python bench/torch_attribution.py"))
     print(
         f"torch {torch.__version__}, cifar10, batch {arguments.batch}, forward + backward, {arguments.threads} thread,"
     )

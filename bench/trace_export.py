@@ -1,6 +1,6 @@
 """What becomes of a million events, and how fast: op table, Perfetto and Chrome traces, beside torch's profiler.
 
-Run: python bench/trace_export.py > docs/bench/trace_export.md   (needs gcc, nvtx3 headers, profkit[torch])
+Run: python bench/trace_export.py > docs/measured/trace_export.md   (needs gcc, nvtx3 headers, profkit[torch])
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from measured_page import page_head
 from rounds import Measured, interleaved
 from tracer_overhead import Bench
 
@@ -112,7 +113,7 @@ def main() -> int:
         "Perfetto": "<= 0.5 s, <= 41 B",
         "Chrome JSON": "<= 1.5 s",
     }
-    print("# A million events\n\n`python bench/trace_export.py`\n")
+    print(page_head("A million events", "python bench/trace_export.py"))
     print(f"Median (least to most) of {arguments.rounds} interleaved rounds; {EVENTS:,} ranges of 60 names, five deep.")
     print("torch ran once.\n")
     print("| what | seconds | bytes per slice | goal |\n|---|---|---|---|")

@@ -1,6 +1,7 @@
 """What recording costs, and what the other tools' recording costs, all rows in one interleaved run.
 
-Run: python bench/tracer_overhead.py > docs/bench/tracer_overhead.md   (needs gcc, nvtx3 headers, profkit[bench,torch])
+Run: python bench/tracer_overhead.py > docs/measured/tracer_overhead.md
+Needs gcc, nvtx3 headers, profkit[bench,torch].
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from measured_page import page_head
 from rounds import Measured, interleaved
 
 from profkit.capture.environment import RecordingOptions, traced_environment
@@ -148,7 +150,7 @@ def main() -> int:
         bench = Bench(Path(folder))
         results = interleaved(cases_of(bench), arguments.rounds)
         many = many_ranges(bench, str(Path(folder) / "nvtx_pairs"), arguments.runs)
-    print("# What recording costs\n\n`python bench/tracer_overhead.py`\n")
+    print(page_head("What recording costs", "python bench/tracer_overhead.py"))
     print(f"Median (least to most) of {arguments.rounds} interleaved rounds, each case in a new process that gives the")
     print("median of 50 batches. `scope` was imported by name; `profkit.scope` is looked up in the module each time.\n")
     print("| empty range | ns per begin + end | goal |\n|---|---|---|")

@@ -1,6 +1,6 @@
 """What the tuner's choices are worth: every kernel is tuned, then its choice meets the default again with new inputs.
 
-Run: python bench/tuner.py > docs/bench/tuner.md   (about 15 minutes; choices are not kept)
+Run: python bench/tuner.py > docs/measured/tuner.md   (about 15 minutes; choices are not kept)
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import sys
 import time
 from dataclasses import dataclass, replace
 
+from measured_page import page_head
+
 from profkit.backends.tuned import tuning_text
-from profkit.measurement.environment import fingerprint
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.result import Row
 from profkit.measurement.selection import matches
@@ -91,9 +92,9 @@ def worth(shape: str, task: Task, options: MeasureOptions) -> Worth:
 
 def show(found: list[Worth], arguments: argparse.Namespace) -> None:
     """The page."""
-    print("# What the tuner's choices are worth\n")
-    print(f"`python bench/tuner.py`, {arguments.threads} threads, {arguments.budget:g} s of sampling per kernel,")
-    print(f"{fingerprint()['cpu']}. Gain = default time / tuned time: `tuner` as it was found, `again` in new")
+    print(page_head("What the tuner's choices are worth", "python bench/tuner.py"))
+    print(f"{arguments.threads} threads, {arguments.budget:g} s of sampling per kernel.")
+    print("Gain = default time / tuned time: `tuner` as it was found, `again` in new")
     print("processes with other inputs, which is what counts. Where the default stays nothing is gained or lost.\n")
     print("| shape | kernel | default | chosen | tuner | again | interval | tuned in |")
     print("|---|---|---|---|---|---|---|---|")

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
-import shutil
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
-from profkit._sweep import build_specs, parse_counts, split_list
+from profkit._sweep import build_specs, parse_counts, parse_words, split_list
 from profkit.errors import ProfkitError, UsageError
-from profkit.measurement.options import DEVICES, MeasureOptions
+from profkit.measurement.options import CACHES, DEVICES, OUTPUTS, MeasureOptions
 from profkit.ops import SPECS, default_preset
 from profkit.ops.axes import FLAG
 from profkit.ops.spec import Spec
 from profkit.rendering.columns import DEFAULT, choose_columns, column_names
 from profkit.rendering.quantities import parse_bytes, parse_duration, parse_share
+from profkit.rendering.terminal import stream_width
 
 HELP_WIDTH = 100
+SWEEP = (
+    "A comma list of values is a sweep, one table each. Sweep axes, in all combinations: the operator's\n"
+    "own flags, --preset, --threads, --cache, --output."
+)
 
 
 @dataclass(frozen=True)
@@ -38,12 +44,13 @@ class Request:
     watches: bool
     is_strict: bool
     is_quiet: bool
-    explains: bool
+    is_verbose: bool
+    """Whether each row that has no time is listed, instead of one line per reason."""
 
     @property
     def cells(self) -> int:
-        """Specs times thread counts."""
-        return len(self.specs) * max(1, len(self.options["threads"] or ()))
+        """Specs times thread counts, caches and outputs."""
+        return len(self.specs) * math.prod(len(self.options[name] or [0]) for name in ("threads", "cache", "output"))
 
 
 class Parser(argparse.ArgumentParser):
@@ -63,6 +70,10 @@ class Parser(argparse.ArgumentParser):
     def flags(self) -> list[str]:
         """Every flag so far."""
         return list(self._option_string_actions)
+
+    def show_group(self, group: argparse._ArgumentGroup) -> None:
+        """Have --help show a group of another parser, too."""
+        self._action_groups.append(group)
 
     def takes_word(self, flag: str, word: str) -> bool:
         """Whether the word after this flag belongs to it; an optional value is always a number here."""
@@ -88,8 +99,12 @@ class Parser(argparse.ArgumentParser):
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
-        width = min(HELP_WIDTH, shutil.get_terminal_size((HELP_WIDTH, 24)).columns)
-        super().__init__(prog, max_help_position=30, width=width)
+        super().__init__(prog, max_help_position=30, width=help_width())
+
+
+def help_width() -> int:
+    """Columns of the help."""
+    return min(HELP_WIDTH, stream_width(sys.stdout))
 
 
 def join_negative(words: Sequence[str]) -> list[str]:
@@ -107,22 +122,26 @@ def parse_request(op: str, command: str, words: Sequence[str]) -> Request:
     """Read a command's words; anything wrong is a UsageError before anything is measured."""
     arguments = build_parser(op, command).parse(words)
     threads = parse_counts("threads", arguments.threads) if arguments.threads else None
+    cache = parse_words("cache", arguments.cache, CACHES)
+    output = parse_words("output", arguments.output, OUTPUTS)
     columns = split_list(arguments.columns) if arguments.columns else None
     choose_columns(columns)
     if arguments.watch and not arguments.candidate:
         raise UsageError("--watch reruns when a candidate's file changes: add --candidate FILE")
     options = {
+        "all": arguments.all,
         "only": split_list(arguments.only or []),
         "exclude": split_list(arguments.exclude or []),
         "baseline": arguments.baseline,
+        "explain": arguments.explain,
         "device": arguments.device,
         "kernel_time": arguments.kernel_time,
         "threads": threads,
         "budget_s": arguments.budget,
         "timeout_s": arguments.timeout,
         "memory_limit_bytes": arguments.memory_limit,
-        "cache": arguments.cache,
-        "output": arguments.output,
+        "cache": cache,
+        "output": output,
         "margin": arguments.margin,
         "candidates": arguments.candidate or [],
         "interpreters": _interpreters(arguments.python or []),
@@ -132,7 +151,7 @@ def parse_request(op: str, command: str, words: Sequence[str]) -> Request:
     }
     return Request(
         op=op,
-        specs=read_specs(op, arguments, len(threads or [1])),
+        specs=read_specs(op, arguments, {"threads": len(threads or [0]), "cache": len(cache), "output": len(output)}),
         options=options,
         columns=columns,
         files={name: getattr(arguments, name) for name in ("json", "csv", "markdown") if getattr(arguments, name)},
@@ -141,14 +160,14 @@ def parse_request(op: str, command: str, words: Sequence[str]) -> Request:
         watches=arguments.watch,
         is_strict=arguments.strict,
         is_quiet=arguments.quiet,
-        explains=arguments.explain,
+        is_verbose=arguments.verbose or arguments.all,
     )
 
 
-def read_specs(op: str, arguments: argparse.Namespace, thread_counts: int = 1) -> list[Spec]:
+def read_specs(op: str, arguments: argparse.Namespace, other_axes: Mapping[str, int] | None = None) -> list[Spec]:
     """What the flags of `add_fields` ask for: every combination, checked."""
     presets = [name for name in split_list(arguments.preset or []) if name]
-    return build_specs(op, presets, given_fields(op, arguments), thread_counts)
+    return build_specs(op, presets, given_fields(op, arguments), other_axes)
 
 
 def given_fields(op: str, arguments: argparse.Namespace) -> dict[str, str]:
@@ -160,9 +179,9 @@ def given_fields(op: str, arguments: argparse.Namespace) -> dict[str, str]:
 def build_parser(op: str, command: str) -> Parser:
     """The parser of one operator's command."""
     summary = (SPECS[op].__doc__ or op).strip().splitlines()[0]
-    description = f"Compare every implementation of {op} on this machine.\n\n  {summary}"
+    description = f"Compare implementations of {op} on this machine.\n\n  {summary}\n\n{SWEEP}"
     parser = Parser(f"profkit {command}", description, _examples(op, command))
-    group = parser.add_argument_group(f"{op} (each flag also takes a comma list: a sweep over all combinations)")
+    group = parser.add_argument_group(f"{op} (each flag is a sweep axis)")
     _add_selection(parser)
     _add_measurement(parser)
     _add_output(parser)
@@ -189,7 +208,13 @@ def add_fields(group: argparse._ArgumentGroup, op: str) -> None:
 
 def _add_selection(parser: Parser) -> None:
     group = parser.add_argument_group("what is compared (keys like torch/cpu/channels_last, with * as wildcard)")
-    group.add_argument("--only", metavar="KEY", action="append", help="measure only these")
+    group.add_argument(
+        "--all",
+        action="store_true",
+        help="measure every row: reference kernels, eager modes, all Keras backends, all native kernels "
+        "[one row per framework and mode in use, the three native kernels expected to be fastest]",
+    )
+    group.add_argument("--only", metavar="KEY", action="append", help="measure only these, default or not")
     group.add_argument("--exclude", metavar="KEY", action="append", help="leave these out")
     group.add_argument("--baseline", metavar="KEY", help="what ratios refer to [torch, or the best known there is]")
     group.add_argument("--device", choices=DEVICES, default=MeasureOptions.device, help="where it runs [all]")
@@ -211,7 +236,7 @@ def _add_measurement(parser: Parser) -> None:
         metavar="TIME",
         type=typed(parse_duration),
         default=MeasureOptions.budget_s,
-        help="sampling time per table [20s]",
+        help="sampling time per table [15s]",
     )
     group.add_argument(
         "--timeout",
@@ -223,11 +248,11 @@ def _add_measurement(parser: Parser) -> None:
     group.add_argument(
         "--memory-limit", metavar="SIZE", type=typed(parse_bytes), help="memory of each worker, as 4GiB [none]"
     )
-    group.add_argument("--cache", choices=("hot", "cold"), default="hot", help="state of the caches [hot]")
+    group.add_argument("--cache", metavar="hot[,cold]", default="hot", help="state of the caches [hot]")
     group.add_argument(
         "--output",
-        choices=("fresh", "reused"),
-        default=MeasureOptions.output,
+        metavar="fresh[,reused]",
+        default="fresh",
         help="allocate the output in each call, or reuse one where an implementation can [fresh]",
     )
     group.add_argument(
@@ -263,7 +288,10 @@ def _add_output(parser: Parser) -> None:
     group.add_argument(
         "--explain",
         action="store_true",
-        help="say which native kernel profkit would take and why, and whether the measurement agrees",
+        help="say which native kernel profkit would take and why, and whether the measurement of all of them agrees",
+    )
+    group.add_argument(
+        "-v", "--verbose", action="store_true", help="list each row that cannot run, not one line per reason"
     )
     group.add_argument("--strict", action="store_true", help="exit code 3 when a row is wrong, crashed or lost")
     group.add_argument("--quiet", action="store_true", help="no progress, only the tables")
@@ -277,6 +305,7 @@ def _examples(op: str, command: str) -> str:
         "examples:\n"
         f"  profkit {command}\n"
         f"  profkit {command} --{axis} {values} --threads 1,2 --json sweep.json\n"
+        f"  profkit {command} --all\n"
         f"  profkit {command} --preset {preset} --only 'native/*' --only torch --baseline torch\n"
         f"  profkit {command} --candidate my_kernel.cpp --watch\n"
         f"  profkit {command} --columns +page_faults,first_call --cache cold\n\n"

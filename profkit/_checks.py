@@ -9,7 +9,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -35,8 +35,12 @@ _START = """
 import json, sys
 from profkit.backends import load_adapter
 from profkit.backends.adapter import Conditions, Implementation
+from profkit.errors import UnavailableError
 asked = json.loads(sys.argv[1])
-facts = load_adapter(asked["adapter"]).start(Implementation(**asked), Conditions())
+try:
+    facts = load_adapter(asked["adapter"]).start(Implementation(**asked), Conditions())
+except UnavailableError as error:
+    facts = {"unavailable": error}
 print(json.dumps({name: str(fact) for name, fact in facts.items()}))
 """
 
@@ -67,12 +71,17 @@ def check_build() -> list[Check]:
         features, build = _core.cpu_features(), _core.build_info()
     except Exception as error:
         return [python, Check("profkit", "native kernels", BROKEN, _last_line(str(error)), BUILD_LINE)]
-    simd = (
-        f"{features.get('simd_active')} in use; compiled {_joined(features.get('simd_compiled'))}; "
-        f"this processor has {_joined(features.get('simd_supported'))}"
-    )
     kernels = Check("profkit", "native kernels", WORKS, f"built by {build.get('compiler')}, {build.get('build_type')}")
-    return [python, kernels, Check("profkit", "vector instructions", WORKS, simd)]
+    return [python, kernels, check_simd(features)]
+
+
+def check_simd(features: Mapping[str, Any]) -> Check:
+    """By default a build has the portable code and its own machine's best set: elsewhere that may be too little."""
+    compiled, runs = features["simd_compiled"], features["simd_processor"]
+    detail = f"{features['simd_active']} in use; compiled {_joined(compiled)}; this processor has {_joined(runs)}"
+    if runs[-1] in compiled:
+        return Check("profkit", "vector instructions", WORKS, detail)
+    return Check("profkit", "vector instructions", NOTE, f"{detail}: build profkit on this machine", BUILD_LINE)
 
 
 def check_backends(deep: bool = False, timeout_s: float = DEEP_TIMEOUT_S) -> list[Check]:
@@ -124,6 +133,8 @@ def _start_backend(name: str, implementation: Implementation, timeout_s: float) 
         ended = f"ended by signal {-done.returncode}" if done.returncode < 0 else f"ended with code {done.returncode}"
         return Check("backends", title, BROKEN, _last_line(done.stderr) or ended)
     facts = json.loads(_last_line(done.stdout))
+    if "unavailable" in facts:
+        return Check("backends", title, MISSING, facts["unavailable"])
     return Check("backends", title, WORKS, ", ".join(f"{key} {value}" for key, value in facts.items()))
 
 

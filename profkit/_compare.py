@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from profkit._arguments import Request, parse_request
-from profkit._explain import explain_cells, print_explanations
+from profkit._explain import print_explanations
 from profkit.cli import INTERRUPTED, abandon_stdout
 from profkit.errors import ProfkitError, UnavailableError, UsageError
 from profkit.measurement.result import Result
@@ -53,11 +53,7 @@ def measure_once(request: Request) -> int:
         tell(f"{request.cells} tables, up to {budget:g} s of sampling each")
     with contextlib.nullcontext(False) if request.is_quiet else show_progress() as progress:
         result = api.measure(request.specs, progress=progress, **request.options)
-    if request.explains:
-        explain_cells(result)
-    show(result, request.columns)
-    if request.explains:
-        print_explanations(result, sys.stdout)
+    show(result, request)
     problems = _save(result, request)
     if problems:
         raise ProfkitError("\n".join(problems))
@@ -85,10 +81,12 @@ def exit_code(result: Result, is_strict: bool) -> int:
     return 0
 
 
-def show(result: Result, columns: Sequence[str] | None) -> None:
+def show(result: Result, request: Request) -> None:
     """Print the tables; a reader that went away (`| head`) must not cost the files that are written next."""
     try:
-        print_result(result, sys.stdout, columns)
+        print_result(result, sys.stdout, request.columns, request.is_verbose)
+        if request.options["explain"]:
+            print_explanations(result, sys.stdout)
         sys.stdout.flush()
     except BrokenPipeError:
         abandon_stdout()
@@ -137,21 +135,22 @@ def list_presets(request: Request) -> int:
 
 def list_implementations(request: Request) -> int:
     """Print what exists for these specs, and why something does not run; nothing is measured."""
-    from profkit.measurement.cell import standing
-    from profkit.measurement.selection import all_implementations, choose
+    from profkit.measurement.options import MeasureOptions
+    from profkit.measurement.selection import Selection, all_implementations, standing
 
-    options = request.options
-    found = choose(
-        all_implementations(request.op, options["candidates"]),
-        options["only"],
-        options["exclude"],
-        options["baseline"],
-        options["device"],
-    )
+    options = MeasureOptions(**{**request.options, "threads": request.options["threads"] or ()})
+    known = all_implementations(request.op, options.candidates)
+    selection = Selection(known, options)
+    cells = [(spec, threads) for spec in request.specs for threads in options.thread_counts()]
+    default = {row.key for cell in cells for row in selection.rows(*cell)}
+    shown = default | {row.key for row in selection.asked}
     items = []
-    for implementation in found:
-        standings = [standing(implementation, spec, options["interpreters"]) for spec in request.specs]
-        items.append(Missing(implementation.key.partition("/")[2], *_overall(standings)))
+    for implementation in [row for row in known if row.key in shown]:
+        standings = [standing(implementation, spec, options.interpreters) for spec in request.specs]
+        status, reason = _overall(standings)
+        if status == "available" and implementation.key not in default:
+            reason = "; ".join(filter(None, ("with --all or --only", reason)))
+        items.append(Missing(implementation.key.partition("/")[2], status, reason))
     print_list(items, sys.stdout)
     return 0 if any(item.status == "available" for item in items) else 1
 
@@ -197,7 +196,7 @@ def _save(result: Result, request: Request) -> list[str]:
     writers: dict[str, Callable[[str], None]] = {
         "json": lambda path: write_json(result, path),
         "csv": lambda path: write_csv(result, path),
-        "markdown": lambda path: write_markdown(result, path, request.columns),
+        "markdown": lambda path: write_markdown(result, path, request.columns, request.is_verbose),
     }
     problems = []
     for kind, path in request.files.items():

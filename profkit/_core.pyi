@@ -10,6 +10,7 @@ from typing_extensions import Self
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 class CpuFeatures(TypedDict):
+    simd_processor: list[str]  # what this processor runs, lowest first, whatever was compiled
     simd_compiled: list[str]
     simd_supported: list[str]
     simd_active: str
@@ -103,6 +104,9 @@ def copy_bandwidth(threads: int) -> float:
 
 def cpu_features() -> CpuFeatures:
     """SIMD levels and caches. KernelError when PROFKIT_SIMD asks for a level this machine cannot run."""
+
+def cuda_structs() -> dict[str, tuple[int, list[tuple[str, str, int]], bytes]]:
+    """Structs that CUDA kernels take by value: size, fields (name, kind, offset), bytes of the defaults or none."""
 
 def build_info() -> BuildInfo:
     """How this module was compiled."""

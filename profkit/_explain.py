@@ -8,28 +8,30 @@ from typing import Any, TextIO
 from profkit.errors import UnavailableError, UnsupportedError
 from profkit.measurement.result import Cell, Result, Row
 from profkit.measurement.statistics import ratio_estimate, round_medians, verdict
-from profkit.rendering.names import spec_text
+from profkit.rendering.names import conditions_text, spec_text
 from profkit.rendering.quantities import time_text
-from profkit.rendering.table import PLAIN_WIDTH, encodable
+from profkit.rendering.table import encodable
+from profkit.rendering.terminal import PLAIN_WIDTH, stream_width
 
 MARGIN = 0.02
 NATIVE = "native"
 
 
-def explain_cells(result: Result) -> None:
-    """Fill `policy` of every cell."""
+def explain_cells(result: Result, tuned: bool) -> None:
+    """Fill `policy` of every cell; `tuned` as it was measured."""
     for cell in result.cells:
-        cell.policy = explained(cell)
+        cell.policy = explained(cell, tuned)
 
 
-def explained(cell: Cell) -> dict[str, Any]:
+def explained(cell: Cell, tuned: bool = True) -> dict[str, Any]:
     """The policy's choice for a cell beside its measured rows; `problem` where it has none."""
-    from profkit.backends.native_policy import choose_kernel
+    from profkit.backends.native_costs import costs_origin
+    from profkit.backends.native_policy import MODEL, choose_kernel
 
     native = [row for row in cell.rows if row.key.split("/")[1:3] == [NATIVE, "cpu"]]
     forms = {word for row in native for word in row.key.split("/")[4:]}
     try:
-        choice = choose_kernel(cell.spec, cell.threads, forms)
+        choice = choose_kernel(cell.spec, cell.threads, forms, tuned)
     except (UnsupportedError, UnavailableError) as error:
         return {"problem": str(error)}
     found = {
@@ -37,6 +39,7 @@ def explained(cell: Cell) -> dict[str, Any]:
         "source": choice.source,
         "reasons": list(choice.reasons),
         "estimates_ns": {item.key: item.ns for item in choice.estimates},
+        "costs_from": costs_origin() if choice.source == MODEL else "",
     }
     return {**found, **_agreement(choice.key, [row for row in native if row.median_ns is not None])}
 
@@ -64,20 +67,22 @@ def _agreement(key: str, rows: list[Row]) -> dict[str, Any]:
 
 def explanation_text(cell: Cell, width: int = PLAIN_WIDTH) -> str:
     """The lines under a table."""
-    head = f"policy for {spec_text(cell.spec)}, {cell.threads} thread{'s' if cell.threads > 1 else ''}"
+    head = f"policy for {spec_text(cell.spec)}, {conditions_text(cell)}"
     if "problem" in cell.policy:
         paragraphs = [f"{head}: none; {cell.policy['problem']}"]
     else:
         chosen = f"{head}: native/{_short(cell.policy['key'])} ({cell.policy['source']})"
-        paragraphs = [chosen, *(f"  {line}" for line in (*cell.policy["reasons"], cell.policy["measurement"]))]
+        fitted = [f"costs fitted on {cell.policy['costs_from']}"] if cell.policy["costs_from"] else []
+        lines = (*cell.policy["reasons"], *fitted, cell.policy["measurement"])
+        paragraphs = [chosen, *(f"  {line}" for line in lines)]
     wrapped = (textwrap.wrap(text, width, subsequent_indent="      ", break_on_hyphens=False) for text in paragraphs)
     return "\n".join(line for lines in wrapped for line in lines)
 
 
 def print_explanations(result: Result, stream: TextIO) -> None:
     """All cells, after the tables."""
-    for cell in result.cells:
-        stream.write("\n" + encodable(explanation_text(cell), stream) + "\n")
+    for cell in filter(lambda cell: cell.policy, result.cells):
+        stream.write("\n" + encodable(explanation_text(cell, stream_width(stream)), stream) + "\n")
 
 
 def _short(key: str) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 from profkit._checks import BROKEN, MISSING, NOTE, WORKS, Check
 from profkit._cuda_coverage import Coverage, coverage
 from profkit._gpu_questions import DRIVER_LIBRARY, answer_of
+from profkit.backends.torch_cuda import cuda_of_build
 from profkit.rendering.quantities import bytes_text
 
 SECTION = "GPU"
@@ -281,16 +282,12 @@ def _check_frameworks(driver: Mapping[str, Any]) -> list[Check]:
 
 def _torch_build() -> tuple[str, int] | None:
     """What it is and the major CUDA version, 0 for none; None when it is not installed."""
-    spec = importlib.util.find_spec("torch")
-    if spec is None or spec.origin is None:
+    version, cuda = _installed("torch"), cuda_of_build()
+    if not version or cuda is None:
         return None
-    version = _installed("torch")
-    found = re.search(
-        r"^cuda\b[^=]*=\s*'(\d+)(\.\d+)?'", _text(Path(spec.origin).with_name("version.py")), re.MULTILINE
-    )
-    if found is None:
+    if not cuda:
         return f"{version} is a build for the CPU: choose the CUDA build at pytorch.org", 0
-    return f"{version} for CUDA {found[1]}{found[2] or ''}", int(found[1])
+    return f"{version} for CUDA {cuda}", int(cuda.split(".")[0])
 
 
 def _cupy_build() -> tuple[str, int] | None:

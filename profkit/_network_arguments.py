@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any
 
-from profkit._arguments import Parser, typed
+from profkit._arguments import Parser, help_width, typed
 from profkit._sweep import split_list
 from profkit.attribution.network_usage import GROUPINGS
 from profkit.backends.networks import BUILDERS, load_builder
@@ -95,18 +95,23 @@ def _split_name(words: Sequence[str]) -> tuple[str | None, list[str]]:
 
 
 def build_parser(network: type[Network] | None) -> Parser:
-    """The parser for one network; without one, what all have."""
+    """The parser for one network; without one, it reads what all have, and its help shows every network's flags."""
     description = "Run a whole network in a framework, and show whose time and whose bytes its steps take.\n\n"
     described = [network] if network else NETWORKS.values()
     for each in described:
         about = f"{each.name:8} {(each.__doc__ or '').strip().splitlines()[0]}"
-        description += textwrap.fill(about, 98, initial_indent="  ", subsequent_indent=" " * 11) + "\n"
+        description += textwrap.fill(about, help_width() - 2, initial_indent="  ", subsequent_indent=" " * 11) + "\n"
     name = network.name if network else "NETWORK"
     columns = ", ".join([*OF_NETWORKS, *NETWORK_EXTRAS])
-    columns = textwrap.fill(f"columns: {columns}", 98, subsequent_indent="  ")
+    columns = textwrap.fill(f"columns: {columns}", help_width() - 2, subsequent_indent="  ")
     parser = Parser(f"profkit network {name}", description, f"{columns}\n\n{_EXAMPLES}")
-    if network:
-        _add_fields(parser.add_argument_group(f"{name} ({network.size_formula})"), network)
+    for each in described:
+        # Networks share names of flags, so that each group belongs to a parser of its own.
+        owner = parser if network else Parser(parser.prog, "")
+        group = owner.add_argument_group(f"{each.name} ({each.size_formula})")
+        _add_fields(group, each)
+        if owner is not parser:
+            parser.show_group(group)
     _add_run(parser)
     _add_fields(parser.add_argument_group(f"training ({Training.size_formula})"), Training)
     table = parser.add_argument_group("table")

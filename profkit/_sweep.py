@@ -23,12 +23,17 @@ def split_list(words: str | Sequence[str]) -> list[str]:
     return [item.strip() for text in listed for item in text.split(",")]
 
 
-def build_specs(op: str, presets: Sequence[str], values: Mapping[str, str], thread_counts: int = 1) -> list[Spec]:
-    """Each preset (the default without any) with each combination of the given values, checked."""
+def build_specs(
+    op: str, presets: Sequence[str], values: Mapping[str, str], other_axes: Mapping[str, int] | None = None
+) -> list[Spec]:
+    """Each preset (the default without any) with each combination of the given values, checked.
+
+    `other_axes` are lengths of axes that are no fields of the spec (threads, ...): they count as cells, too.
+    """
     kinds = {item.name: item.metadata["kind"] for item in fields(SPECS[op])}
     starts = [find_preset(op, name) for name in _distinct("preset", presets)] or [SPECS[op]()]
     axes = {name: _axis_values(SPECS[op], kinds[name], name, words) for name, words in values.items()}
-    lengths = {"preset": len(starts), **{name: len(axis) for name, axis in axes.items()}, "threads": thread_counts}
+    lengths = {"preset": len(starts), **{name: len(axis) for name, axis in axes.items()}, **(other_axes or {})}
     cells = math.prod(lengths.values())
     if cells > CELL_LIMIT:
         product = " x ".join(f"{name} {length}" for name, length in lengths.items() if length > 1)
@@ -47,6 +52,15 @@ def parse_counts(name: str, words: str) -> list[int]:
             raise UsageError(f"{name}: expected whole numbers from 1, as in 1,2,4, got {word!r}")
         counts.append(int(word))
     return counts
+
+
+def parse_words(name: str, words: str, known: Sequence[str]) -> list[str]:
+    """Distinct words out of a few from a comma list."""
+    given = _distinct(name, split_list(words))
+    wrong = next((word for word in given if word not in known), None)
+    if wrong is not None:
+        raise UsageError(f"--{name}: expected {' or '.join(known)}, or {','.join(known)} for both, got {wrong!r}")
+    return given
 
 
 def _axis_values(spec: type[Spec], kind: Kind, name: str, words: str) -> list[Any]:

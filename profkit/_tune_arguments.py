@@ -13,6 +13,7 @@ from profkit.measurement.cores import cores_for, default_threads
 from profkit.measurement.options import MeasureOptions
 from profkit.rendering.quantities import parse_bytes, parse_duration, parse_share
 
+BUDGET_S = 20.0
 OPERATORS = {"conv": "conv2d", "matmul": "matmul"}
 _EPILOG = """\
 examples:
@@ -29,15 +30,27 @@ exit codes: 0 done, 1 nothing could be measured, 2 wrong usage, 130 interrupted"
 
 def parse_tune(words: Sequence[str]) -> tuple[str, argparse.Namespace]:
     """Read the words; anything wrong is a UsageError before anything is measured."""
+    # The operator may also follow --help: profkit help tune conv.
+    name, *others = [*words[1:2], words[0], *words[2:]] if words and words[0] in ("-h", "--help") else words or [""]
+    if name in ("-h", "--help"):
+        build_parser(list(OPERATORS.values())).parse([name])
+    if name not in OPERATORS:
+        raise UsageError(_unknown_operator(name))
+    op = OPERATORS[name]
+    return op, build_parser([op]).parse(others)
+
+
+def build_parser(ops: Sequence[str]) -> Parser:
+    """The parser for one operator; with several, it is for --help alone, which shows the flags of each."""
     parser = Parser("profkit tune", "Find the best sizes of profkit's own kernels on this machine.", _EPILOG)
     parser.usage = f"profkit tune {'|'.join(OPERATORS)} [flags]"
-    if words and words[0] in ("-h", "--help"):
-        parser.parse(words)
-    if not words or words[0] not in OPERATORS:
-        raise UsageError(_unknown_operator(words))
-    op = OPERATORS[words[0]]
-    spec = parser.add_argument_group(f"{op} (each flag also takes a comma list: a sweep over all combinations)")
-    add_fields(spec, op)
+    for op in ops:
+        # Operators share names of flags, so that each group belongs to a parser of its own.
+        owner = parser if len(ops) == 1 else Parser(parser.prog, "")
+        spec = owner.add_argument_group(f"{op} (each flag also takes a comma list: a sweep over all combinations)")
+        add_fields(spec, op)
+        if owner is not parser:
+            parser.show_group(spec)
     which = parser.add_argument_group("which kernels (keys like native/implicit_gemm, with * as wildcard)")
     which.add_argument("--only", metavar="KEY", action="append", help="tune only these")
     which.add_argument("--device", choices=("cpu", "cuda", "all"), default="all", help="where they run [all]")
@@ -46,7 +59,7 @@ def parse_tune(words: Sequence[str]) -> tuple[str, argparse.Namespace]:
     how = parser.add_argument_group("how it is measured")
     how.add_argument("--threads", metavar="N[,N]", help="threads of the kernels [all usable cores]")
     seconds, share = typed(parse_duration), typed(parse_share)
-    how.add_argument("--budget", metavar="TIME", type=seconds, default=MeasureOptions.budget_s, help="per kernel [20s]")
+    how.add_argument("--budget", metavar="TIME", type=seconds, default=BUDGET_S, help="per kernel [20s]")
     how.add_argument(
         "--timeout", metavar="TIME", type=seconds, default=MeasureOptions.timeout_s, help="of one answer [60s]"
     )
@@ -59,16 +72,16 @@ def parse_tune(words: Sequence[str]) -> tuple[str, argparse.Namespace]:
     shown = parser.add_argument_group("what is shown and saved")
     shown.add_argument("--json", metavar="FILE", help="every trial with raw samples, and the environment")
     shown.add_argument("--quiet", action="store_true", help="no progress, only the tables")
-    return op, parser.parse(words[1:])
+    return parser
 
 
-def _unknown_operator(words: Sequence[str]) -> str:
+def _unknown_operator(word: str) -> str:
     names = ", ".join(OPERATORS)
-    if not words or words[0].startswith("-"):
+    if not word or word.startswith("-"):
         return f"say first what to tune: {names}\n  profkit tune conv --batch 128"
-    near = get_close_matches(words[0], OPERATORS, n=1)
+    near = get_close_matches(word, OPERATORS, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return f"{words[0]!r} has no kernels to tune{hint}; there is {names}"
+    return f"{word!r} has no kernels to tune{hint}; there is {names}"
 
 
 def thread_counts(arguments: argparse.Namespace) -> list[int]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
+from profkit._explain import explain_cells
 from profkit.attribution.network_usage import network_usage
 from profkit.attribution.usage import Usage
 from profkit.capture.network_capture import NetworkCapture, save_network_capture
+from profkit.errors import UsageError, check_names
 from profkit.measurement.cores import default_threads
 from profkit.measurement.network_run import NetworkRequest, run_network
 from profkit.measurement.options import MeasureOptions
@@ -51,31 +54,49 @@ def measure(
     only: str | Sequence[str] = (),
     exclude: str | Sequence[str] = (),
     threads: int | Sequence[int] | None = None,
+    cache: str | Sequence[str] = MeasureOptions.cache,
+    output: str | Sequence[str] = MeasureOptions.output,
+    candidates: str | Sequence[str] = (),
     progress: Watcher | bool = False,
     **options: Any,
 ) -> PrintableResult:
-    """Compare every implementation of one operator, or of several specs, on this machine.
+    """Compare implementations of one operator, or of several specs, on this machine: the rows of the command's table.
 
-    `options` are the further fields of MeasureOptions (baseline, device, budget_s, timeout_s, cache, output, margin,
-    candidates, memory_limit_bytes, kernel_time, seed, remeasure_peaks). `progress=True` shows a bar, in a notebook too.
+    `all=True` measures every row, `only` those it names. Several `threads`, `cache` or `output` give a cell each.
+    `options` are the further fields of MeasureOptions (all, baseline, device, explain, budget_s, timeout_s, margin,
+    memory_limit_bytes, kernel_time, seed, remeasure_peaks). `progress=True` shows a bar, in a notebook too.
 
     >>> import profkit
     >>> result = profkit.measure(profkit.Conv2d(stride=2), only=["torch", "native/*"], threads=1)
     >>> print(result)
     """
+    own = ["only", "exclude", "threads", "cache", "output", "candidates", "progress"]
+    check_names("profkit.measure", options, dict.fromkeys([*own, *(item.name for item in fields(MeasureOptions))]))
     chosen = MeasureOptions(
-        only=[only] if isinstance(only, str) else tuple(only),
-        exclude=[exclude] if isinstance(exclude, str) else tuple(exclude),
-        threads=() if threads is None else [threads] if isinstance(threads, int) else tuple(threads),
+        only=_listed(only),
+        exclude=_listed(exclude),
+        cache=_listed(cache),
+        output=_listed(output),
+        candidates=_listed(candidates),
+        threads=() if threads is None else _listed(threads),
         **options,
     )
     listed = [specs] if isinstance(specs, Spec) else list(specs)
+    wrong = next((spec for spec in listed if not isinstance(spec, Spec)), None)
+    if wrong is not None:
+        raise UsageError(f"profkit.measure takes specs, as profkit.Conv2d(stride=2), got {specs!r}")
     if progress is True:
         with show_progress() as watcher:
             result = measure_cells(listed, chosen, watcher)
     else:
         result = measure_cells(listed, chosen, progress or ignore_progress)
+    if chosen.explain:
+        explain_cells(result, chosen.tuned)
     return PrintableResult(result.environment, result.peaks, result.cells, result.interrupted)
+
+
+def _listed(given: Any) -> Sequence[Any]:
+    return tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
 
 
 class NetworkProfile:
@@ -113,6 +134,7 @@ def profile_network(
     >>> import profkit
     >>> print(profkit.profile_network(profkit.Cifar10(stride=2), "torch", is_training=True))
     """
+    check_names("profkit.profile_network", options, [item.name for item in fields(NetworkRequest)])
     chosen = find_network(network)() if isinstance(network, str) else network
     request = NetworkRequest(chosen, framework, threads=threads or default_threads(), **options)
     return NetworkProfile(run_network(request))

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 
 from profkit import __version__
 from profkit.errors import ProfkitError, UsageError
+from profkit.rendering.terminal import stream_width
 
 COMMANDS = {
     "conv": "compare convolutions (conv2d), forward and gradients",
@@ -29,15 +30,20 @@ COMMANDS = {
     "compare": "compare two captures: what became faster or slower, with intervals",
     "study": "run a declared sweep over a network and report what it shows",
     "env": "make environments for Theano and Caffe, which cannot live beside the others",
+    "selftest": "prove on this machine that kernels, timers and the recorder are right",
     "doctor": "show what works here, and what to type for the rest",
 }
 INTERRUPTED = 130
+MESSAGE_WIDTH = 100
+_HELP = ("-h", "--help", "help")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """`profkit COMMAND ...`; without a command, the list of commands."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in ("-h", "--help", "help"):
+    if words[1:] and words[0] in _HELP:
+        words = [words[1], "--help", *words[2:]]
+    if not words or words[0] in _HELP:
         return guarded("", _list_commands, words)
     if words[0] == "--version":
         return guarded("", _show_version, words)
@@ -103,13 +109,14 @@ def _open_closed_streams() -> None:
 
 
 def wrapped(text: str) -> str:
-    """A message in lines of at most 100 columns, its own line breaks kept."""
+    """A message in lines of at most 100 columns, or as many as there are; its own line breaks kept."""
+    width = min(MESSAGE_WIDTH, stream_width(sys.stderr))
     lines = []
     for line in text.splitlines():
         indent = line[: len(line) - len(line.lstrip())] + "  "
-        lines += textwrap.wrap(line, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [
-            ""
-        ]
+        lines += textwrap.wrap(
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        ) or [""]
     return "\n".join(lines)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 
 class ProfkitError(Exception):
     """Base of all; `exit_code` is what a command returns when it ends with this error."""
@@ -43,3 +45,16 @@ class TraceError(CaptureError):
     """A file looks like another tool's GPU trace (JSON, SQLite), but is none that can be attributed."""
 
     exit_code = 2
+
+
+def check_names(
+    where: str, given: Iterable[str], known: Collection[str], what: str = "option", kind: type[UsageError] = UsageError
+) -> None:
+    """Raise for the first name that is not known there, with the nearest one that is."""
+    for name in given:
+        if name not in known:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise kind(f"{where} has no {what} {name!r}; {hint}{what}s: {', '.join(known)}")

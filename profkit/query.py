@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -143,7 +142,8 @@ def _print_answer(database: duckdb.DuckDBPyConnection, sql: str, limit: int) -> 
     import duckdb
 
     from profkit.rendering.sql_text import fitted_table
-    from profkit.rendering.table import PLAIN_WIDTH, encodable
+    from profkit.rendering.table import encodable
+    from profkit.rendering.terminal import stream_width
 
     try:
         cursor = database.execute(sql)
@@ -153,8 +153,7 @@ def _print_answer(database: duckdb.DuckDBPyConnection, sql: str, limit: int) -> 
         more = len(rows) - limit + _count_rest(cursor) if beyond else 0
     except duckdb.Error as error:
         raise UsageError(str(error)) from None
-    width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns if sys.stdout.isatty() else PLAIN_WIDTH
-    print(encodable(fitted_table(names, rows[:limit], width), sys.stdout))
+    print(encodable(fitted_table(names, rows[:limit], stream_width(sys.stdout)), sys.stdout))
     if more:
         print(f"{more:,} more rows (--rows {limit + more}, or --csv FILE)")
 

@@ -36,7 +36,7 @@ def tune(words: Sequence[str]) -> int:
     if arguments.forget:
         return _forget(op, arguments, [kernel.key for kernel in kernels])
     counts = thread_counts(arguments)
-    specs = read_specs(op, arguments, len(counts))
+    specs = read_specs(op, arguments, {"threads": len(counts)})
     tasks, refusals = _plan(kernels, specs, counts)
     _show_refusals(refusals)
     if not tasks:
@@ -82,7 +82,7 @@ def _measure(tasks: Sequence[Task], arguments: argparse.Namespace) -> int:
         budget_s=arguments.budget,
         timeout_s=arguments.timeout,
         memory_limit_bytes=arguments.memory_limit,
-        cache=arguments.cache,
+        cache=[arguments.cache],
         margin=arguments.margin,
         seed=arguments.seed,
     )

@@ -1,16 +1,41 @@
-"""For all tests: one folder of what is slow to make, shared by the processes that pytest-xdist starts."""
+"""For all tests: the choice of the tier, the end of the processes that they start, and one folder of what is slow to
+make, shared by the processes that pytest-xdist starts. At the end it counts what was skipped, by reason.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
+from collections import Counter
 
+import leftover_processes
 import pytest
 from shared_work import OBJECTS_FOLDER
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run both tiers, the tests marked full too")
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    choose_tier(config)
+    share_folder(config)
+    config.pluginmanager.register(leftover_processes)
+    # They change the width and the colours of what the tests compare.
+    for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):
+        os.environ.pop(name, None)
+
+
+def choose_tier(config: pytest.Config) -> None:
+    """Without --full or -m it is the quick tier; a test that is named by its node id runs whatever its tier."""
+    option = config.option
+    named = any("::" in word for word in config.args)
+    if not (option.full or option.markexpr or named):
+        option.markexpr = "not full"
+
+
+def share_folder(config: pytest.Config) -> None:
     """The first process makes the folder and takes it away; its workers inherit the variable."""
     if OBJECTS_FOLDER in os.environ:
         return
@@ -18,7 +43,18 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[OBJECTS_FOLDER] = folder
 
     def take_away() -> None:
+        leftover_processes.kill_started("")
         shutil.rmtree(folder, ignore_errors=True)
         del os.environ[OBJECTS_FOLDER]
 
     config.add_cleanup(take_away)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", ()):
+        reasons[report.longrepr[2].removeprefix("Skipped: ")] += 1
+    if reasons:
+        terminalreporter.section("skipped, by reason")
+        for reason, count in reasons.most_common():
+            terminalreporter.write_line(f"{count:5}  {reason}")

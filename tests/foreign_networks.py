@@ -6,6 +6,7 @@ and a package index.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -79,7 +80,7 @@ def environment_of(framework: str) -> Environment:
 
 @cache
 def outcome(framework: str, cases: tuple[Case, ...]) -> Outcome:
-    """Run all cases in one process; a framework has one list of them."""
+    """Run all cases in one process."""
     environment = environment_of(framework)
     source = Path(profkit.__file__).parent.parent
     variables = {**os.environ, **load_builder(framework).environment(NetworkConditions())}
@@ -89,5 +90,6 @@ def outcome(framework: str, cases: tuple[Case, ...]) -> Outcome:
         asked = {"framework": framework, "folder": str(folder), "cases": [case.to_dict() for case in cases]}
         return answer_of([environment.python, str(RUNNER), json.dumps(asked)], variables)
 
-    folder, found = made_once(f"networks-{framework}", run)
+    key = hashlib.sha256(repr(cases).encode()).hexdigest()[:16]
+    folder, found = made_once(f"networks-{framework}-{key}", run)
     return Outcome(found, folder)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from network_process_runner import file_name
+from network_process_runner import NETWORKS, QUICK, REST, file_name
 from process_answer import answer_of
 from shared_work import made_once
 
@@ -26,6 +26,19 @@ from profkit.capture.sources import load_source
 
 RUNNER = Path(__file__).with_name("network_process_runner.py")
 THREADS = 2
+
+
+by_network = pytest.mark.parametrize(
+    ("part", "number"),
+    [
+        *(pytest.param(QUICK, number, id=network.name) for number, network in enumerate(NETWORKS[QUICK])),
+        *(
+            pytest.param(REST, number, id=f"{number}-{network.name}", marks=pytest.mark.full)
+            for number, network in enumerate(NETWORKS[REST])
+        ),
+    ],
+)
+"""A test for each network, of which the full tier has more."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +55,8 @@ class Outcome:
 
 
 @cache
-def outcome(framework: str, mode: str) -> Outcome:
-    """Run everything; skips the test where the framework is missing."""
+def outcome(framework: str, mode: str, part: str = QUICK) -> Outcome:
+    """Run a part; skips the test where the framework is missing."""
     builder = load_builder(framework)
     for each in (builder, load_builder(backend_of(mode)) if framework == "keras" else builder):
         availability = each.is_available()
@@ -57,7 +70,7 @@ def outcome(framework: str, mode: str) -> Outcome:
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH", ""))))
 
     def run(folder: Path) -> Any:
-        return answer_of([sys.executable, str(RUNNER), framework, mode, str(folder)], environment)
+        return answer_of([sys.executable, str(RUNNER), framework, mode, str(folder), part], environment)
 
-    folder, facts = made_once(f"network-{framework}-{mode}", run)
+    folder, facts = made_once(f"network-{framework}-{mode}-{part}", run)
     return Outcome(facts, folder)

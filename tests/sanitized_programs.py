@@ -15,7 +15,16 @@ import pytest
 from shared_work import locked, shared_folder
 
 SOURCES = Path(__file__).parents[1] / "csrc"
-FLAGS = ("-std=c++17", "-O1", "-g", "-pthread", "-ftls-model=initial-exec", '-DPROFKIT_VERSION="0"', "-I", str(SOURCES))
+FLAGS = (
+    "-std=c++17",
+    "-O1",
+    "-g1",
+    "-pthread",
+    "-ftls-model=initial-exec",
+    '-DPROFKIT_VERSION="0"',
+    "-I",
+    str(SOURCES),
+)
 
 
 def build_program(
@@ -41,6 +50,19 @@ def build_program(
         pytest.skip(f"the compiler has no sanitizer {sanitizers}")
     assert linked.returncode == 0, linked.stderr
     return program
+
+
+def isa_units(isa: str) -> list[Path]:
+    """The translation units of one instruction set, as csrc/CMakeLists.txt generates them."""
+    folder, found = shared_folder() / "units", []
+    lines = (SOURCES / "isa_units.txt").read_text().splitlines()
+    for name, sets, *files in (line.split() for line in lines if not line.startswith("#")):
+        if isa in sets.split(","):
+            found.append(folder / f"{name}_{isa}.cpp")
+            with locked("units"):
+                folder.mkdir(exist_ok=True)
+                found[-1].write_text("".join(f'#include "{file}"\n' for file in (f"kernels/isa_{isa}.h", *files)))
+    return found
 
 
 @cache

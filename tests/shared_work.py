@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-OBJECTS_FOLDER = "PROFKIT_TEST_OBJECTS"
-"""The variable that names the folder in which conftest.py lets all processes of a run keep what they made."""
+OBJECTS_FOLDER = "TEST_OBJECTS_FOLDER"
+"""The variable that names the folder in which conftest.py lets all processes of a run keep what they made. Not
+PROFKIT_..., which programs under test are started without.
+"""
 
 
 def shared_folder() -> Path:

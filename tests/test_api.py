@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import profkit
+from profkit import api
 from profkit.errors import SpecError, UsageError
+from profkit.measurement.cell import CellRun
 from profkit.measurement.progress import Progress
 from profkit.measurement.result import Result
+from profkit.measurement.run import RunPeaks
 
 ROW_FIELDS = {
     *("key", "status", "reason", "median_ns", "low_ns", "high_ns", "first_call_ns", "samples_ns", "gflops"),
@@ -95,13 +99,22 @@ def test_a_watcher_sees_every_phase_in_order() -> None:
     assert all(0.0 <= progress.fraction <= 1.0 for progress in seen)
 
 
-def test_cold_caches_and_fresh_outputs_are_shown_as_chosen() -> None:
+def test_caches_and_outputs_are_as_chosen_with_a_cell_each() -> None:
     spec = profkit.MatMul(m=64, n=64, k=64)
 
-    cold = profkit.measure(spec, only="native/blocked", threads=1, budget_s=0.3, cache="cold", output="fresh")
+    found = profkit.measure(
+        spec, only="native/blocked", threads=1, budget_s=0.1, cache=("hot", "cold"), output=["fresh", "reused"]
+    )
 
-    row = cold.cells[0].rows[0]
-    assert (row.status, row.output, cold.cells[0].cache, row.calls_per_sample) == ("ok", "fresh", "cold", 1)
+    conditions = [(cell.cache, cell.output, cell.row("matmul/native/cpu/blocked").output) for cell in found.cells]
+    assert conditions == [
+        ("hot", "fresh", "fresh"),
+        ("hot", "reused", "reused"),
+        ("cold", "fresh", "fresh"),
+        ("cold", "reused", "reused"),
+    ]
+    assert [cell.rows[0].calls_per_sample == 1 for cell in found.cells] == [False, False, True, True]
+    assert list(found.to_pandas()["asked_output"]) == ["fresh", "reused"] * 2
 
 
 @pytest.mark.parametrize(
@@ -111,16 +124,72 @@ def test_cold_caches_and_fresh_outputs_are_shown_as_chosen() -> None:
         ({"threads": 4096}, "threads 4096: this process may use 1 to"),
         ({"budget_s": 0}, "budget_s must be positive"),
         ({"timeout_s": float("inf")}, "timeout_s must be positive and at most"),
-        ({"seed": -1}, "seed cannot be negative"),
+        ({"seed": -1}, "seed is a whole number and cannot be negative"),
+        ({"budget_s": "20s"}, "budget_s must be positive and at most 1000000, got '20s'"),
+        ({"budget": 3}, r"profkit\.measure has no option 'budget'; did you mean budget_s\?"),
+        ({"timeout": 3}, r"did you mean timeout_s\?"),
+        ({"candidate": "x.py"}, r"did you mean candidates\?"),
+        ({"exclud": "x"}, r"did you mean exclude\?"),
+        ({"zzz": 1}, "has no option 'zzz'; options: only, exclude, threads"),
         ({"margin": 2}, "margin must lie between 0 and 1"),
-        ({"cache": "warm"}, "expected one of hot, cold"),
+        ({"cache": "warm"}, "cache: expected one of hot, cold, got 'warm'"),
+        ({"output": []}, "output: expected one of fresh, reused, got nothing"),
         ({"only": "torhc"}, "did you mean torch"),
+        ({"only": None}, "only: expected words, got None"),
+        ({"cache": None}, "cache: expected words, got None"),
+        ({"baseline": ["torch"]}, r"baseline: expected one word, got \['torch'\]"),
+        ({"device": None}, "device: expected one of cpu, cuda, all, got None"),
+        ({"memory_limit_bytes": "4GiB"}, "memory_limit_bytes must be a positive whole number, got '4GiB'"),
+        ({"threads": "2"}, "threads: expected whole numbers, got '2'"),
+        ({"threads": 1.5}, r"threads: expected whole numbers, got 1\.5"),
+        ({"threads": True}, "threads: expected whole numbers, got True"),
         ({"candidates": ["nowhere.py"]}, "nowhere.py"),
+        ({"candidates": "nowhere.py"}, "nowhere.py"),
     ],
 )
 def test_wrong_options_are_usage_errors(options: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         profkit.measure(profkit.MatMul(m=4, n=4, k=4), **options)
+
+
+def test_names_that_python_entries_do_not_know_are_usage_errors_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"profkit\.profile_network has no option 'training_'; did you mean training\?"
+    ):
+        profkit.profile_network("mlp", "numpy", training_=True)
+    with pytest.raises(UsageError, match=r"no network framework 'torchh'; did you mean torch\?"):
+        profkit.profile_network("mlp", "torchh")
+    with pytest.raises(UsageError, match=r"profkit\.record has no option 'allocation_from'; did you mean allocations_"):
+        profkit.record(tmp_path / "x.profkit", allocation_from=3)  # type: ignore[call-arg]
+    with pytest.raises(SpecError, match=r"Conv2d has no field 'strides'; did you mean stride\?"):
+        profkit.Conv2d(strides=2)  # type: ignore[call-arg]
+    with pytest.raises(SpecError, match=r"Cifar10 has no field 'filter'; did you mean filters\?"):
+        profkit.Cifar10(filter=2)  # type: ignore[call-arg]
+    with pytest.raises(UsageError, match=r"takes specs, as profkit\.Conv2d"):
+        profkit.measure("conv")  # type: ignore[arg-type]
+
+
+def test_cells_of_one_spec_share_its_inputs_and_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    references: list[Any] = []
+    monkeypatch.setattr(RunPeaks, "of", lambda *_: {})
+    monkeypatch.setattr(CellRun, "measure", lambda run: references.append(run.problem.reference))
+
+    profkit.measure(profkit.MatMul(m=2, n=2, k=2), only="numpy", threads=1, cache=["hot", "cold"])
+    profkit.measure([profkit.MatMul(m=m, n=2, k=2) for m in (2, 3)], only="numpy", threads=1)
+
+    assert references[0] is references[1]
+    assert [reference.shape[-2] for reference in references] == [2, 2, 2, 3]
+
+
+@pytest.mark.parametrize("tuned", [True, False])
+def test_the_policy_is_explained_as_it_was_measured(tuned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[bool] = []
+    monkeypatch.setattr(api, "measure_cells", lambda *_: Result({}, {}, []))
+    monkeypatch.setattr(api, "explain_cells", lambda _, tuned: told.append(tuned))
+
+    profkit.measure(profkit.MatMul(), explain=True, tuned=tuned)
+
+    assert told == [tuned]
 
 
 def test_measuring_nothing_is_a_usage_error() -> None:

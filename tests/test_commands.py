@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from profkit.errors import UnavailableError
 from profkit.measurement.progress import Progress
 from profkit.measurement.result import Cell, Result, Row
 from profkit.ops import SPECS, Conv2d, Spec
+from profkit.ops.networks import NETWORKS
 
 OPERATORS = {
     "conv": "conv2d",
@@ -119,6 +121,39 @@ def test_an_unknown_command_offers_the_nearest(capsys: pytest.CaptureFixture[str
     assert "did you mean matmul?" in error_of(capsys, "matmull")
 
 
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_help_of_a_command_is_its_own_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([command, "--help"]) == 0
+    own = capsys.readouterr().out
+    assert cli.main(["help", command]) == 0
+    asked = capsys.readouterr().out
+    assert cli.main(["--help", command]) == 0
+
+    assert own == asked == capsys.readouterr().out
+    assert own.startswith(f"usage: profkit {command} ")
+    # More than --help itself.
+    assert own.count("\n  --") >= 2
+
+
+def test_help_takes_what_follows_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["help", "tune", "matmul"]) == 0
+    assert "--dilation" not in capsys.readouterr().out
+    assert cli.main(["help", "network", "lenet"]) == 0
+    assert capsys.readouterr().out.startswith("usage: profkit network lenet ")
+    assert cli.main(["help", "trace", "a_script_that_must_not_run.py"]) == 0
+    assert cli.main(["help", "doctr"]) == 2
+    assert "did you mean doctor?" in capsys.readouterr().err
+
+
+def test_help_of_networks_shows_the_flags_of_each(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["network", "--help"])
+
+    text = capsys.readouterr().out
+    for network in NETWORKS.values():
+        for item in fields(network):
+            assert f"  --{item.name.replace('_', '-')} " in text
+
+
 @pytest.mark.parametrize("command", OPERATORS)
 def test_help_has_every_field_and_fits_100_columns(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = run(command, "--help")
@@ -173,7 +208,32 @@ def test_a_sweep_prints_a_table_per_cell_and_a_summary(measured: Measured, capsy
     assert captured.out.count("conv2d") == 4 + 2
     assert "summary: conv2d over" in captured.out
     assert max(map(len, captured.out.splitlines())) <= 100
-    assert "4 tables, up to 20 s of sampling each" in captured.err
+    assert "4 tables, up to 15 s of sampling each" in captured.err
+
+
+def test_caches_outputs_and_threads_are_axes_too(measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:
+    run("conv", "--cache", "hot,cold", "--output", "fresh,reused", "--threads", "1,2", "--stride", "1,2,3")
+
+    assert "24 tables, " in capsys.readouterr().err
+    assert measured.options["cache"] == ["hot", "cold"]
+    many = ",".join(map(str, range(1, 601)))
+    assert "2400 cells (batch 600 x cache 2 x output 2)" in error_of(
+        capsys, "conv", "--cache", "hot,cold", "--output", "fresh,reused", "--batch", many
+    )
+
+
+@pytest.mark.parametrize(("words", "lines"), [([], 1), (["-v"], 4), (["--verbose"], 4), (["--all"], 4)])
+def test_what_cannot_run_is_listed_when_asked(
+    words: list[str], lines: int, measured: Measured, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    measured.rows = [
+        Row(f"conv2d/{name}/cuda", "unavailable", "no driver") for name in ("cupy", "torch", "jax", "tensorflow")
+    ]
+
+    run("conv", *words, "--markdown", str(tmp_path / "out.md"))
+
+    for text in (capsys.readouterr().out, (tmp_path / "out.md").read_text()):
+        assert len([line for line in text.splitlines() if "no driver" in line]) == lines
 
 
 def test_presets_are_starting_points_that_flags_change(measured: Measured) -> None:
@@ -200,13 +260,15 @@ def test_presets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_options_reach_the_measurement(measured: Measured) -> None:
     words = (
         "--only native,torch --only jax --exclude keras --baseline numpy --threads 1,2 --budget 1m30s --timeout 5s "
-        "--memory-limit 4GiB --cache cold --output reused --margin 5% --seed 7 --remeasure-peaks --quiet "
-        "--python torch=other/python --no-tuned --device cuda --kernel-time"
+        "--memory-limit 4GiB --cache cold,hot --output reused --margin 5% --seed 7 --remeasure-peaks --quiet "
+        "--python torch=other/python --no-tuned --device cuda --kernel-time --all --explain"
     )
 
     run("conv", *words.split())
 
     assert measured.options == {
+        "all": True,
+        "explain": True,
         "only": ["native", "torch", "jax"],
         "exclude": ["keras"],
         "baseline": "numpy",
@@ -216,8 +278,8 @@ def test_options_reach_the_measurement(measured: Measured) -> None:
         "budget_s": 90.0,
         "timeout_s": 5.0,
         "memory_limit_bytes": 4 * 2**30,
-        "cache": "cold",
-        "output": "reused",
+        "cache": ["cold", "hot"],
+        "output": ["reused"],
         "margin": 0.05,
         "candidates": [],
         "interpreters": {"torch": "other/python"},
@@ -260,7 +322,9 @@ def test_progress_is_watched_unless_quiet(measured: Measured) -> None:
         ("--budget soon", "--budget: expected a time such as 20s"),
         ("--memory-limit much", "--memory-limit: expected a size such as 4GiB"),
         ("--margin 200%", "--margin: expected a share such as 2%"),
-        ("--cache warm", "--cache"),
+        ("--cache warm", "--cache: expected hot or cold, or hot,cold for both, got 'warm'"),
+        ("--cache hot,hot", "hot stands in it twice"),
+        ("--output", "expected one argument"),
         ("--columns page_fault", "did you mean page_faults"),
         ("--watch", "add --candidate FILE"),
         ("--batch 99999999999 --height 99999", "inputs and output of one call take"),
@@ -557,8 +621,7 @@ def test_the_list_says_for_these_specs_and_interpreters_what_can_run(
     words: str, code: int, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("profkit.measurement.selection.BACKENDS", ("torch",))
-    for module in ("selection", "cell"):
-        monkeypatch.setattr(f"profkit.measurement.{module}.load_adapter", lambda name: Listed())
+    monkeypatch.setattr("profkit.measurement.selection.load_adapter", lambda name: Listed())
 
     ended = run("conv", "--list", *words.format(python=sys.executable).split())
 
@@ -569,5 +632,5 @@ def test_the_list_says_for_these_specs_and_interpreters_what_can_run(
 def test_outputs_are_fresh_or_reused_and_fresh_when_nothing_is_said(measured: Measured) -> None:
     run("conv")
 
-    assert measured.options["output"] == "fresh"
+    assert measured.options["output"] == ["fresh"]
     assert run("conv", "--output", "either") == 2

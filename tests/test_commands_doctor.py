@@ -72,6 +72,17 @@ def use(monkeypatch: pytest.MonkeyPatch, adapter: Adapter) -> None:
     monkeypatch.setattr(_checks, "load_adapter", lambda name: adapter)
 
 
+def test_a_build_without_the_best_instruction_set_of_this_processor_is_noted() -> None:
+    features = {"simd_active": "generic", "simd_compiled": ["generic", "avx512"]}
+
+    best = _checks.check_simd({**features, "simd_processor": ["generic", "avx2", "avx512"]})
+    other = _checks.check_simd({**features, "simd_processor": ["generic", "avx2"]})
+
+    assert best.status == "works"
+    assert (other.status, other.fix) == ("note", _checks.BUILD_LINE)
+    assert "compiled generic, avx512; this processor has generic, avx2" in other.detail
+
+
 def test_a_missing_framework_shows_the_line_to_type(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +101,21 @@ def test_a_deep_look_shows_the_last_line_of_an_import_error(monkeypatch: pytest.
     (check,) = _checks.check_backends(deep=True)
 
     assert (check.status, check.detail) == ("broken", "ImportError: libfake.so.1: cannot open")
+
+
+def test_a_deep_look_calls_a_build_without_cuda_missing_not_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine with a driver, where torch_cuda's start says what it is without."""
+    use(monkeypatch, Adapter(Availability(True)))
+    refuse = "def refuse(*_): raise UnavailableError('torch: this build (2.13.0+cpu) is without CUDA')\n"
+    monkeypatch.setattr(
+        _checks,
+        "_START",
+        _checks._START.replace("asked =", f"{refuse}asked =").replace('load_adapter(asked["adapter"]).start', "refuse"),
+    )
+
+    (check,) = _checks.check_backends(deep=True)
+
+    assert (check.status, check.detail) == ("missing", "torch: this build (2.13.0+cpu) is without CUDA")
 
 
 def test_a_deep_look_survives_a_framework_that_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

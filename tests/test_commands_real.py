@@ -32,7 +32,9 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
-@pytest.mark.parametrize("command", TINY)
+@pytest.mark.parametrize(
+    "command", [pytest.param(name, marks=() if name in ("conv", "matmul") else pytest.mark.full) for name in TINY]
+)
 def test_each_command_measures_native_and_numpy(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,8 +53,9 @@ def test_each_command_measures_native_and_numpy(
 
 def test_a_sweep_over_a_field_and_threads_has_all_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "result.json"
+    few = ["--exclude", "native/winograd*,native/im2col*,native/reference,native/direct"]
 
-    code = cli.main(["conv", *TINY["conv"].split(), "--stride", "1,2", *QUICK, "--json", str(target)])
+    code = cli.main(["conv", *TINY["conv"].split(), "--stride", "1,2", *QUICK, *few, "--json", str(target)])
 
     cells = json.loads(target.read_text())["cells"]
     assert code == 0
@@ -73,8 +76,15 @@ def test_list_shows_what_exists_without_measuring(capsys: pytest.CaptureFixture[
     lines = capsys.readouterr().out.splitlines()
     assert code == 0
     assert any(line.split()[:2] == ["native/cpu/reference", "available"] for line in lines)
-    assert any(line.split()[:2] == ["pytensor/cpu", "unsupported"] or "pytensor" in line for line in lines)
+    assert any("torch/cpu" in line for line in lines)
     assert max(map(len, lines)) <= 100
+
+
+def test_the_list_has_the_baseline_beside_what_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    code = cli.main(["conv", "--list", "--only", "numpy", "--baseline", "native/reference"])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert (code, [line.split()[0] for line in lines]) == (0, ["native/cpu/reference", "numpy/cpu"])
 
 
 def test_a_device_filters_the_list(capsys: pytest.CaptureFixture[str]) -> None:

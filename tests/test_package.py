@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,11 @@ from pathlib import Path
 import pytest
 
 import profkit
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 PACKAGE = Path(profkit.__file__).parent
 FRAMEWORKS = (
@@ -21,14 +27,13 @@ FRAMEWORKS = (
     "numba",
     "onnxruntime",
     "onnx",
-    "pytensor",
     "cupy",
     "pandas",
     "duckdb",
     "matplotlib",
 )
 
-# Each stage may import itself and the stages named here (DESIGN.md, the flow).
+# Each stage may import itself and the stages named here (CONTRIBUTING.md, "Where things are").
 MAY_IMPORT = {
     "ops": {"errors"},
     "backends": {"errors", "ops", "_core", "_cuda"},
@@ -39,6 +44,9 @@ MAY_IMPORT = {
     # Declared sweeps plan runs, keep their results and draw conclusions from them.
     "studies": {"errors", "ops", "backends", "capture", "measurement", "attribution"},
     "rendering": {"errors", "ops", "measurement", "capture", "attribution", "studies", "_core"},
+    # What `profkit selftest` does; only that command imports it.
+    "selftests": {"errors", "ops", "backends", "capture", "measurement", "attribution", "rendering"}
+    | {"_core", "_cuda"},
 }
 
 
@@ -100,3 +108,26 @@ def test_the_version_is_written_once() -> None:
     pyproject = (PACKAGE.parent / "pyproject.toml").read_text()
 
     assert f'version = "{profkit.__version__}"' in pyproject
+
+
+def requirements(extra: str) -> set[str]:
+    """Names of the distributions that an extra asks for, those of the extras in it too."""
+    lines = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"][extra]
+    inner = [name for line in lines if line.startswith("profkit[") for name in line[8:-1].split(",")]
+    names = {re.split(r"[^\w-]", line)[0] for line in lines if not line.startswith("profkit[")}
+    return names.union(*map(requirements, inner))
+
+
+def test_the_cpu_extra_brings_what_the_readme_shows() -> None:
+    assert {"torch", "keras", "jax", "numba", "onnxruntime", "duckdb", "matplotlib"} <= requirements("cpu")
+
+
+def test_every_index_can_satisfy_the_pins() -> None:
+    lines = (PACKAGE.parent / "constraints.txt").read_text().splitlines()
+    pins = dict(line.partition(";")[0].split("==") for line in lines if not line.startswith("#"))
+
+    # A version with a local part, as 2.13.0+cpu, is in some indexes only; without one, both builds satisfy the pin.
+    assert not [name for name, version in pins.items() if not re.fullmatch(r"[\d.]+", version.strip())]
+    normalized = {name.lower().replace("_", "-") for name in pins}
+    only_elsewhere = {"tensorflow"}  # where there is no tensorflow-cpu
+    assert requirements("cpu") | requirements("test") <= normalized | only_elsewhere

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from foreign_traces import REAL_FILES, KinetoTrace, NsightExport, real_trace
+from foreign_traces import KinetoTrace, NsightExport, by_real_file, real_trace
 
 from profkit.attribution.device_groups import GROUPINGS
 from profkit.attribution.device_lanes import Part
@@ -68,7 +68,7 @@ def test_every_table_is_printed_and_fits(trace: str, by: str, layout: str, capsy
 
 
 @pytest.mark.parametrize("by", GROUPINGS)
-@pytest.mark.parametrize("name", REAL_FILES)
+@by_real_file
 def test_tables_of_real_traces_fit_and_their_files_add_up(
     name: str, by: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ from profkit.capture.reading import read
 from profkit.capture.tables import NONE, Capture
 
 
+@pytest.mark.full
 def test_torch_is_left_alone_on_request_and_ends_cleanly_otherwise(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     code = """

@@ -197,6 +197,11 @@ def test_wrong_usage_is_told(words: list[str], expected: str, capsys: pytest.Cap
 
 def test_help_shows_the_operators_flags(capsys: pytest.CaptureFixture[str]) -> None:
     assert tune.main(["conv", "--help"]) == 0
-    assert "--stride" in capsys.readouterr().out
+    own = capsys.readouterr().out
+    assert "--stride" in own
+    assert "--transpose-a" not in own
     assert tune.main(["--help"]) == 0
-    assert "conv|matmul" in capsys.readouterr().out
+    both = capsys.readouterr().out
+    assert "conv|matmul" in both
+    for flag in ("--stride", "--transpose-a", "--only", "--budget", "--forget", "--json"):
+        assert f"  {flag} " in both

@@ -17,6 +17,7 @@
 #include "bindings/array.h"
 #include "bindings/tracer.h"
 #include "kernels/cpu_tuning.h"
+#include "kernels/cuda_structs.h"
 #include "kernels/registry.h"
 #include "kernels/shapes.h"
 #include "runtime/aligned_memory.h"
@@ -348,6 +349,17 @@ py::list tunables(const std::string& key, const py::dict& params, int64_t thread
 }  // namespace
 
 void register_kernels(py::module_& module) {
+  module.def("cuda_structs", [] {
+    py::dict structs;
+    for (const StructLayout& layout : cuda_structs()) {
+      py::list fields;
+      for (const StructField& field : layout.fields) {
+        fields.append(py::make_tuple(field.name, field.kind, field.offset));
+      }
+      structs[layout.name.c_str()] = py::make_tuple(layout.size, fields, py::bytes(layout.defaults));
+    }
+    return structs;
+  });
   // A duplicate key must fail at import, not at the first use of its operator.
   for (const char* op : {"conv2d", "matmul", "pool2d", "lrn", "bias_relu", "softmax"}) keys(op);
 

@@ -46,6 +46,7 @@ double copy_bandwidth(int64_t threads) {
 
 py::dict cpu_features() {
   py::dict result;
+  result["simd_processor"] = names(processor_simd());
   result["simd_compiled"] = names(compiled_simd());
   result["simd_supported"] = names(supported_simd());
   result["simd_active"] = simd_name(active_simd());

@@ -96,6 +96,7 @@ char* put_payload(char* at, tracer::PayloadType type, uint64_t bits) {
       return put_real(at, from_bits<double>(bits));
     case tracer::PayloadType::float32:
       return put_real(at, from_bits<float>(bits));
+    case tracer::PayloadType::none:
     case tracer::PayloadType::uint64:
     case tracer::PayloadType::opaque:
       break;

@@ -8,22 +8,33 @@
 
 namespace profkit {
 
-// The same kernel once per instruction set; null where that set is not compiled.
+// The same kernel once per instruction set; null where that set is not compiled, or has no such kernel.
 template <class Params>
 struct CpuVariants {
   const CpuEntry<Params>*generic, *avx2, *avx512, *neon;
 
-  const CpuEntry<Params>& active() const {
+  const CpuEntry<Params>* of_active_simd() const {
     switch (active_simd()) {
       case Simd::avx2:
-        return *avx2;
+        return avx2;
       case Simd::avx512:
-        return *avx512;
+        return avx512;
       case Simd::neon:
-        return *neon;
+        return neon;
       default:
-        return *generic;
+        return generic;
     }
+  }
+  const CpuEntry<Params>* of_any_simd() const {
+    return generic ? generic : avx2 ? avx2 : avx512 ? avx512 : neon;
+  }
+  // Empty, or why the kernel cannot run here.
+  std::string reason_against() const { return of_active_simd() ? std::string() : vector_code_is_missing(); }
+
+  const CpuEntry<Params>& active() const {
+    const CpuEntry<Params>* entry = of_active_simd();
+    if (entry == nullptr) throw UnsupportedError(vector_code_is_missing());
+    return *entry;
   }
 };
 
@@ -38,9 +49,9 @@ inline CpuBlocking blocking_with(const CpuBlocks& asked) {
 inline int at_least_one(int threads) { return threads < 1 ? 1 : threads; }
 
 // The registry's row of a kernel that exists per instruction set: every call goes to the active one.
-template <class Params, const CpuVariants<Params>& variants>
-Kernel<Params> cpu_row(const char* key,
-                       std::string (*supports)(const Params&) = supports_wide_floats<Params>) {
+template <class Params, const CpuVariants<Params>& variants,
+          std::string (*supports)(const Params&) = supports_wide_floats<Params>>
+Kernel<Params> cpu_row(const char* key) {
   static constexpr auto workspace = [](const Params& params, int threads, const CpuBlocks& asked) {
     return variants.active().workspace_bytes(params, at_least_one(threads), blocking_with(asked));
   };
@@ -53,13 +64,19 @@ Kernel<Params> cpu_row(const char* key,
                                       at_least_one(threads),
                                       blocking_with(asked)});
   };
-  Kernel<Params> row{key, supports,
+  Kernel<Params> row{key,
+                     [](const Params& params) {
+                       const std::string reason = variants.reason_against();
+                       return reason.empty() ? supports(params) : reason;
+                     },
                      [](const Params& params, int threads) { return workspace(params, threads, {}); },
                      [](const Params& params, const Buffers& buffers, int threads) {
                        launch(params, buffers, threads, {});
                      }};
-  // The same functions exist for every instruction set.
-  if (variants.generic->tunables) {
+  // The same functions exist for every instruction set that has the kernel.
+  const CpuEntry<Params>* entry = variants.of_any_simd();
+  if (entry == nullptr) return row;
+  if (entry->tunables) {
     row.tuning = {[](const Params& params, int threads) {
                     return variants.active().tunables(params, threads, blocking_with({}));
                   },
@@ -70,7 +87,7 @@ Kernel<Params> cpu_row(const char* key,
                     launch(params, buffers, threads, asked);
                   }};
   }
-  if (variants.generic->pack) {
+  if (entry->pack) {
     row.packing = {
         [](const Params& params, int threads, const CpuBlocks& asked) {
           return variants.active().packed_bytes(params, threads, blocking_with(asked));
@@ -98,25 +115,27 @@ Kernel<Params> cpu_row(const char* key,
 #else
 #define PROFKIT_NEON_ENTRY(name) nullptr
 #endif
-#define PROFKIT_CPU_VARIANTS(name) \
-  {&generic::name, PROFKIT_AVX2_ENTRY(name), PROFKIT_AVX512_ENTRY(name), PROFKIT_NEON_ENTRY(name)}
 
 // Declares a kernel's entries, at namespace profkit: PROFKIT_CPU_ENTRY(profkit_lrn_params, lrn_windowed).
-#define PROFKIT_CPU_ENTRY(Params, name)                            \
-  namespace generic {                                              \
-  extern const CpuEntry<Params> name;                              \
-  }                                                                \
-  namespace avx2 {                                                 \
-  extern const CpuEntry<Params> name;                              \
-  }                                                                \
-  namespace avx512 {                                               \
-  extern const CpuEntry<Params> name;                              \
-  }                                                                \
-  namespace neon {                                                 \
-  extern const CpuEntry<Params> name;                              \
-  }                                                                \
-  namespace {                                                      \
-  constexpr CpuVariants<Params> name = PROFKIT_CPU_VARIANTS(name); \
+// Which sets have it is told by isa_units.txt: all, or (PROFKIT_VECTOR_ENTRY) all but the portable one.
+#define PROFKIT_CPU_ENTRY(Params, name) PROFKIT_ENTRY_OF(Params, name, &generic::name)
+#define PROFKIT_VECTOR_ENTRY(Params, name) PROFKIT_ENTRY_OF(Params, name, nullptr)
+#define PROFKIT_ENTRY_OF(Params, name, generic_entry)                                                        \
+  namespace generic {                                                                                        \
+  extern const CpuEntry<Params> name;                                                                        \
+  }                                                                                                          \
+  namespace avx2 {                                                                                           \
+  extern const CpuEntry<Params> name;                                                                        \
+  }                                                                                                          \
+  namespace avx512 {                                                                                         \
+  extern const CpuEntry<Params> name;                                                                        \
+  }                                                                                                          \
+  namespace neon {                                                                                           \
+  extern const CpuEntry<Params> name;                                                                        \
+  }                                                                                                          \
+  namespace {                                                                                                \
+  constexpr CpuVariants<Params> name = {generic_entry, PROFKIT_AVX2_ENTRY(name), PROFKIT_AVX512_ENTRY(name), \
+                                        PROFKIT_NEON_ENTRY(name)};                                           \
   }
 
 }  // namespace profkit

@@ -42,7 +42,7 @@ struct CudaKernel {
 
 // One list per operator, in <op>/cuda_rows.cpp, best known first; the simplest kernel is the last row and
 // takes every float32 problem. To add one: a row there, a declaration in <op>/cuda_kernels.h, its .cu in
-// CMakeLists.txt.
+// csrc/CMakeLists.txt.
 const std::vector<CudaKernel<profkit_conv2d_params>>& conv2d_cuda_kernels();
 const std::vector<CudaKernel<profkit_matmul_params>>& matmul_cuda_kernels();
 const std::vector<CudaKernel<profkit_pool2d_params>>& pool2d_cuda_kernels();

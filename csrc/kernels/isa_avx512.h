@@ -5,3 +5,4 @@
 #define PROFKIT_VECTOR_BYTES 64
 #define PROFKIT_TILE_ROWS 6
 #define PROFKIT_TILE_VECTORS 4
+#define PROFKIT_ACCUMULATORS 24  // of the loop that measures peaks (runtime/cpu_fma_loop.inl)

@@ -5,3 +5,4 @@
 #define PROFKIT_VECTOR_BYTES 16
 #define PROFKIT_TILE_ROWS 4
 #define PROFKIT_TILE_VECTORS 2
+#define PROFKIT_ACCUMULATORS 12  // of the loop that measures peaks (runtime/cpu_fma_loop.inl)

@@ -1,5 +1,5 @@
 // The list of native kernels: one row each, best known first, reference last. To add one: a row here, a
-// declaration in <op>/kernels.h, a line in CMakeLists.txt.
+// declaration in <op>/kernels.h, a line in csrc/isa_units.txt.
 #include "kernels/registry.h"
 
 #include "kernels/bias_relu/kernels.h"

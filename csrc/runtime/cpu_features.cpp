@@ -15,32 +15,21 @@
 #endif
 
 #include "runtime/check.h"
+#include "runtime/processor_simd.h"
 
 namespace profkit {
 namespace {
-
-bool processor_runs(Simd level) {
-  switch (level) {
-    case Simd::generic:
-    case Simd::neon:  // compiled on aarch64 only, where it is the baseline
-      return true;
-#if defined(__x86_64__)
-    case Simd::avx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    case Simd::avx512:
-      return processor_runs(Simd::avx2) && __builtin_cpu_supports("avx512f") &&
-             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-             __builtin_cpu_supports("avx512bw");
-#endif
-    default:
-      return false;
-  }
-}
 
 std::string names(const std::vector<Simd>& levels) {
   std::string text;
   for (Simd level : levels) text += (text.empty() ? "" : ", ") + std::string(simd_name(level));
   return text;
+}
+
+std::vector<Simd> runnable(const std::vector<Simd>& levels) {
+  std::vector<Simd> found;
+  std::copy_if(levels.begin(), levels.end(), std::back_inserter(found), processor_runs);
+  return found;
 }
 
 Simd choose_simd() {
@@ -159,18 +148,26 @@ const std::vector<Simd>& compiled_simd() {
   return levels;
 }
 
+const std::vector<Simd>& processor_simd() {
+  static const std::vector<Simd> levels = runnable({Simd::generic, Simd::avx2, Simd::avx512, Simd::neon});
+  return levels;
+}
+
 const std::vector<Simd>& supported_simd() {
-  static const std::vector<Simd> levels = [] {
-    std::vector<Simd> found;
-    std::copy_if(compiled_simd().begin(), compiled_simd().end(), std::back_inserter(found), processor_runs);
-    return found;
-  }();
+  static const std::vector<Simd> levels = runnable(compiled_simd());
   return levels;
 }
 
 Simd active_simd() {
   static const Simd level = choose_simd();
   return level;
+}
+
+std::string vector_code_is_missing() {
+  return "it needs vector code, and " + std::string(simd_name(active_simd())) +
+         " is in use (this build has " + names(compiled_simd()) + ", this processor runs " +
+         names(processor_simd()) +
+         "): build profkit on this machine; portable are implicit_gemm and reference";
 }
 
 const CacheSizes& cache_sizes() {

@@ -15,13 +15,17 @@ struct CacheSizes {
 
 const char* simd_name(Simd level);
 
-// Levels compiled into this module, and those of them that this processor runs; lowest first.
+// Levels that this processor runs, those compiled into this module, and those that are both; lowest first.
+const std::vector<Simd>& processor_simd();
 const std::vector<Simd>& compiled_simd();
 const std::vector<Simd>& supported_simd();
 
 // The level that kernels use: the highest supported one, or what PROFKIT_SIMD asks for. Throws KernelError,
 // with the choices, when that is unknown, not compiled or not supported.
 Simd active_simd();
+
+// What a kernel that the portable code does not have says when that is in use.
+std::string vector_code_is_missing();
 
 const CacheSizes& cache_sizes();
 

@@ -1,5 +1,5 @@
 // Declarations of the multiply-add loops, one per instruction set; peak.cpp picks one. No inline code here:
-// isa_*.cpp include this (see the convention in CMakeLists.txt).
+// Units of instruction sets include this (see the convention in csrc/CMakeLists.txt).
 #pragma once
 
 #include <stdint.h>

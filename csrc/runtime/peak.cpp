@@ -1,4 +1,5 @@
-// Measures the two limits that results are compared with: arithmetic (FMA loops of isa_*.cpp) and copying.
+// Measures the two limits that results are compared with: arithmetic (FMA loops, one per instruction set) and
+// copying.
 #include "runtime/peak.h"
 
 #include <algorithm>

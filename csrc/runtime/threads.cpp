@@ -1,6 +1,6 @@
 // The pool behind run_parallel. A job enters, every worker it needs gets it through its own slot, and the
-// caller leaves when all are done. Waiting spins for some time, then sleeps. Measured by
-// bench/fork_join.py.
+// caller leaves when all are done. Waiting spins for some time, then sleeps;
+// docs/kernels.md has the costs of both.
 #include "runtime/threads.h"
 
 #include <pthread.h>

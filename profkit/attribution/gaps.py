@@ -46,9 +46,10 @@ class LayerGap:
     by_kind_ns: Mapping[str, int]
     calls: int  # operators not called by other operators
     covered_ns: int  # of framework_ns: what the native kernels would replace
-    native_ns: float | None  # these five of one step
+    native_ns: float | None  # these six of one step
     native_key: str | None
-    bound_ns: float | None
+    bound_ns: float | None  # of the direct method
+    native_bound_ns: float | None  # of the native kernels' method
     flops: int | None
     bytes: int | None
     bottleneck: Bottleneck | None
@@ -203,6 +204,7 @@ def _gap(
         native_ns=known.get("native_ns"),
         native_key=known.get("native_key"),
         bound_ns=known.get("bound_ns"),
+        native_bound_ns=known.get("native_bound_ns"),
         flops=known.get("flops"),
         bytes=known.get("bytes"),
         bottleneck=held_back,

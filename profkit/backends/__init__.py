@@ -15,7 +15,6 @@ BACKENDS = (
     "jax",
     "numba",
     "onnxruntime",
-    "pytensor",
     "native_cuda",
     "torch_cuda",
     "tensorflow_cuda",

@@ -32,6 +32,8 @@ class Implementation:
     """What else the adapter needs to find it again in the worker (a candidate's file, ...). `rounding` is read by
     measurement too: the format to which operands are rounded where it is coarser than the spec's (tf32); `forms` by
     selection: see below."""
+    is_default: bool = True
+    """Whether it is measured when no row is asked for by name; of native kernels the policy chooses among these."""
 
     @property
     def op(self) -> str:

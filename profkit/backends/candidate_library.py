@@ -13,7 +13,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 from profkit.backends.headers import include_path
 from profkit.backends.native_params import native_params
+from profkit.backends.scratch import temporary_folder
 from profkit.errors import KernelError, UnavailableError, UnsupportedError
 from profkit.ops.spec import Spec
 
@@ -84,14 +84,14 @@ def host_compiler(suffix: str) -> Compiler:
 
 def compile_candidate(path: Path, symbol: str, op: str, compiler: Compiler) -> CandidateLibrary:
     """Compile and load; the compiler's own words are the message when that fails."""
-    with tempfile.TemporaryDirectory(prefix="profkit-candidate-") as folder:
+    with temporary_folder("candidate") as folder:
         header = Path(folder) / "include" / "profkit" / "params.h"
         header.parent.mkdir(parents=True)
         header.write_text(header_path().read_text(encoding="utf-8"), encoding="utf-8")
         library = Path(folder) / "candidate.so"
         # Libraries named in the flags (-lopenblas) must stand behind the file that uses them.
         command = [*compiler.command, f"-I{header.parents[1]}", "-o", str(library), str(path), *compiler.flags]
-        _run_compiler(command, path)
+        _run_compiler(command, path, folder)
         # The file may go once it is mapped: nothing is left behind even if the kernel crashes later.
         loaded = _load(library, path)
         struct = read_struct(header.read_text(encoding="utf-8"), f"profkit_{op}_params")
@@ -154,10 +154,16 @@ def read_struct(header: str, name: str) -> type[ctypes.Structure]:
     return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
-def _run_compiler(command: Sequence[str], path: Path) -> None:
+def _run_compiler(command: Sequence[str], path: Path, folder: str) -> None:
     try:
         done = subprocess.run(
-            command, check=False, capture_output=True, text=True, errors="replace", timeout=COMPILE_SECONDS
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=COMPILE_SECONDS,
+            env={**os.environ, "TMPDIR": folder},
         )
     except subprocess.TimeoutExpired:
         raise KernelError(f"{path.name}: the compiler did not end within {COMPILE_SECONDS} s") from None

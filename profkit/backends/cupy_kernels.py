@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from profkit.backends.adapter import Array
-from profkit.backends.headers import include_flags, include_path, kernel_headers
+from profkit.backends.headers import include_flags, kernel_headers
 from profkit.errors import UnavailableError, UsageError
 
 FLAGS = ("-std=c++17",)
@@ -23,12 +22,11 @@ _NUMBERS = {
     "bool": np.bool_,
     "int": np.int32,
     "unsigned": np.uint32,
-    "int32_t": np.int32,
-    "uint32_t": np.uint32,
     "int64_t": np.int64,
     "uint64_t": np.uint64,
     "float": np.float32,
     "double": np.float64,
+    "pointer": np.uint64,
 }
 
 
@@ -64,57 +62,50 @@ def kernel_struct(name: str, **values: Any) -> Array:
 
 def struct_type(name: str) -> np.dtype[Any]:
     """The NumPy type that lies in memory as the C++ struct does."""
-    return np.dtype([(field, _type(kind)) for field, kind in struct_fields(name).items()], align=True)
+    size, fields, _ = _layout(name)
+    names, kinds, offsets = zip(*fields)
+    formats = [_type(kind) for kind in kinds]
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
 
 
 def struct_fields(name: str) -> dict[str, str]:
-    """Names and C++ types of a struct's fields, in order, read from the headers themselves."""
-    return {field: kind for field, (kind, _) in _declared(name).items()}
+    """Names and C++ types of a struct's fields, in order."""
+    return {field: kind for field, kind, _ in _layout(name)[1]}
+
+
+def _layout(name: str) -> tuple[int, list[tuple[str, str, int]], bytes]:
+    structs = _layouts()
+    if name not in structs:
+        near = difflib.get_close_matches(name, structs, n=1)
+        raise UsageError(f"profkit's kernels have no struct {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
+    return structs[name]
 
 
 @cache
-def _declared(name: str) -> dict[str, tuple[str, int | None]]:
-    """Of every field its C++ type, and its value where it has one by default."""
-    text = _all_headers()
-    found = re.search(rf"^struct {re.escape(name)} {{$(.*?)^}};", text, re.MULTILINE | re.DOTALL)
-    if found is None:
-        structs = re.findall(r"^struct (\w+) {$", text, re.MULTILINE)
-        near = difflib.get_close_matches(name, structs, n=1)
-        raise UsageError(f"profkit's kernels have no struct {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
-    body = re.sub(r"//.*", "", found.group(1))
-    # Fields are indented once and have no parentheses; bodies of functions are indented more.
-    field = r"\w+(?: = \w+)?"
-    declared = re.findall(rf"^  ((?:const )?\w+(?:\*| const\*)*) ({field}(?:, {field})*);", body, re.MULTILINE)
-    parts = [(kind, *part.split(" = ")) for kind, fields in declared for part in fields.split(", ")]
-    return {part[1]: (part[0], _default(part[2]) if len(part) > 2 else None) for part in parts}
+def _layouts() -> dict[str, tuple[int, list[tuple[str, str, int]], bytes]]:
+    """As the compiler has them that built profkit."""
+    from profkit import _core
 
-
-def _default(word: str) -> int | None:
-    return 0 if word in ("nullptr", "false") else int(word) if word.isdecimal() else None
+    return _core.cuda_structs()
 
 
 def _type(kind: str) -> Any:
-    if kind in _NUMBERS:
-        return _NUMBERS[kind]
-    if kind.endswith("*"):
-        return np.uint64
-    enumeration = re.search(rf"^enum class {kind}(?: : (\w+))? {{", _all_headers(), re.MULTILINE)
-    return _NUMBERS[enumeration.group(1) or "int"] if enumeration else struct_type(kind)
+    return _NUMBERS[kind] if kind in _NUMBERS else struct_type(kind)
 
 
 def _filled(name: str, values: Mapping[str, Any]) -> Array:
-    declared = _declared(name)
-    defaults = {field: default for field, (_, default) in declared.items() if default is not None}
+    _, layout, defaults = _layout(name)
+    kinds = {field: kind for field, kind, _ in layout}
     for word, fields in (
-        ("needs", [field for field in declared if field not in values and field not in defaults]),
-        ("has no", [field for field in values if field not in declared]),
+        ("needs", [field for field in kinds if field not in values and not defaults]),
+        ("has no", [field for field in values if field not in kinds]),
     ):
         if fields:
-            raise UsageError(f"{name} {word} {', '.join(fields)}; its fields are {', '.join(declared)}")
-    result = np.zeros((), struct_type(name))
-    for field, (kind, _) in declared.items():
-        value = values.get(field, defaults.get(field))
-        result[field] = _element(f"{name}.{field}", kind, value)
+            raise UsageError(f"{name} {word} {', '.join(fields)}; its fields are {', '.join(kinds)}")
+    dtype = struct_type(name)
+    result: Array = np.frombuffer(defaults or bytes(dtype.itemsize), dtype).copy().reshape(())
+    for field, value in values.items():
+        result[field] = _element(f"{name}.{field}", kinds[field], value)
     return result
 
 
@@ -136,9 +127,3 @@ def _element(place: str, kind: str, value: Any) -> Any:
     if not is_whole or not least <= int(value) <= most:
         raise UsageError(f"{place} ({kind}): expected a whole number from {least} to {most}, got {value!r}")
     return value
-
-
-@cache
-def _all_headers() -> str:
-    folder = include_path() / "profkit" / "kernels"
-    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*/*.cuh")))

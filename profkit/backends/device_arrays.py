@@ -55,9 +55,11 @@ def unwritten_output(spec: Spec) -> Any:
 
 
 def downloaded(memory: Any, spec: Spec) -> Array:
-    """The output as an array of the host."""
-    array = np.empty(spec.output_shape(), spec.numpy_dtype)
-    memory.download(_bytes_of(array))
+    """The output as an array of the host; the memory may be larger."""
+    data = np.empty(memory.nbytes, np.uint8)
+    memory.download(data)
+    size = int(np.prod(spec.output_shape(), dtype=np.int64)) * spec.numpy_dtype.itemsize
+    array: Array = data[:size].view(spec.numpy_dtype).reshape(spec.output_shape())
     return array
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib.util
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -65,8 +67,17 @@ def no_cuda_driver(library: str = "libcuda.so.1") -> str:
     try:
         ctypes.CDLL(library)
     except OSError:
-        return f"there is no CUDA driver: {library} cannot be loaded"
+        return f"no CUDA driver here: {library} cannot be loaded"
     return ""
+
+
+def package_text(package: str, name: str) -> str:
+    """A file of an installed package, which is not imported; empty when there is none."""
+    try:
+        spec = importlib.util.find_spec(package)
+        return (Path(spec.origin).parent / name).read_text(errors="replace") if spec and spec.origin else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def refuse_gradient(implementation: Implementation, spec: Any) -> str:
@@ -101,22 +112,23 @@ class Framework:
     """File of the adapter where it is not called like the framework: rows on another device have their own."""
     variant_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """`Implementation.options` of the given variant."""
+    on_request: Sequence[str] = ()
+    """Variants that are no default rows: measured with `--all` or by name."""
     environment: Mapping[str, str] = field(default_factory=dict)
     variant_environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """What an implementation of the given variant needs besides `environment`."""
     dtypes: Sequence[str] = WIDE
     """Element types that its rows are written for."""
     hindrance: Callable[[], str] = lambda: ""
-    """Why it cannot run here although it is installed (a driver that is missing), found out cheaply, or nothing."""
+    """Why it cannot run here, installed or not (a driver that is missing), found out cheaply, or nothing."""
 
     def is_available(self) -> Availability:
-        """Whether the framework is installed; otherwise the first module that is not."""
-        looks = [find_module(module, self.extra) for module in self.modules]
-        absent = next((look for look in looks if not look.available), None)
-        if absent is not None:
-            return absent
+        """Whether it can run here; without a driver nobody needs to know that the framework is not installed either."""
         reason = self.hindrance()
-        return Availability(not reason, reason)
+        if reason:
+            return Availability(False, reason)
+        looks = [find_module(module, self.extra) for module in self.modules]
+        return next((look for look in looks if not look.available), Availability(True))
 
     def implementations(self, op: str) -> Sequence[Implementation]:
         """One implementation per variant of the operator."""
@@ -128,6 +140,7 @@ class Framework:
                 adapter=self.module or self.name,
                 environment={**self.environment, **self.variant_environment.get(variant, {})},
                 options=self.variant_options.get(variant, {}),
+                is_default=variant not in self.on_request,
             )
             for variant in self.operators[op].variants
         )

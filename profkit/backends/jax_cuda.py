@@ -7,6 +7,7 @@ launch and waiting included, and say so. Not run on a GPU: the machines that thi
 from __future__ import annotations
 
 import importlib
+import importlib.util
 
 from profkit.backends import jax as cpu_adapter
 from profkit.backends.adapter import Conditions, Implementation
@@ -25,6 +26,12 @@ def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, 
     return {**cpu_adapter.begin_jax(), "device": str(device.device_kind), "tf32": "off"}
 
 
+def _hindrance() -> str:
+    plugins = ("jax_cuda12_plugin", "jax_cuda13_plugin")
+    has_one = any(importlib.util.find_spec(name) for name in plugins)
+    return no_cuda_driver() or ("" if has_one else "its CUDA plugin is not installed; pip install jax[cuda13]")
+
+
 ADAPTER = Framework(
     name="jax",
     modules=("jax",),
@@ -40,5 +47,5 @@ ADAPTER = Framework(
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     },
     dtypes=ALL_DTYPES,
-    hindrance=no_cuda_driver,
+    hindrance=_hindrance,
 )

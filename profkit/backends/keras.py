@@ -235,6 +235,12 @@ def _softmax(job: Job, spec: Softmax) -> Prepared:
     return _prepared(job, lambda x: ops.softmax(x, axis=-1), [job.inputs["x"]], "keras.ops.softmax")
 
 
+def _on_request() -> tuple[str, ...]:
+    """All backends but the first that is installed; Keras's own default stands first."""
+    usual = next((name for name in VARIANTS if importlib.util.find_spec(name) is not None), VARIANTS[0])
+    return tuple(name for name in VARIANTS if name != usual)
+
+
 ADAPTER = Framework(
     name="keras",
     modules=("keras",),
@@ -248,6 +254,7 @@ ADAPTER = Framework(
         "bias_relu": Operator(_bias_relu, variants=VARIANTS),
         "softmax": Operator(_softmax, variants=VARIANTS),
     },
+    on_request=_on_request(),
     variant_environment={
         TENSORFLOW: {"KERAS_BACKEND": TENSORFLOW, **tensorflow_adapter.ENVIRONMENT},
         TORCH: {"KERAS_BACKEND": TORCH, **torch_adapter.ADAPTER.environment},

@@ -108,9 +108,8 @@ class NativeAdapter:
         threads = worthwhile_threads(held, conditions.threads)
         tuning, note = cpu_tuning(implementation, held, conditions)
         held_bytes: int = core.workspace_bytes(key, params, threads, tuning)
-        workspace = aligned_empty((held_bytes,), np.uint8)
-        workspace.fill(0)  # pages are touched now, not in the first call
-        output = unwritten(held) if conditions.output == "reused" else None
+        workspace = self.new_workspace(held_bytes)
+        output = self.new_output(held) if conditions.output == "reused" else None
         ahead = PACKED in implementation.forms
         bound = core.bind(key, params, arrays, output, workspace, threads, tuning, ahead)
         call = call_on_pooled(bound, held) if output is None else call_on_same(bound, output)
@@ -128,6 +127,16 @@ class NativeAdapter:
             held_bytes=held_bytes,
             note=note,
         )
+
+    def new_output(self, spec: Spec) -> Array:
+        """Memory of an output that is reused."""
+        return unwritten(spec)
+
+    def new_workspace(self, size_bytes: int) -> Array:
+        """Its pages are touched now, not in the first call."""
+        workspace = aligned_empty((size_bytes,), np.uint8)
+        workspace.fill(0)
+        return workspace
 
 
 def _form(key: str, *words: str) -> Implementation:

@@ -1,7 +1,7 @@
 """What a native CPU kernel does for a spec, counted, and what each piece costs: the model behind the policy.
 
 Enters: a row's key, a spec, threads. Leaves: nanoseconds by term (products, gathering, ...). The costs per piece are
-fitted to measured times by `python bench/kernels.py --fit`, which writes native_costs.json beside this file.
+fitted to measured times by `bench/kernels.py --results DIR --fit`, which writes native_costs.json beside this file.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ LANES = {"generic": 4, "neon": 4, "avx2": 8, "avx512": 16}
 TILE_ROWS = 6
 FEW_ROWS = 4
 """Most rows of A that are multiplied without register tiles (cpu_few_rows.inl)."""
+CUDA_WINOGRAD_SIDE = 6
+"""The CUDA kernel has one size of tiles and does not name it (cuda_winograd_transform.cuh)."""
 Terms = dict[str, float]
 
 
@@ -47,12 +49,26 @@ class Cost:
 def known_costs() -> Mapping[str, Cost]:
     """Costs by `cost_name`; none when the file is not there or is of another version."""
     try:
-        data = json.loads(COSTS_FILE.read_text(encoding="utf-8"))
-        if data["schema"] != SCHEMA:
-            return {}
-        return {name: Cost(item["ns"], item["cells"], item["spread"]) for name, item in data["costs"].items()}
-    except (OSError, ValueError, KeyError, TypeError):
+        costs = _contents()["costs"].items()
+        return {name: Cost(item["ns"], item["cells"], item["spread"]) for name, item in costs}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
+
+
+@cache
+def costs_origin() -> str:
+    """Machine, date and commit of the measurements behind the costs; empty where the file does not say."""
+    try:
+        return "{machine} ({date}, commit {commit})".format_map(_contents()["fitted"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ""
+
+
+def _contents() -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(COSTS_FILE.read_text(encoding="utf-8"))
+    if data["schema"] != SCHEMA:
+        raise ValueError(f"schema {data['schema']!r}, not {SCHEMA!r}")
+    return data
 
 
 def cost_name(key: str, spec: Spec) -> str:
@@ -86,23 +102,34 @@ def nanoseconds(cost: Cost, count: Mapping[str, float], threads: int) -> Terms:
 class Winograd:
     """Sizes of a Winograd kernel on one spec. A stride s is s x s phases of the image, as good as further channels."""
 
-    points: int
-    """Products per tile, channel and filter."""
+    side: int
+    """Of the tiles that are transformed."""
     tiles: int
     """Of one image."""
     phases: int
 
+    @property
+    def points(self) -> int:
+        """Products per tile, channel and filter."""
+        return self.side**2
+
 
 def winograd_of(key: str, spec: Any) -> Winograd | None:
     """By the kernel's name: the side of the tiles that it transforms, winograd_6x6; None for other kernels."""
-    found = re.search(r"winograd_(\d+)x\1", key)
+    found = re.search(r"/winograd(?:_(\d+)x\1)?(?:/|$)", key)
     if found is None:
         return None
-    side = int(found[1])
+    side = int(found[1] or CUDA_WINOGRAD_SIDE)
     taps = [-(-size // stride) for size, stride in zip(spec.kernel_size, spec.stride)]
     rows, columns = (max(1, side - count + 1) for count in taps)
     height, width = spec.window.out_size if spec.direction != "input-gradient" else (spec.height, spec.width)
-    return Winograd(side**2, -(-height // rows) * -(-width // columns), prod(spec.stride))
+    return Winograd(side, -(-height // rows) * -(-width // columns), prod(spec.stride))
+
+
+def winograd_flops(sizes: Winograd, spec: Any) -> float:
+    """Operations of the products of transformed tiles, which no kernel of these tiles can avoid; no transforms."""
+    channels = spec.in_channels // spec.groups * spec.out_channels
+    return float(2 * spec.batch * sizes.tiles * sizes.points * sizes.phases * channels)
 
 
 def fewer_products(key: str, spec: Any) -> float:

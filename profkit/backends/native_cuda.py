@@ -1,7 +1,7 @@
 """profkit's own CUDA kernels: every row of the compiled registry is an implementation.
 
 Not run on a GPU: the machines that this was written on have none. Tests run it, and the kernels behind it, on a double
-of the CUDA runtime (docs/cuda-kernels.md).
+of the CUDA runtime (docs/measured/cuda_kernels.md).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from profkit.backends.device_arrays import (
     unwritten_output,
     uploaded,
 )
+from profkit.backends.framework import no_cuda_driver
 from profkit.backends.machine import build_id
 from profkit.backends.native import kernel_key
 from profkit.backends.native_params import native_params
@@ -43,11 +44,13 @@ class NativeCudaAdapter:
     def is_available(self) -> Availability:
         """Whether the compiled module is there, and a device with it; otherwise the driver's own reason."""
         if importlib.util.find_spec("profkit._cuda") is None:
-            return Availability(False, NOT_BUILT, REBUILD)
+            return _unavailable(NOT_BUILT, REBUILD)
         try:
             cuda_device()
         except UnavailableError as error:
-            return Availability(False, str(error))
+            if cuda_module().driver_version():
+                return Availability(False, str(error))
+            return _unavailable(str(error))
         return Availability(True)
 
     def implementations(self, op: str) -> Sequence[Implementation]:
@@ -116,9 +119,9 @@ class NativeCudaAdapter:
         cuda, key, params = cuda_module(), kernel_key(implementation), native_params(spec)
         configuration, note = configuration_of(implementation, spec, conditions)
         arrays = [uploaded(inputs[name]) for name in spec.input_shapes()]
-        output = unwritten_output(spec)
+        output = self.new_output(spec)
         held_bytes: int = cuda.workspace_bytes(key, params, configuration)
-        workspace = cuda.DeviceMemory(held_bytes) if held_bytes else None
+        workspace = self.new_workspace(held_bytes)
         # The copies above went to another stream, which this one does not wait for.
         cuda.synchronize(0)
         stream = cuda.Stream()
@@ -134,6 +137,14 @@ class NativeCudaAdapter:
         return Prepared(
             call, lambda memory: downloaded(memory, spec), "reused", held_bytes=held_bytes, note=note, device=device
         )
+
+    def new_output(self, spec: Spec) -> Any:
+        """Device memory of an output."""
+        return unwritten_output(spec)
+
+    def new_workspace(self, size_bytes: int) -> Any:
+        """Device memory; None where a kernel needs none."""
+        return cuda_module().DeviceMemory(size_bytes) if size_bytes else None
 
 
 def configuration_of(implementation: Implementation, spec: Spec, conditions: Conditions) -> tuple[int, str]:
@@ -153,6 +164,12 @@ def configuration_of(implementation: Implementation, spec: Spec, conditions: Con
         return _number(choice.tuning, names), f"tuned: {text}"
     except KernelError as error:
         return BY_POLICY, f"the tuned {text} in {tuned_file()} is ignored: {error}"
+
+
+def _unavailable(reason: str, install: str = "") -> Availability:
+    """All CUDA rows say it alike where there is no driver: neither a build nor an install would help."""
+    without_driver = no_cuda_driver()
+    return Availability(False, without_driver or reason, "" if without_driver else install)
 
 
 def version_text(version: int) -> str:

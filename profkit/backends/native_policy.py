@@ -141,7 +141,7 @@ def _explained(item: Estimate) -> str:
 
 def _compared(item: Estimate, chosen: Estimate) -> str:
     if item.ns is None:
-        return "its costs were never measured (python bench/kernels.py --fit)"
+        return "its costs were never measured (bench/kernels.py --fit)"
     more = 100.0 * (item.ns / (chosen.ns or item.ns) - 1.0)
     largest = max(item.terms, key=lambda name: item.terms[name])
     parts = [f"{_time(item.ns)} ({more:+.0f} %)", f"{largest} {_time(item.terms[largest])}", item.remark]

@@ -1,6 +1,6 @@
 """How many threads a native call is worth: a spec and the threads it may have in, a thread count out.
 
-Starting a thread and waiting for it costs about a microsecond, and tens of them when it sleeps (bench/fork_join.py);
+Starting a thread and waiting for it costs about a microsecond, and tens of them when it sleeps (docs/kernels.md);
 little work is done by fewer threads than there are. The same spec always gets the same count.
 """
 

@@ -29,7 +29,7 @@ from profkit.ops.layout import image_shape
 from profkit.ops.matmul import MatMul
 
 HELD = "NCHW"
-TILED = "tiled_shared"
+TILED, NAIVE = "tiled_shared", "naive"
 BLOCK = 128
 """Threads per block of the convolution."""
 
@@ -160,8 +160,9 @@ ADAPTER = Framework(
     begin=_begin,
     operators={
         "conv2d": Operator(_conv2d, _refuse_conv2d),
-        "matmul": Operator(_matmul, variants=(TILED, "naive")),
+        "matmul": Operator(_matmul, variants=(TILED, NAIVE)),
     },
     device="cuda",
+    on_request=(NAIVE,),
     hindrance=no_cuda_driver,
 )

@@ -83,7 +83,7 @@ def call_on_fresh(
 
 def pool_note(spec: Spec) -> str:
     """What a row says whose calls are `call_on_pooled`."""
-    return "keeps the memory of outputs that were dropped, as tensorflow and onnxruntime do" if is_pooled(spec) else ""
+    return "reuses freed output buffers, as tensorflow and onnxruntime do" if is_pooled(spec) else ""
 
 
 def is_pooled(spec: Spec) -> bool:

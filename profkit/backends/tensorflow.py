@@ -328,6 +328,7 @@ ADAPTER = Framework(
         "bias_relu": Operator(_bias_relu, variants=VARIANTS),
         "softmax": Operator(_softmax, variants=VARIANTS),
     },
+    on_request=(EAGER,),
     environment=ENVIRONMENT,
     dtypes=ALL_DTYPES,
 )

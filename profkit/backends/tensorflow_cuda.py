@@ -12,7 +12,7 @@ from typing import Any
 
 from profkit.backends import tensorflow as cpu_adapter
 from profkit.backends.adapter import Conditions, Implementation, Prepared
-from profkit.backends.framework import ALL_DTYPES, Framework, Job, Operator, no_cuda_driver
+from profkit.backends.framework import ALL_DTYPES, Framework, Job, Operator, no_cuda_driver, package_text
 from profkit.errors import UnavailableError
 
 PLACE = "/GPU:0"
@@ -40,6 +40,11 @@ def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, 
         "device": str(tf.config.experimental.get_device_details(devices[0]).get("device_name", "unknown")),
         "tf32": "off",
     }
+
+
+def _hindrance() -> str:
+    has_none = "'is_cuda_build', False" in package_text("tensorflow", "python/platform/build_info.py")
+    return no_cuda_driver() or ("this build is without CUDA; pip install tensorflow[and-cuda]" if has_none else "")
 
 
 def on_device(build: Callable[[Job, Any], Prepared]) -> Callable[[Job, Any], Prepared]:
@@ -74,7 +79,8 @@ ADAPTER = Framework(
     },
     device="cuda",
     module="tensorflow_cuda",
+    on_request=cpu_adapter.ADAPTER.on_request,
     environment={"TF_CPP_MIN_LOG_LEVEL": "3"},
     dtypes=ALL_DTYPES,
-    hindrance=no_cuda_driver,
+    hindrance=_hindrance,
 )

@@ -7,12 +7,13 @@ failure to find a device. float32 rows multiply in full float32; `tf32` allows t
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable
 from typing import Any
 
 from profkit.backends import torch as cpu_adapter
 from profkit.backends.adapter import Conditions, DeviceCall, Implementation, Prepared
-from profkit.backends.framework import ALL_DTYPES, Framework, Job, Operator, no_cuda_driver
+from profkit.backends.framework import ALL_DTYPES, Framework, Job, Operator, no_cuda_driver, package_text
 from profkit.backends.torch_tensors import CHANNELS_LAST
 from profkit.errors import UnavailableError
 from profkit.ops.dtypes import TF32
@@ -39,6 +40,19 @@ def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, 
         "device": str(torch.cuda.get_device_name(0)),
         "tf32": "allowed" if allowed else "off",
     }
+
+
+def cuda_of_build() -> str | None:
+    """The CUDA version that the installed torch was built for, 13.0; empty for the CPU; None when it does not say."""
+    text = package_text("torch", "version.py")
+    found = re.search(r"^cuda\b[^=]*=\s*(?:None|'([\d.]+)')", text, re.MULTILINE)
+    return found and (found[1] or "")
+
+
+def _hindrance() -> str:
+    return no_cuda_driver() or (
+        "this build is without CUDA: pytorch.org has those with" if cuda_of_build() == "" else ""
+    )
 
 
 def why_no_device(torch: Any) -> str:
@@ -108,5 +122,5 @@ ADAPTER = Framework(
     module="torch_cuda",
     variant_options={TF32: {"rounding": TF32}},
     dtypes=ALL_DTYPES,
-    hindrance=no_cuda_driver,
+    hindrance=_hindrance,
 )

@@ -10,6 +10,8 @@ import numpy as np
 from profkit.capture.device_trace import ActivityKind, DeviceTrace
 from profkit.capture.tables import Process
 
+UNKNOWN_KINDS = "records of the GPU are of kinds that this profkit does not know: they are left out"
+
 
 def device_warnings(processes: Sequence[Process], counts: Sequence[Mapping[str, int]]) -> list[str]:
     """Why the GPU was not recorded, or what is missing; nothing for programs that use none."""
@@ -35,7 +37,7 @@ def device_warnings(processes: Sequence[Process], counts: Sequence[Mapping[str, 
     add("dropped_too_slow", "records of the GPU were lost: the disk did not keep up")
     add("unfinished", "kernels or copies without an end are left out: still running at the end, or not timed by CUPTI")
     add("cut_records", "records of the GPU were cut short by CUPTI: they are left out")
-    add("unknown_records", "records of the GPU are of kinds that this profkit does not know: they are left out")
+    add("unknown_records", UNKNOWN_KINDS)
     add("clock_steps", "times the GPU's clock was set while recording: kernels around these moments may be misplaced")
     return sentences
 

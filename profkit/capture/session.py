@@ -6,9 +6,11 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from types import TracebackType
-from typing import Any
+from typing import Any, ParamSpec
 
 from profkit import _core
 from profkit.capture.cupti_finding import wheels_text
@@ -21,8 +23,9 @@ from profkit.capture.environment import (
     library_path,
 )
 from profkit.capture.target import claim_target
-from profkit.errors import ProfkitError, UsageError
+from profkit.errors import ProfkitError, UsageError, check_names
 
+Parameters = ParamSpec("Parameters")
 _HOW = "it must be set when the process starts: run python -m profkit.trace"
 
 
@@ -48,6 +51,8 @@ class Recording:
         self._is_running = False
         self._variables: list[str] = []
         self._torch_ranges: Any = None
+        self._last_doors: tuple[Door, ...] | None = None
+        self._last_dropped = 0
 
     @property
     def is_running(self) -> bool:
@@ -56,7 +61,9 @@ class Recording:
 
     @property
     def doors(self) -> tuple[Door, ...]:
-        """What can reach the capture, and what would be needed for the rest."""
+        """What can reach the capture, and what would be needed for the rest; after its end, what could."""
+        if self._last_doors is not None:
+            return self._last_doors
         state = _core.tracer_state()
         return (
             Door("python", state["is_recording"], "profkit.scope, profkit.mark and profkit's own kernels"),
@@ -89,6 +96,7 @@ class Recording:
             self._set(CUPTI_WHEELS, wheels_text())
         _core.tracer_start(os.fsencode(claim_target(self.path)), self.options.text)
         self._is_running = True
+        self._last_doors = None
         self._announce(library)
         if self._torch:
             self._emit_torch_ranges()
@@ -98,6 +106,7 @@ class Recording:
         """End the capture; the file is complete then. Does nothing when this object does not record."""
         if not self._is_running:
             return
+        self._last_doors = self.doors
         self._is_running = False
         if self._torch_ranges is not None:
             self._torch_ranges.__exit__(None, None, None)
@@ -106,6 +115,7 @@ class Recording:
             os.environ.pop(name, None)
         self._variables = []
         _core.tracer_stop()
+        self._last_dropped = _core.tracer_state()["dropped"]
 
     def flush(self) -> None:
         """All that was recorded so far is in the file when this returns."""
@@ -113,8 +123,8 @@ class Recording:
 
     @property
     def dropped(self) -> int:
-        """Records that were lost so far."""
-        return _core.tracer_state()["dropped"]
+        """Records that were lost so far, or until its end."""
+        return self._last_dropped if self._last_doors is not None else _core.tracer_state()["dropped"]
 
     def __enter__(self) -> Recording:
         return self.start()
@@ -148,6 +158,19 @@ class Recording:
         self._torch_ranges.__enter__()
 
 
+def _named_options(function: Callable[Parameters, Recording]) -> Callable[Parameters, Recording]:
+    """Have a wrong name answered with the nearest one."""
+    known = list(function.__kwdefaults__ or ())
+
+    @wraps(function)
+    def call(*words: Parameters.args, **options: Parameters.kwargs) -> Recording:
+        check_names(f"profkit.{function.__name__}", options.keys() - {"path"}, known)
+        return function(*words, **options)
+
+    return call
+
+
+@_named_options
 def record(
     path: str | os.PathLike[str],
     *,

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import re
+import secrets
 import shutil
 import tempfile
-import time
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from profkit.ops.spec import Spec
+
+SHARED_MEMORY = Path("/dev/shm")
 
 
 def result_path(folder: str, key: str) -> str:
@@ -17,21 +23,67 @@ def result_path(folder: str, key: str) -> str:
     return os.path.join(folder, "result." + key.replace("/", ".") + ".npy")
 
 
-def array_folder(spec: Spec) -> tempfile.TemporaryDirectory[str]:
+def array_folder(spec: Spec) -> contextlib.AbstractContextManager[str]:
     """A folder for inputs and results: in memory when there is room for two results beside the inputs."""
-    shared_memory = Path("/dev/shm")
-    prefix = f"profkit-{os.getpid()}-"
-    if not shared_memory.is_dir() or shutil.disk_usage(shared_memory).free < 4 * spec.min_bytes():
-        return tempfile.TemporaryDirectory(prefix=prefix)
-    remove_leftovers(shared_memory)
-    return tempfile.TemporaryDirectory(prefix=prefix, dir=shared_memory)
+    # Before the free space is looked at: what a killed run left may have taken it.
+    remove_leftovers(SHARED_MEMORY)
+    if not SHARED_MEMORY.is_dir() or shutil.disk_usage(SHARED_MEMORY).free < 4 * spec.min_bytes():
+        return scratch_folder()
+    return scratch_folder(SHARED_MEMORY)
+
+
+@contextlib.contextmanager
+def scratch_folder(place: Path | None = None) -> Iterator[str]:
+    """A folder that does not outlive this process.
+
+    When the process is killed, the supervisors of its workers remove the folder; if there are none, the next run does:
+    the kernel gives up a lock with its owner, whose process id may be hidden in another container.
+    """
+    place = place or Path(tempfile.gettempdir())
+    remove_leftovers(place)
+    folder, lock = _locked_folder(place)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _locked_folder(place: Path) -> tuple[str, int]:
+    while True:
+        folder = f"{place / _prefix(os.getpid())}{secrets.token_hex(4)}"
+        os.mkdir(folder, 0o700)
+        # Another run may take it for a leftover until it is locked.
+        with contextlib.suppress(FileNotFoundError):
+            lock = os.open(folder, os.O_RDONLY)
+            with contextlib.suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if os.path.isdir(folder):
+                return folder, lock
+            os.close(lock)
+
+
+def folder_prefixes() -> list[str]:
+    """How the paths of this process's folders begin."""
+    return [str(place / _prefix(os.getpid())) for place in (SHARED_MEMORY, Path(tempfile.gettempdir()))]
+
+
+@cache
+def _prefix(pid: int) -> str:
+    # Not the process id alone: another container that shares the folder may have the same.
+    return f"profkit-{pid}-{secrets.token_hex(4)}-"
 
 
 def remove_leftovers(place: Path) -> None:
-    """Take away what a killed run could not; the hour spares runs whose process is hidden from this container."""
-    for folder in place.glob("profkit-*-*"):
-        pid = folder.name.split("-")[1]
+    """Take away the folders of runs that are dead."""
+    for folder in place.glob("profkit-*"):
+        if not re.fullmatch(r"profkit-\d+-[0-9a-f]{8}-[0-9a-f]{8}", folder.name):
+            continue
+        # One that is locked or somebody else's stays.
         with contextlib.suppress(OSError):
-            is_old = time.time() - folder.stat().st_mtime > 3600
-            if is_old and pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)

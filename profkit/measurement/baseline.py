@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from profkit.measurement.bounds import COMPUTE, MEMORY, method_of
 from profkit.measurement.kernel_times import KernelTime, kernel_times
 from profkit.measurement.peaks import machine_peaks
+from profkit.ops import spec_from_dict
 from profkit.ops.networks.network import Network
 from profkit.ops.networks.parts import LayerParts, layer_parts
 from profkit.ops.networks.training import Training
@@ -18,7 +20,6 @@ from profkit.ops.networks.work import BACKWARD, FORWARD, NO_LAYER, OPTIMISER, Wo
 from profkit.ops.spec import Spec
 
 DTYPE = "float32"
-COMPUTE, MEMORY = "compute", "memory"
 BUDGET_S = 4.0
 
 
@@ -45,7 +46,9 @@ def measure_baseline(
     rows = [_row(part, times, threads) for part in parts]
     rows += [_row_without_layer(phase, threads) for layer, phase in work if layer == NO_LAYER]
     return [
-        {**row, **bound(found, peaks)} for row in rows if (found := work.get((row["layer"], row["phase"]))) is not None
+        {**row, **bound(found, peaks), "native_bound_ns": native_bound_ns(row, found, peaks)}
+        for row in rows
+        if (found := work.get((row["layer"], row["phase"]))) is not None
     ]
 
 
@@ -58,7 +61,7 @@ def work_by_phase(network: Network, training: Training | None) -> dict[tuple[str
 
 
 def bound(work: Work, peaks: Mapping[str, float]) -> dict[str, Any]:
-    """The roofline: no less than the arithmetic at its peak, and no less than the bytes at the measured bandwidth."""
+    """The roofline of the direct method: the arithmetic at its peak, the bytes at the measured bandwidth."""
     compute_ns = 1e9 * work.least_flops / peaks["flops_per_s"]
     memory_ns = 1e9 * work.bytes / peaks["bytes_per_s"]
     return {
@@ -69,6 +72,17 @@ def bound(work: Work, peaks: Mapping[str, float]) -> dict[str, Any]:
         "peak_flops_per_s": peaks["flops_per_s"],
         "peak_bytes_per_s": peaks["bytes_per_s"],
     }
+
+
+def native_bound_ns(row: Mapping[str, Any], work: Work, peaks: Mapping[str, float]) -> float | None:
+    """The roofline of what the native kernels do: Winograd's need fewer products; None without kernels."""
+    if row["native_ns"] is None:
+        return None
+    flops = float(work.least_flops)
+    for part in row["parts"]:
+        spec = spec_from_dict(part["spec"])
+        flops += method_of(part["key"], spec)[1] - spec.least_flops()
+    return max(1e9 * flops / peaks["flops_per_s"], 1e9 * work.bytes / peaks["bytes_per_s"])
 
 
 def _row(parts: LayerParts, times: Mapping[Spec, KernelTime], threads: int) -> dict[str, Any]:

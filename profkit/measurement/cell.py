@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit import _core
-from profkit.backends import load_adapter
-from profkit.backends.adapter import Availability, Implementation
+from profkit.backends.adapter import Implementation
 from profkit.measurement import protocol
 from profkit.measurement.arrays import array_folder, result_path
 from profkit.measurement.asking import Answer, Task, ask_all, ask_one, wait_for_one
-from profkit.measurement.bounds import COMPUTE, binding, least_seconds
+from profkit.measurement.bounds import COMPUTE, binding, least_seconds, method_of
 from profkit.measurement.cores import usable_cpus
 from profkit.measurement.crew import Crew, flush_bytes
 from profkit.measurement.device_clocks import NOT_WATCHED
@@ -26,7 +25,7 @@ from profkit.measurement.host_times import HostTimes
 from profkit.measurement.process import WorkerFailure, WorkerProcess
 from profkit.measurement.result import Cell, Row
 from profkit.measurement.sampling import Contender, Rules, race
-from profkit.measurement.selection import pick_baseline
+from profkit.measurement.selection import pick_baseline, standing
 from profkit.measurement.statistics import ratio_estimate, time_estimate, verdict
 from profkit.ops.dtypes import for_file, from_file
 from profkit.ops.spec import Spec, max_error, tolerance
@@ -35,11 +34,44 @@ Tell = Callable[[str, float, str], None]
 WARM_UP_CALLS, WARM_UP_NS = 3, 50_000_000
 
 
+class Problem:
+    """What all rows of a spec are given, and what they must make of it."""
+
+    def __init__(self, spec: Spec, seed: int) -> None:
+        self.spec = spec
+        self._seed = seed
+
+    @cached_property
+    def inputs(self) -> dict[str, NDArray[Any]]:
+        """The same bytes for all."""
+        return self.spec.make_inputs(self._seed)
+
+    @cached_property
+    def reference(self) -> NDArray[np.float64]:
+        """What the result must be; worked out while the workers start."""
+        return self.spec.reference(self.inputs)
+
+
 class CellRun:
     """The course of one cell; `finish` gives the rows whenever it is called, also after an interruption."""
 
-    def __init__(self, spec: Spec, crew: Crew, implementations: Sequence[Implementation], tell: Tell) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        crew: Crew,
+        implementations: Sequence[Implementation],
+        tell: Tell,
+        cache: str = "hot",
+        output: str = "fresh",
+        problem: Problem | None = None,
+    ) -> None:
         self.spec = spec
+        if problem is None or problem.spec != spec:
+            problem = Problem(spec, crew.options.seed)
+        self.problem = problem
+        """That of the cell before where the spec is the same: a large reference takes longer than the samples."""
+        self.cache = cache
+        self.output = output
         self.crew = crew
         self.options = crew.options
         self.implementations = implementations
@@ -56,20 +88,10 @@ class CellRun:
         self.contenders: dict[str, Contender] = {}
         self.begin = time.monotonic()
 
-    @cached_property
-    def inputs(self) -> dict[str, NDArray[Any]]:
-        """The same bytes for all."""
-        return self.spec.make_inputs(self.options.seed)
-
-    @cached_property
-    def reference(self) -> NDArray[np.float64]:
-        """What the result must be; worked out while the workers start."""
-        return self.spec.reference(self.inputs)
-
     def measure(self) -> None:
         """Start, check, warm up and sample everything that can run here, and check again."""
         with array_folder(self.spec) as folder:
-            for name, array in self.inputs.items():
+            for name, array in self.problem.inputs.items():
                 np.save(protocol.input_path(folder, name), for_file(array))
             self._start_and_check(folder)
             self._warm_up()
@@ -110,8 +132,10 @@ class CellRun:
             self.tell("start", done / len(runnable), key)
             return None
 
+        # From the last on: native kernels, which start at once, then fill the time in which others still import.
         tasks: list[Task] = [
-            partial(self._begin, implementation, position, folder) for position, implementation in enumerate(runnable)
+            partial(self._begin, implementation, position, folder)
+            for position, implementation in enumerate(reversed(runnable))
         ]
         self.tell("start", 0.0, f"{len(runnable)} implementations")
         ask_all(tasks, max(1, len(usable_cpus())), finished)
@@ -166,6 +190,7 @@ class CellRun:
         request = {
             "do": "prepare",
             "spec": self.spec.to_dict(),
+            "output": self.output,
             "folder": folder,
             "result_path": result_path(folder, key),
         }
@@ -186,7 +211,7 @@ class CellRun:
         path = result_path(folder, key)
         row.tolerance = tolerance(self.spec.numpy_dtype, self.spec.reduction_length(), row.rounding)
         try:
-            error = max_error(from_file(np.load(path), self.spec.numpy_dtype), self.reference)
+            error = max_error(from_file(np.load(path), self.spec.numpy_dtype), self.problem.reference)
             os.unlink(path)
         except (OSError, ValueError) as problem:
             self._fail(key, WorkerFailure("crashed", f"its result cannot be read: {problem}"))
@@ -297,7 +322,7 @@ class CellRun:
                 "count": contender.samples_per_turn,
                 "calls": contender.calls_per_sample,
                 "warm_calls": contender.warm_calls,
-                "flush_bytes": flush_bytes(self.options),
+                "flush_bytes": flush_bytes(self.cache),
             }
             answer = self._ask(contender.key, request)
             if answer is None:
@@ -321,7 +346,7 @@ class CellRun:
 
     def finish(self, peaks: Mapping[str, float]) -> Cell:
         """Rows with everything that is known now."""
-        bound = binding(least_seconds(self.spec, peaks, self.is_cold, _core.cpu_features()["l3_bytes"]))
+        least_s = least_seconds(self.spec, peaks, self.is_cold, _core.cpu_features()["l3_bytes"])
         sampled = [
             key for key, contender in self.contenders.items() if contender.samples_ns and self.rows[key].status == "ok"
         ]
@@ -343,9 +368,10 @@ class CellRun:
             threads=self.crew.threads,
             baseline=baseline,
             peaks=dict(peaks),
-            bound=bound,
-            cache=self.options.cache,
-            output=self.options.output,
+            bound=binding(least_s),
+            bound_ns=1e9 * max(least_s.values()) if least_s else None,
+            cache=self.cache,
+            output=self.output,
             rows=[row for key, row in self.rows.items() if key not in unfinished],
             seconds=time.monotonic() - self.begin,
             notes=notes,
@@ -354,7 +380,7 @@ class CellRun:
     @property
     def is_cold(self) -> bool:
         """Whether caches are emptied before each sample."""
-        return self.options.cache == "cold"
+        return self.cache == "cold"
 
     def _fill(self, row: Row, contender: Contender, peaks: Mapping[str, float] | None) -> None:
         """Numbers of one row; without the machine's peaks those of its device are taken, as far as they are known."""
@@ -367,10 +393,12 @@ class CellRun:
         if peaks is None:
             peaks = {} if row.rounding else self.device_peaks[row.key]
             cache_bytes = int(peaks.get("l2_bytes", 0))
-        least_s = least_seconds(self.spec, peaks, self.is_cold, cache_bytes)
+        row.method, flops = method_of(row.key, self.spec)
+        least_s = least_seconds(self.spec, peaks, self.is_cold, cache_bytes, flops)
         if COMPUTE in least_s:
             row.percent_of_peak = 100.0 * row.gflops * 1e9 / peaks["flops_per_s"]
-            row.percent_of_bound = 100.0 * max(least_s.values()) * 1e9 / time_ns.value
+            row.bound_ns = 1e9 * max(least_s.values())
+            row.percent_of_bound = 100.0 * row.bound_ns / time_ns.value
         if contender.page_faults:
             row.page_faults = float(np.median(contender.page_faults))
         if row.key in self.host_times:
@@ -403,14 +431,3 @@ class CellRun:
             row.verdict = verdict(ratio, self.options.margin)
         if row.verdict == "not resolved":
             row.next_step = f"rerun with --budget {3 * self.options.budget_s:g}s"
-
-
-def standing(implementation: Implementation, spec: Spec, interpreters: Mapping[str, str]) -> tuple[str, str]:
-    """Status and reason of an implementation that cannot run this spec here; empty when it can try."""
-    adapter = load_adapter(implementation.adapter)
-    # What another interpreter has installed is found out by its worker.
-    here = Availability(True) if implementation.framework in interpreters else adapter.is_available()
-    if not here.available:
-        return "unavailable", "; ".join(text for text in (here.reason, here.install) if text)
-    reason = adapter.supports(implementation, spec)
-    return ("unsupported", reason) if reason else ("", "")

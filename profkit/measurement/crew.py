@@ -34,7 +34,8 @@ class Crew:
         """Start a worker and ask it to import its framework."""
         python = self.options.interpreters.get(implementation.framework, sys.executable)
         limit = self.options.memory_limit_bytes
-        limit = limit + flush_bytes(self.options) if limit else None  # the flush buffer is not the framework's
+        # The flush buffer is not the framework's.
+        limit = limit + max(map(flush_bytes, self.options.cache)) if limit else None
         settings = WorkerSettings(self.threads, self.start_cores(position), limit, python)
         worker = WorkerProcess(implementation, settings)
         self.workers[implementation.key] = worker
@@ -44,7 +45,6 @@ class Crew:
             "adapter": implementation.adapter,
             "options": dict(implementation.options),
             "threads": self.threads,
-            "output": self.options.output,
             "tuned": self.options.tuned,
         }
         worker.ask(self.options.timeout_s, request)
@@ -77,9 +77,9 @@ class Crew:
             self.drop(key)
 
 
-def flush_bytes(options: MeasureOptions) -> int:
+def flush_bytes(cache: str) -> int:
     """What a worker writes to empty the caches: twice the largest one, at least 64 MiB; nothing when hot."""
-    if options.cache == "hot":
+    if cache == "hot":
         return 0
     sizes = [64 << 20]
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):

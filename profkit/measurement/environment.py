@@ -29,7 +29,6 @@ PACKAGES = (
     "numba",
     "onnxruntime",
     "onnx",
-    "pytensor",
     "cupy-cuda12x",
     "cupy-cuda13x",
     "numba-cuda",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.recording import load
 from profkit.capture.sources import Pass, load_source
 from profkit.errors import UnsupportedError, UsageError
+from profkit.measurement.arrays import scratch_folder
 from profkit.measurement.asking import ask_one
 from profkit.measurement.cores import cores_for
 from profkit.measurement.environment import fingerprint
@@ -95,7 +95,7 @@ def run_network(request: NetworkRequest, tell: Teller = say_nothing) -> NetworkC
         capture.status, capture.reason = refusal
         return capture
     try:
-        with tempfile.TemporaryDirectory(prefix=f"profkit-{os.getpid()}-") as folder:
+        with scratch_folder() as folder:
             _Run(request, capture, folder, tell).run()
     except WorkerFailure as failure:
         capture.status, capture.reason = failure.status, failure.reason
@@ -242,7 +242,7 @@ class _Run:
         request, capture = self._request, self._capture
         self._ask(worker, "time", steps=2)  # warm-up
         cores = cores_for(request.threads)
-        before = processor_use(worker.process.pid, cores)
+        before = processor_use(worker.pid, cores)
         if times:
             capture.step_ns += self._ask(worker, "time", steps=request.steps)["step_ns"]
         for each in passes:
@@ -254,7 +254,7 @@ class _Run:
             capture.notes += [each.note] if each.note and each.note not in capture.notes else []
             if times:
                 capture.step_ns += self._ask(worker, "time", steps=request.steps)["step_ns"]
-        others = others_share(before, processor_use(worker.process.pid, cores))
+        others = others_share(before, processor_use(worker.pid, cores))
         capture.environment["others_share"] = _larger(capture.environment.get("others_share"), others)
 
     def _learn(self) -> None:

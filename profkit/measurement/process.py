@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -17,11 +18,13 @@ from typing import BinaryIO
 
 import profkit
 from profkit.backends.adapter import Implementation
+from profkit.backends.scratch import SCRATCH_VARIABLE
 from profkit.measurement import protocol
+from profkit.measurement.arrays import folder_prefixes, scratch_folder
 from profkit.measurement.protocol import Message
 
-# Pausing needs a worker that dies with its parent even while stopped; only Linux offers that.
-CAN_PAUSE = sys.platform == "linux"
+# Pausing needs a worker that dies with its parent even while stopped: only Linux has supervisors.
+CAN_PAUSE = HAS_SUPERVISOR = sys.platform == "linux"
 LONGEST_END_S = 30.0
 """The system takes away gigabytes of a killed process in a second or two."""
 THREAD_VARIABLES = (
@@ -64,27 +67,33 @@ class WorkerProcess:
         self.deadline = 0.0
         self._limit_s = 0.0
         self._oom_kills = oom_kills()
+        self._scratch = contextlib.ExitStack()
+        scratch = self._scratch.enter_context(scratch_folder())
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
         self._number = 0
         self._received = b""
         request_read, request_write = os.pipe()
         reply_read, reply_write = os.pipe()
+        status_read, status_write = os.pipe()
         environment = dict(os.environ)
         environment.update({name: str(settings.threads) for name in THREAD_VARIABLES})
         environment.update(implementation.environment)
+        environment[SCRATCH_VARIABLE] = scratch
         options = {
             "parent": os.getpid(),
             "cores": list(settings.cores),
             "memory_limit_bytes": settings.memory_limit_bytes,
             "package": str(Path(profkit.__file__).parent),
             "worker": settings.worker,
+            "folders": folder_prefixes(),
             "read_fd": request_read,
             "write_fd": reply_write,
+            "status_fd": status_write,
         }
         try:
             self.process = subprocess.Popen(
                 [settings.python, "-c", protocol.BOOTSTRAP, json.dumps(options)],
-                pass_fds=(request_read, reply_write),
+                pass_fds=(request_read, reply_write, status_write),
                 stdin=subprocess.DEVNULL,
                 stdout=self._errors,
                 stderr=self._errors,
@@ -92,24 +101,28 @@ class WorkerProcess:
                 # Its own session: Ctrl-C on the terminal reaches the parent only, which ends workers in order.
                 start_new_session=True,
             )
-        except OSError:
-            for descriptor in (request_write, reply_read):
+        except BaseException:  # at the end of its pipe one that Ctrl-C met half started ends by itself
+            for descriptor in (request_write, reply_read, status_read):
                 os.close(descriptor)
             self._errors.close()
+            self._scratch.close()
             raise
         finally:
-            os.close(request_read)
-            os.close(reply_write)
+            for descriptor in (request_read, reply_write, status_write):
+                os.close(descriptor)
+        self.pid = 0
+        """The worker itself, below its supervisor; known from its first words on."""
         self._requests: BinaryIO = os.fdopen(request_write, "wb")
         self._replies = reply_read
         os.set_blocking(reply_read, False)
-        # Readable when the process has died, even if a child it left behind still holds the pipe.
-        self._life = os.pidfd_open(self.process.pid) if hasattr(os, "pidfd_open") else None
+        self._code: int | None = None
+        # Readable when the worker has died, even if a child it left behind still holds the other pipe.
+        self._status = status_read
 
     @property
     def descriptors(self) -> list[int]:
         """What becomes readable when there may be an answer."""
-        return [self._replies] if self._life is None else [self._replies, self._life]
+        return [self._replies, self._status]
 
     def ask(self, limit_s: float, request: Message) -> None:
         """Send a request; the answer is fetched with `answer` when a descriptor is readable or time is over."""
@@ -122,12 +135,13 @@ class WorkerProcess:
 
     def answer(self) -> Message | None:
         """The reply to the last request, None while there is none; WorkerFailure for an error, death or garbage."""
-        ended = self.process.poll() is not None  # looked at before reading: its last reply may be in the pipe
+        ended = self._has_ended()  # looked at before reading: its last reply may be in the pipe
         while True:
             line, newline, rest = self._received.partition(b"\n")
             if newline:
                 self._received = rest
                 reply = self._parsed(line)
+                self.pid = reply.pop("worker", self.pid)
                 if reply.pop("number", None) != self._number:
                     continue
                 if "error" in reply:
@@ -169,22 +183,29 @@ class WorkerProcess:
         """Put every thread of the worker onto these cores."""
         # A thread may end meanwhile, and not every system has affinity.
         with contextlib.suppress(OSError, AttributeError):
-            for task in os.listdir(f"/proc/{self.process.pid}/task"):
+            if self._has_ended():
+                return
+            for task in os.listdir(f"/proc/{self.pid}/task"):
                 os.sched_setaffinity(int(task), cores)
 
     def kill(self) -> None:
-        """End the worker and everything in its session; safe to call again."""
+        """End the worker and everything that it started; safe to call again."""
         self._end()
         for stream in (self._requests, self._errors):
             with contextlib.suppress(OSError):
                 stream.close()
         for descriptor in self.descriptors if self._replies >= 0 else []:
             os.close(descriptor)
-        self._replies, self._life = -1, None
+        self._replies = self._status = -1
+        self._scratch.close()
+        self.pid = 0
 
     def _end(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+            if HAS_SUPERVISOR:
+                self.process.terminate()
+            else:
+                os.killpg(self.process.pid, signal.SIGKILL)
         # One that a driver keeps after its device was lost cannot be ended by anybody: it is left behind.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=LONGEST_END_S)
@@ -197,17 +218,30 @@ class WorkerProcess:
         return " | ".join(line.strip() for line in text.strip().splitlines()[-lines:])
 
     def _signal(self, number: int) -> None:
-        if CAN_PAUSE:
+        # The system may give the number of one that has ended to another process.
+        if CAN_PAUSE and self.pid and not self._has_ended():
             with contextlib.suppress(ProcessLookupError):  # its death is reported by the next answer
-                os.killpg(self.process.pid, number)
+                os.killpg(self.pid, number)
+
+    def _has_ended(self, wait_s: float = 0.0) -> bool:
+        """Whether the worker has ended, with which code if its supervisor says so: what it started may still live."""
+        if self._status < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._status, select.POLLIN)
+        if self._code is None and poll.poll(1000 * wait_s):
+            said = os.read(self._status, 16)
+            self._code = int(said) if said else self.process.poll()
+            return True
+        return self._code is not None
 
     def _death(self) -> WorkerFailure:
         """What a worker died of; one that only closed its pipe is ended here."""
-        code = self.process.poll()
-        if code is None:
-            # A process that is just ending closes its pipe a moment before it is gone.
+        # A process that is just ending closes its pipe a moment before it is gone.
+        if self._has_ended(wait_s=1.0) and self._code is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                code = self.process.wait(timeout=1.0)
+                self._code = self.process.wait(timeout=1.0)
+        code = self._code
         words = self.last_words()
         said = f": {words}" if words else ""
         self._end()

@@ -12,19 +12,23 @@ from typing import Any, BinaryIO
 Message = dict[str, Any]
 
 # Runs before anything else in the worker's interpreter, which may be a foreign one without profkit:
-# death with the parent, core set and memory limit must stand before NumPy or a framework reads them; when memory
-# runs out the system shall take a worker, not the parent; and the package is loaded from its folder because that
-# folder's neighbours must not come onto the path.
+# the supervisor, core set and memory limit must stand before NumPy or a framework reads them; when memory runs out the
+# system shall take a worker, not the parent; and the package is loaded from its folder because that folder's
+# neighbours must not come onto the path.
 BOOTSTRAP = """
-import ctypes, importlib.util, json, os, signal, sys
+import importlib.util, json, os, sys
 settings = json.loads(sys.argv[1])
 sys.path[:] = [entry for entry in sys.path if entry]
-try:
-    ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))
-except (AttributeError, OSError):
-    pass
-if os.getppid() != settings["parent"]:
-    os._exit(0)
+package = settings["package"]
+def load(name, *path, **options):
+    spec = importlib.util.spec_from_file_location(name, os.path.join(package, *path), **options)
+    module = importlib.util.module_from_spec(spec)
+    if options:
+        sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+if sys.platform == "linux":
+    load("supervisor", "measurement", "supervisor.py").split(settings)
 try:
     with open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")
@@ -35,11 +39,7 @@ if settings["cores"] and hasattr(os, "sched_setaffinity"):
 if settings["memory_limit_bytes"]:
     import resource
     resource.setrlimit(resource.RLIMIT_DATA, (settings["memory_limit_bytes"],) * 2)
-package = settings["package"]
-spec = importlib.util.spec_from_file_location(
-    "profkit", os.path.join(package, "__init__.py"), submodule_search_locations=[package])
-sys.modules["profkit"] = module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
+load("profkit", "__init__.py", submodule_search_locations=[package])
 import importlib
 worker = importlib.import_module(settings["worker"])
 worker.serve(settings["read_fd"], settings["write_fd"])

@@ -33,7 +33,11 @@ class Row:
     gflops: float | None = None
     percent_of_peak: float | None = None
     percent_of_bound: float | None = None
-    """Share of the roofline: 100 x (least time by peak arithmetic and by bandwidth) / median."""
+    """Share of the roofline: 100 x bound_ns / median."""
+    bound_ns: float | None = None
+    """Least time of its method, by peak arithmetic and by bandwidth."""
+    method: str = ""
+    """How a native convolution computes: `direct`, or `Winograd` and its tiles, which have a bound of their own."""
     peak_bytes: int | None = None
     page_faults: float | None = None
     """Minor page faults per call."""
@@ -79,8 +83,12 @@ class Cell:
     """`compute` or `memory`: which of the two sets the least possible time on the CPU; empty without rows there."""
     cache: str
     rows: list[Row]
+    bound_ns: float | None = None
+    """That time, of the direct method."""
     output: str = "fresh"
     """What was asked for; a row that differs says so in its own `output`."""
+    left_out: list[str] = field(default_factory=list)
+    """Keys of what could run here and was not measured, because it is no default row."""
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
     policy: dict[str, Any] = field(default_factory=dict)

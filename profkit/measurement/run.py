@@ -8,14 +8,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from profkit.errors import UsageError
-from profkit.measurement.cell import CellRun
+from profkit.measurement.cell import CellRun, Problem
 from profkit.measurement.crew import Crew
 from profkit.measurement.environment import fingerprint
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.peaks import machine_peaks
 from profkit.measurement.progress import Progress, Watcher
 from profkit.measurement.result import Cell, Result
-from profkit.measurement.selection import all_implementations, choose
+from profkit.measurement.selection import Selection, all_implementations
 from profkit.ops.dtypes import computing_dtype
 from profkit.ops.spec import Spec
 
@@ -36,39 +36,38 @@ def measure_cells(
     """
     if not specs:
         raise UsageError("nothing to measure: no spec was given")
-    implementations = {
-        op: choose(
-            all_implementations(op, options.candidates),
-            options.only,
-            options.exclude,
-            options.baseline,
-            options.device,
-        )
-        for op in {spec.op for spec in specs}
+    selections = {
+        op: Selection(all_implementations(op, options.candidates), options) for op in {spec.op for spec in specs}
     }
     counts = options.thread_counts()
-    total = len(specs) * len(counts)
+    conditions = [(cache, output, spec) for cache in options.cache for output in options.output for spec in specs]
+    total = len(conditions) * len(counts)
     result = Result(fingerprint(), {}, [])
     peaks = RunPeaks(options.remeasure_peaks)
+    problem: Problem | None = None
     with first_signal_interrupts():
         try:
             for threads in counts:
                 with contextlib.closing(Crew(options, threads)) as crew:
-                    for spec in specs:
+                    for cache, output, spec in conditions:
 
                         def tell(phase: str, fraction: float, text: str) -> None:
                             watcher(Progress(len(result.cells), total, phase, fraction, text))
 
+                        selection = selections[spec.op]
+                        rows = selection.rows(spec, threads)
                         found: dict[str, float] = {}
-                        if any(item.device == "cpu" for item in implementations[spec.op]):
+                        if any(item.device == "cpu" for item in rows):
                             tell("peaks", 0.0, "peak arithmetic and bandwidth")
                             found = peaks.of(computing_dtype(spec.dtype_word), threads)
                         result.peaks = result.peaks or found
-                        run = CellRun(spec, crew, implementations[spec.op], tell)
+                        run = CellRun(spec, crew, rows, tell, cache, output, problem)
+                        problem = run.problem
                         try:
                             run.measure()
                         finally:
                             result.cells.append(run.finish(found))
+                            result.cells[-1].left_out = selection.left_out(rows, spec)
                         if on_cell is not None:
                             on_cell(result.cells[-1])
         except KeyboardInterrupt:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from profkit.backends import BACKENDS, CANDIDATE, load_adapter
-from profkit.backends.adapter import Implementation
+from profkit.backends.adapter import Availability, Implementation
 from profkit.backends.candidate import candidate_implementations
-from profkit.errors import UsageError
+from profkit.errors import UnsupportedError, UsageError
+from profkit.measurement.options import ALL_DEVICES, MeasureOptions
+from profkit.ops.spec import Spec
 
 BASELINE_PREFERENCE = ("torch", "onnxruntime", "tensorflow", "jax", "numpy", "native/*/reference", "*")
+NATIVE, NATIVE_CUDA = "native", "native_cuda"
+NATIVE_ROWS = 3
+"""Native kernels per device in a default table."""
 
 
 def matches(key: str, pattern: str) -> bool:
@@ -38,45 +43,116 @@ def all_implementations(op: str, candidates: Sequence[str] = ()) -> list[Impleme
     return found
 
 
-def choose(
-    implementations: Sequence[Implementation],
-    only: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    baseline: str | None = None,
-    device: str = "all",
-) -> list[Implementation]:
-    """Those of the device that `only` names and `exclude` does not.
+class Selection:
+    """What the options ask for among the implementations of one operator; UsageError when that is nothing."""
 
-    Candidates and the named baseline stay unless excluded, whatever their device.
-    """
-    keys = [implementation.key for implementation in implementations]
-    for pattern in [*only, *exclude, *([baseline] if baseline else [])]:
-        if not any(matches(key, pattern) for key in keys):
-            raise UsageError(unmatched(pattern, keys))
-    kept = [
-        implementation
-        for implementation in implementations
-        if (not only and not implementation.forms)
-        or implementation.adapter == CANDIDATE
-        or any(names(pattern, implementation) for pattern in [*only, *([baseline] if baseline else [])])
-    ]
-    kept = [item for item in kept if not any(matches(item.key, pattern) for pattern in exclude)]
-    if kept and device != "all":
-        named = [baseline] if baseline else []
-        on_device = [
-            item
-            for item in kept
-            if item.device == device
-            or item.adapter == CANDIDATE
-            or any(matches(item.key, pattern) for pattern in named)
+    def __init__(self, implementations: Sequence[Implementation], options: MeasureOptions) -> None:
+        self._options = options
+        self._known = implementations
+        keys = [implementation.key for implementation in implementations]
+        wanted = [options.baseline] if options.baseline else []
+        for pattern in [*options.only, *options.exclude, *wanted]:
+            if not any(matches(key, pattern) for key in keys):
+                raise UsageError(unmatched(pattern, keys))
+        allowed = [
+            item for item in implementations if not any(matches(item.key, pattern) for pattern in options.exclude)
         ]
-        if not on_device:
-            others = ", ".join(sorted({item.device for item in kept}))
-            raise UsageError(f"nothing is left to measure on {device}: what was asked for runs on {others}")
-        kept = on_device
-    if not kept:
-        raise UsageError(f"nothing is left to measure: --exclude {' '.join(exclude)} leaves out every implementation")
-    return kept
+        self._baselines = self._on_device([item for item in allowed if any(names(text, item) for text in wanted)])
+        self.asked = [
+            item
+            for item in allowed
+            if item.adapter == CANDIDATE
+            or (any(names(pattern, item) for pattern in options.only) if options.only else not item.forms)
+        ]
+        """Every row that may be measured; without `only` and `all` a cell has fewer."""
+        if not self.asked:
+            why = (
+                f"--exclude {' '.join(options.exclude)} leaves out every implementation that was asked for"
+                if options.exclude
+                else f"--only {' '.join(options.only)} does not say the words of the forms that it names"
+            )
+            raise UsageError(f"nothing is left to measure: {why}")
+        others = ", ".join(sorted({item.device for item in self.asked}))
+        self.asked = [
+            item for item in self.asked if item.adapter == CANDIDATE or options.device in (ALL_DEVICES, item.device)
+        ]
+        if not self.asked:
+            raise UsageError(f"nothing is left to measure on {options.device}: what was asked for runs on {others}")
+
+    def rows(self, spec: Spec, threads: int) -> list[Implementation]:
+        """The rows of one cell, in the order in which implementations are known."""
+        options = self._options
+        chosen = {item.key for item in self.asked}
+        if not options.only and not options.all:
+            chosen = default_keys(self.asked, spec, threads, options.tuned)
+            if options.explain:
+                chosen |= {item.key for item in self.asked if item.adapter == NATIVE}
+        running = [item for item in self._baselines if not any(standing(item, spec, options.interpreters))]
+        baselines = running or self._baselines
+        if not any(item.key in chosen for item in baselines):
+            chosen |= {item.key for item in baselines[:1]}
+        return [item for item in self._known if item.key in chosen]
+
+    def left_out(self, rows: Sequence[Implementation], spec: Spec) -> list[str]:
+        """Keys that could run here and that only `all` would measure; none where rows were asked for by name."""
+        if self._options.only or self._options.all:
+            return []
+        chosen = {item.key for item in rows}
+        return [
+            item.key
+            for item in self.asked
+            if item.key not in chosen and not any(standing(item, spec, self._options.interpreters))
+        ]
+
+    def _on_device(self, rows: list[Implementation]) -> list[Implementation]:
+        """Those of the wanted device; all where it has none, so that one device can be compared with the other."""
+        return [item for item in rows if item.device == self._options.device] or rows
+
+
+def default_keys(asked: Sequence[Implementation], spec: Spec, threads: int, tuned: bool = True) -> set[str]:
+    """What a table shows when nothing is asked for by name.
+
+    Candidates; of profkit's kernels those expected to be fastest; of every framework what its adapter calls default, or
+    where none of that runs the spec, its first row that does.
+    """
+    by_adapter: dict[str, list[Implementation]] = {}
+    for item in asked:
+        by_adapter.setdefault(item.adapter, []).append(item)
+    chosen = {item.key for item in by_adapter.pop(CANDIDATE, [])}
+    for adapter, rows in by_adapter.items():
+        supporting = [item.key for item in rows if not load_adapter(adapter).supports(item, spec)]
+        defaults = [item.key for item in rows if item.is_default] or [rows[0].key]
+        if adapter in (NATIVE, NATIVE_CUDA):
+            ranked = fastest_first(spec, threads, tuned) if adapter == NATIVE else supporting
+            fastest = [key for key in ranked if key in supporting][:NATIVE_ROWS]
+            chosen.update(fastest or supporting[:1] or defaults[:1])
+        elif supporting and not set(defaults) & set(supporting):
+            chosen.add(supporting[0])
+        else:
+            chosen.update(defaults)
+    return chosen
+
+
+def fastest_first(spec: Spec, threads: int, tuned: bool) -> list[str]:
+    """Native CPU rows that run the spec, as the policy ranks them; of CUDA kernels the registry's order is all."""
+    from profkit.backends.native_policy import choose_kernel
+
+    try:
+        choice = choose_kernel(spec, threads, tuned=tuned)
+    except UnsupportedError:
+        return []
+    return list(dict.fromkeys((choice.key, *(item.key for item in choice.estimates))))
+
+
+def standing(implementation: Implementation, spec: Spec, interpreters: Mapping[str, str]) -> tuple[str, str]:
+    """Status and reason of an implementation that cannot run this spec here; empty when it can try."""
+    adapter = load_adapter(implementation.adapter)
+    # What another interpreter has installed is found out by its worker.
+    here = Availability(True) if implementation.framework in interpreters else adapter.is_available()
+    if not here.available:
+        return "unavailable", "; ".join(text for text in (here.reason, here.install) if text)
+    reason = adapter.supports(implementation, spec)
+    return ("unsupported", reason) if reason else ("", "")
 
 
 def unmatched(pattern: str, keys: Sequence[str], lister: str = "--list") -> str:
@@ -90,9 +166,13 @@ def unmatched(pattern: str, keys: Sequence[str], lister: str = "--list") -> str:
 
 
 def pick_baseline(keys: Sequence[str], wanted: str | None) -> str | None:
-    """The baseline among the keys that gave a right result: the wanted one, else the best known framework."""
+    """The baseline among the keys that gave a right result: the wanted one, else the best known framework.
+
+    A candidate is what the others are compared with only when it was wanted or is alone.
+    """
+    others = [key for key in keys if key.split("/")[1] != CANDIDATE]
     for pattern in [wanted] if wanted else BASELINE_PREFERENCE:
-        for key in keys:
+        for key in keys if wanted else others or keys:
             if matches(key, pattern):
                 return key
     return None

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from profkit.backends.adapter import Implementation
 from profkit.backends.tuned import Tuning, tuning_text
-from profkit.measurement.cell import CellRun
+from profkit.measurement.cell import CellRun, Problem
 from profkit.measurement.crew import Crew
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.result import Row
@@ -193,7 +193,7 @@ class _Arena:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._first: CellRun | None = None
+        self._problem: Problem | None = None
 
     def measure(self, tunings: Sequence[Tuning], stage: str, options: MeasureOptions, tell: Tell) -> list[Trial]:
         """Rows of the default and of these trials."""
@@ -201,10 +201,8 @@ class _Arena:
         everyone: list[Tuning] = [{}, *tunings]
         implementations = [trial_implementation(task, tuning) for tuning in everyone]
         with contextlib.closing(Crew(replace(options, baseline=task.key), task.threads)) as crew:
-            run = CellRun(task.spec, crew, implementations, tell)
-            if self._first is not None:  # the reference of a large convolution takes longer than the heat
-                run.inputs, run.reference = self._first.inputs, self._first.reference
-            self._first = self._first or run
+            run = CellRun(task.spec, crew, implementations, tell, options.cache[0], problem=self._problem)
+            self._problem = run.problem
             run.measure()
             # Without peaks, as rows are compared with each other only. Their advice on --budget would be that of a
             # stage, which has a share of it.

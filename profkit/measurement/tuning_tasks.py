@@ -13,8 +13,7 @@ from profkit.backends import load_adapter
 from profkit.backends.adapter import Adapter, Implementation
 from profkit.backends.tuned import Choice, counted_threads
 from profkit.errors import UsageError
-from profkit.measurement.cell import standing
-from profkit.measurement.selection import matches, unmatched
+from profkit.measurement.selection import matches, standing, unmatched
 from profkit.measurement.tuning import Outcome, Task, Tunable
 from profkit.ops.spec import Spec
 

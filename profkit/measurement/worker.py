@@ -13,6 +13,7 @@ import resource
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -110,15 +111,13 @@ class Worker:
         """Whether it runs a user's own kernel, whose missing import is the kernel's fault."""
         return self.implementation.adapter == CANDIDATE
 
-    def do_start(
-        self, key: str, adapter: str, options: Mapping[str, str], threads: int, output: str, tuned: bool
-    ) -> Message:
+    def do_start(self, key: str, adapter: str, options: Mapping[str, str], threads: int, tuned: bool) -> Message:
         """Import the framework and set its threads."""
         self.implementation = Implementation(key, adapter, options=options)
-        self.conditions = Conditions(threads, output, tuned)
+        self.conditions = Conditions(threads, tuned=tuned)
         return {"versions": load_adapter(adapter).start(self.implementation, self.conditions)}
 
-    def do_prepare(self, spec: dict[str, Any], folder: str, result_path: str) -> Message:
+    def do_prepare(self, spec: dict[str, Any], output: str, folder: str, result_path: str) -> Message:
         """Set the call up and run it for the first time; its result goes to `result_path` for checking."""
         self.prepared = self.clock = None
         gc.unfreeze()
@@ -127,7 +126,8 @@ class Worker:
         dtype = self.spec.numpy_dtype
         inputs = {name: load_aligned(protocol.input_path(folder, name), dtype) for name in self.spec.input_shapes()}
         adapter = load_adapter(self.implementation.adapter)
-        prepared = adapter.prepare(self.implementation, self.spec, inputs, self.conditions)
+        conditions = replace(self.conditions, output=output)
+        prepared = adapter.prepare(self.implementation, self.spec, inputs, conditions)
         begin = time.perf_counter_ns()
         result = prepared.call()
         first_call_ns = time.perf_counter_ns() - begin
@@ -239,8 +239,8 @@ def spoil(result: Any, spec: Spec) -> None:
         result.fill(np.nan)
 
 
-def save_result(path: str, result: Any, spec: Spec) -> None:
-    """Leave a result for the parent to check; another type or shape is wrong whatever its values."""
+def checked_result(result: Any, spec: Spec) -> Array:
+    """The result as an array; another type or shape is wrong whatever its values."""
     array = np.asarray(result)
     for name, found, expected in (
         ("dtype", array.dtype, spec.numpy_dtype),
@@ -248,7 +248,12 @@ def save_result(path: str, result: Any, spec: Spec) -> None:
     ):
         if found != expected:
             raise WrongResultError(f"{name} {found}, expected {expected}")
-    np.save(path, for_file(array))
+    return array
+
+
+def save_result(path: str, result: Any, spec: Spec) -> None:
+    """Leave a result for the parent to check."""
+    np.save(path, for_file(checked_result(result, spec)))
 
 
 def load_aligned(path: str, dtype: np.dtype[Any]) -> Array:

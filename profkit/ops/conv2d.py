@@ -102,6 +102,11 @@ class Conv2d(Spec):
         extra = (self.bias + (self.activation == "relu")) if self.direction == FORWARD else 0
         return outputs * (2 * taps + extra)
 
+    def least_flops(self) -> int:
+        """Without the products with zeros of the padding, which a kernel may leave out."""
+        outside = int(np.prod(self.window.out_size)) * int(np.prod(self.kernel_size)) - self.window.taps_inside()
+        return self.flops() - 2 * self.batch * self.out_channels * (self.in_channels // self.groups) * outside
+
     def reduction_length(self) -> int:
         taps = int(np.prod(self.kernel_size))
         if self.direction == INPUT_GRADIENT:

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from profkit.errors import SpecError
+from profkit.errors import SpecError, check_names
 from profkit.ops.axes import Kind
 
 FieldsType = TypeVar("FieldsType", bound="Fields")
@@ -18,6 +18,10 @@ class Fields:
 
     size_formula: ClassVar[str] = ""
     """A line below every error, that says how the fields go together."""
+
+    def __new__(cls: type[FieldsType], *_: Any, **values: Any) -> FieldsType:
+        check_names(cls.__name__, values, [item.name for item in dataclasses.fields(cls)], "field", SpecError)
+        return object.__new__(cls)
 
     def __post_init__(self) -> None:
         try:
@@ -48,7 +52,4 @@ class Fields:
 
     def replaced(self: FieldsType, **changes: Any) -> FieldsType:
         """The same with some fields changed, checked again."""
-        unknown = sorted(set(changes) - {item.name for item in dataclasses.fields(self)})
-        if unknown:
-            raise SpecError(f"{self.label} has no field {', '.join(unknown)}")
         return dataclasses.replace(self, **changes)

@@ -156,6 +156,41 @@ def _softmax() -> list[Spec]:
     return [*(Softmax(*size) for size in sizes), *(Softmax(*size, dtype=dtype) for size, dtype in others)]
 
 
+# Kernels that want sizes which their vectors and tiles divide decline odd ones.
+_ROUND: dict[str, tuple[Spec, ...]] = {
+    "conv2d": (
+        *(Conv2d(1, 8, 6, 6, 8, 3, padding=1, direction=way) for way in (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)),
+        Conv2d(1, 8, 7, 7, 8, 5, padding=1),
+        Conv2d(1, 8, 7, 7, 8, 3, padding=1, groups=8),
+    ),
+    "matmul": (MatMul(64, 64, 512), MatMul(64, 64, 512, dtype="float16")),
+    "pool2d": tuple(
+        Pool2d(1, 8, 6, 6, kernel_size=2, stride=2, layout="NHWC", direction=way) for way in (FORWARD, INPUT_GRADIENT)
+    ),
+}
+# Enough work for several threads and several tiles; the float64 reference of each still takes less than a tenth of a
+# second.
+_LARGER: dict[str, tuple[Spec, ...]] = {
+    "conv2d": tuple(
+        Conv2d(2, 33, 30, 29, 34, 3, stride=stride, padding=1, layout=layout, dtype=dtype, direction=way)
+        for way in (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
+        for stride, layout, dtype in ((1, "NCHW", "float32"), (2, "NHWC", "float32"), (1, "NCHW", "float64"))
+    ),
+    "matmul": (
+        MatMul(259, 261, 301),
+        MatMul(130, 515, 260, transpose_a=True, transpose_b=True, bias=True, dtype="float64"),
+        MatMul(67, 129, 131, batch=5, bias=True, activation="relu"),
+    ),
+    "pool2d": tuple(
+        Pool2d(3, 19, 61, 59, kernel_size=3, stride=2, padding=1, mode=mode, layout=layout, direction=way)
+        for way in (FORWARD, INPUT_GRADIENT)
+        for mode, layout in ((MAX, "NCHW"), (AVERAGE, "NHWC"))
+    ),
+    "lrn": (LocalResponseNorm(2, 33, 41, 39, size=5), LocalResponseNorm(2, 33, 41, 39, size=5, layout="NHWC")),
+    "bias_relu": (BiasRelu(3, 33, 61, 59), BiasRelu(3, 33, 61, 59, layout="NHWC", dtype="float64")),
+    "softmax": (Softmax(257, 1001), Softmax(130, 515, dtype="float64")),
+}
+
 _BY_OP = {
     "conv2d": _conv2d,
     "matmul": _matmul,
@@ -171,3 +206,13 @@ def odd_specs(op: str) -> list[Spec]:
     if op not in _BY_OP:
         raise UsageError(f"no operator {op!r}: there are {', '.join(_BY_OP)}")
     return _BY_OP[op]()
+
+
+def round_specs(op: str) -> list[Spec]:
+    """Small shapes for kernels that decline odd ones."""
+    return list(_ROUND.get(op, ()))
+
+
+def larger_specs(op: str) -> list[Spec]:
+    """Shapes that are worth several threads."""
+    return list(_LARGER.get(op, ()))

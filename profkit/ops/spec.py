@@ -50,6 +50,10 @@ class Spec(Fields):
         """Floating-point operations of the textbook algorithm (a multiply-add counts two)."""
         raise NotImplementedError
 
+    def least_flops(self) -> int:
+        """Those that no kernel of the textbook algorithm can avoid."""
+        return self.flops()
+
     def reduction_length(self) -> int:
         """How many terms are summed into one output element; sets the tolerance."""
         raise NotImplementedError

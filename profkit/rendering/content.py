@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from itertools import count, product
 from string import ascii_lowercase
 
+from profkit.measurement.bounds import DIRECT
 from profkit.measurement.device_timing import HELD
 from profkit.measurement.device_wall_clock import WALL_CLOCK
 from profkit.measurement.host_times import is_host_bound
 from profkit.measurement.result import Cell, Result, Row
 from profkit.rendering.columns import DISPENSABLE, IMPLEMENTATION, Column, choose_columns, find_column
-from profkit.rendering.names import cell_words, preset_name, short_keys, spec_text, swept_axes
+from profkit.rendering.names import cell_words, conditions_text, preset_name, short_keys, spec_text, swept_axes
 from profkit.rendering.quantities import error_text, rate_text, ratio_text, time_text
 
 # What needs a look first stands first.
@@ -21,6 +22,9 @@ _OTHER_OUTPUT = {
     "reused": "writes into the same output in each call (the others allocate a fresh one)",
     "fresh": "allocates a fresh output in each call (it cannot reuse one)",
 }
+_SHARED_REASONS = ("lost", "unsupported", "unavailable")
+DOCTOR = "profkit doctor"
+NAME_WIDTH = 30
 HOST_BOUND_REMARK = "bound by the host: launching a call takes longer than the device works on it; --columns +dispatch"
 NOTES = "notes"
 NAMED_AT_MOST = 4
@@ -64,14 +68,16 @@ class Table:
     lines: tuple[Line, ...]
     missing: tuple[Missing, ...] = ()
     footer: tuple[str, ...] = ()
-    name_width: int = 30
+    notes: tuple[str, ...] = ()
+    """What the letters mean; short texts, which a terminal may put into one paragraph."""
+    name_width: int = NAME_WIDTH
     """Names longer than this are cut, and shorter still where the table is too wide."""
 
 
-def build_tables(result: Result, columns: Sequence[str] | None = None) -> list[Table]:
-    """One table per cell; more cells add a summary over the swept axis."""
+def build_tables(result: Result, columns: Sequence[str] | None = None, is_verbose: bool = False) -> list[Table]:
+    """One table per cell; more cells add a summary over the swept axis. `is_verbose`: nothing is grouped."""
     axes = swept_axes(result.cells)
-    tables = [_cell_table(cell, choose_columns(columns), axes, not columns) for cell in result.cells]
+    tables = [_cell_table(cell, choose_columns(columns), axes, not columns, is_verbose) for cell in result.cells]
     return tables + build_summaries(result, axes)
 
 
@@ -93,7 +99,9 @@ def build_summaries(result: Result, axes: Sequence[str] | None = None) -> list[T
     ]
 
 
-def _cell_table(cell: Cell, columns: Sequence[Column], axes: Sequence[str], is_default: bool) -> Table:
+def _cell_table(
+    cell: Cell, columns: Sequence[Column], axes: Sequence[str], is_default: bool, is_verbose: bool
+) -> Table:
     names = short_keys(row.key for row in cell.rows)
     if is_default and any(row.kernel_ns is not None for row in cell.rows):
         columns = [columns[0], find_column("kernel"), *columns[1:]]
@@ -104,17 +112,24 @@ def _cell_table(cell: Cell, columns: Sequence[Column], axes: Sequence[str], is_d
     headings = [Heading(IMPLEMENTATION, IMPLEMENTATION, True)]
     headings += [Heading(NOTES, "", True)] if marks else []
     headings += [
-        Heading(column.name, column.heading_in(cell), column.is_text, _dispensable(column) if is_default else 0)
+        Heading(column.name, column.heading, column.is_text, _dispensable(column) if is_default else 0)
         for column in columns
     ]
     lines = []
     for row in measured:
-        letters = [",".join(marks[remark] for remark in _remarks(row, cell.output))] if marks else []
-        lines.append(Line((names[row.key], *letters, *(column.text(row, cell) for column in columns)), row.verdict))
-    footer = _ratio_meaning(cell, names) if measured else []
-    footer += [f"{letter}: {remark}" for remark, letter in marks.items()]
+        letters = [_joined([marks[remark] for remark in _remarks(row, cell.output)])] if marks else []
+        lines.append(Line((names[row.key], *letters, *(column.text(row) for column in columns)), row.verdict))
+    footer = [*(_ratio_meaning(cell, names) if measured else []), *_more_rows(cell)]
     footer += [*_next_steps(measured, names), *cell.notes]
-    return Table(_title(cell, axes), _facts(cell), tuple(headings), tuple(lines), _missing(cell, names), tuple(footer))
+    return Table(
+        _title(cell, axes),
+        _facts(cell),
+        tuple(headings),
+        tuple(lines),
+        _missing(cell, names, is_verbose),
+        tuple(footer),
+        tuple(f"{letter}: {remark}" for remark, letter in marks.items()),
+    )
 
 
 def _mixes_clocks(cell: Cell) -> bool:
@@ -133,21 +148,40 @@ def _title(cell: Cell, axes: Sequence[str]) -> str:
 
 
 def _facts(cell: Cell) -> tuple[str, ...]:
-    threads = f"{cell.threads} thread{'' if cell.threads == 1 else 's'}"
     flops, bandwidth = cell.peaks.get("flops_per_s"), cell.peaks.get("bytes_per_s")
-    output = ", reused output" if cell.output == "reused" else ""
-    facts = [f"{threads}, {cell.cache} cache{output}"]
-    if flops or not any(row.timing for row in cell.rows):
-        facts.append(f"this machine's peak {rate_text(flops, 'FLOP/s')}, {rate_text(bandwidth, 'B/s')}")
-        facts.append(f"limited by {'memory bandwidth' if cell.bound == 'memory' else 'arithmetic'}")
+    facts = [conditions_text(cell)]
+    if flops:
+        facts.append(f"peak {rate_text(flops, 'FLOP/s')}, {rate_text(bandwidth, 'B/s')}")
+        # Only of a convolution are there methods with fewer operations than the textbook's.
+        bound = "bound (direct)" if cell.spec.op == "conv2d" else "bound"
+        by = "memory bandwidth" if cell.bound == "memory" else "arithmetic"
+        facts.append(f"{bound} {time_text(cell.bound_ns)}, by {by}" if cell.bound_ns else f"limited by {by}")
     if any(row.timing and row.percent_of_peak is not None for row in cell.rows):
         facts.append("shares on a GPU are of its peak by clock and units, which was not measured")
     return ("; ".join(facts),)
 
 
-def _missing(cell: Cell, names: dict[str, str]) -> tuple[Missing, ...]:
+def _missing(cell: Cell, names: dict[str, str], is_verbose: bool) -> tuple[Missing, ...]:
+    """Rows without a time; those that could not run for the same reason are one line."""
     rows = sorted((row for row in cell.rows if row.status != "ok"), key=_absent_rank)
-    return tuple(Missing(names[row.key], row.status, _reason(row)) for row in rows)
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        single = row.key if is_verbose or row.status not in _SHARED_REASONS else ""
+        groups.setdefault((row.status, _reason(row), single), []).append(row)
+    return tuple(
+        Missing(
+            names[group[0].key] if len(group) == 1 else _group_name(group, names),
+            status,
+            f"{reason}; {DOCTOR}" if len(group) > 1 and status == "unavailable" else reason,
+        )
+        for (status, reason, _), group in groups.items()
+    )
+
+
+def _group_name(rows: Sequence[Row], names: dict[str, str]) -> str:
+    listed = ", ".join(names[row.key] for row in rows)
+    kind = "CUDA rows" if all(row.key.split("/")[2] == "cuda" for row in rows) else "rows"
+    return listed if len(listed) <= NAME_WIDTH else f"{len(rows)} {kind}"
 
 
 def _absent_rank(row: Row) -> int:
@@ -164,6 +198,8 @@ def _remarks(row: Row, asked_output: str) -> list[str]:
     """What a reader must know of this row, as far as it differs from what was asked."""
     remarks = [_OTHER_OUTPUT[row.output]] if row.output in _OTHER_OUTPUT and row.output != asked_output else []
     remarks += [f"holds its images as {row.layout}"] if row.layout else []
+    if row.method not in ("", DIRECT) and row.bound_ns is not None:
+        remarks.append(f"its bound is that of {row.method}, {time_text(row.bound_ns)}")
     remarks += [f"its products round to {row.rounding}"] if row.rounding else []
     remarks += [f"timed by {row.timing}"] if row.timing not in ("", HELD) else []
     remarks += [HOST_BOUND_REMARK] if is_host_bound(row) else []
@@ -174,6 +210,10 @@ def _footnotes(rows: Sequence[Row], asked_output: str) -> dict[str, str]:
     """Each distinct remark with its letter, in the order in which the table shows them."""
     remarks = dict.fromkeys(remark for row in rows for remark in _remarks(row, asked_output))
     return dict(zip(remarks, _letters(len(remarks))))
+
+
+def _joined(letters: Sequence[str]) -> str:
+    return ("" if all(len(letter) == 1 for letter in letters) else ",").join(letters)
 
 
 def _letters(number: int) -> list[str]:
@@ -187,8 +227,13 @@ def _letters(number: int) -> list[str]:
 
 def _ratio_meaning(cell: Cell, names: dict[str, str]) -> list[str]:
     if cell.baseline is None:
-        return ["no ratio: there is no measured baseline"]
+        return []
     return [f"ratio = time of {names.get(cell.baseline, cell.baseline)} / this time: above 1 is faster"]
+
+
+def _more_rows(cell: Cell) -> list[str]:
+    more = len(cell.left_out)
+    return [f"{more} more row{'s' if more > 1 else ''} with --all"] if more else []
 
 
 def _next_steps(rows: Sequence[Row], names: dict[str, str]) -> list[str]:

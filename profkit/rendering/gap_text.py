@@ -12,7 +12,8 @@ from profkit.capture.recording import BACKWARD
 from profkit.rendering.content import Heading, Line, Table
 from profkit.rendering.markdown import table_markdown
 from profkit.rendering.quantities import number_text, percent_text, rate_text, ratio_text, time_text
-from profkit.rendering.table import PLAIN_WIDTH, print_table, table_text
+from profkit.rendering.table import print_table, table_text
+from profkit.rendering.terminal import PLAIN_WIDTH
 
 UNKNOWN = "\u2013"  # a dash: never shown as 0
 EXPLAINED = 0.05
@@ -55,7 +56,7 @@ def gap_table(table: GapTable, explained: float = EXPLAINED) -> Table:
         lines.append(Line((f"({each.name})", "", *times, *[""] * 6)))
     lines.append(_total(table))
     return Table(
-        title="Against the baseline: time of a step by layer, beside profkit's kernels and this machine's bound",
+        title="Against the baseline: time of a step by layer, beside profkit's kernels and the bound (direct)",
         facts=_facts(table),
         headings=_HEADINGS,
         lines=tuple(lines),
@@ -93,9 +94,8 @@ def gaps_to_json(table: GapTable) -> dict[str, Any]:
     for row in table.rows:
         parts = ("kernel_ns", "auxiliary_ns", "dispatch_ns", "threading_loss_ns", "covered_ns", "calls")
         values = {name: _per_step(getattr(row, name), row.steps) for name in parts}
-        known = {
-            name: getattr(row, name) for name in ("native_ns", "native_key", "bound_ns", "ratio", "flops", "bytes")
-        }
+        names = ("native_ns", "native_key", "bound_ns", "native_bound_ns", "ratio", "flops", "bytes")
+        known = {name: getattr(row, name) for name in names}
         rows.append(
             {
                 "layer": row.layer,
@@ -196,6 +196,10 @@ def _notes(table: GapTable) -> list[str]:
         without = "; backward without the gradients of bias and ReLU, for which there are no kernels"
         has_backward = any(row.phase == BACKWARD for row in table.rows)
         notes.append(f"ratio: time / native{only}{without if has_backward else ''}")
+    if any(row.bound_ns is not None for row in table.rows):
+        own = [f"{row.layer} {row.phase} {_time(row.native_bound_ns)}" for row in table.rows if _has_own_bound(row)]
+        winograd = f"; of the Winograd kernels that native took: {', '.join(own)}" if own else ""
+        notes.append(f"bound (direct): least time on this machine by the direct method{winograd}")
     if any(row.bottleneck and row.bottleneck.is_far for row in table.rows):
         notes.append(
             f"class in parentheses: the wall that it would hit first, but is {FAR:.0f} times and more away from"
@@ -204,6 +208,10 @@ def _notes(table: GapTable) -> list[str]:
         keys = ", ".join(key.removesuffix("/native/cpu/reference") for key in table.reference_keys)
         notes.append(f"native {keys}: plain reference kernels that nobody tuned")
     return notes
+
+
+def _has_own_bound(row: LayerGap) -> bool:
+    return row.native_bound_ns is not None and row.native_bound_ns != row.bound_ns
 
 
 def _fall(advice: Advice) -> str:

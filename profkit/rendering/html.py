@@ -36,8 +36,9 @@ def _table(table: Table) -> str:
     if table.missing:
         rows = (_cells((item.name, item.status, item.reason), ["left"] * 3) for item in table.missing)
         parts.append(f"<table><tbody>{''.join(f'<tr>{row}</tr>' for row in rows)}</tbody></table>")
-    if table.footer:
-        parts.append(f"<p><small>{'<br>'.join(map(escape, table.footer))}</small></p>")
+    below = (*table.footer, *table.notes)
+    if below:
+        parts.append(f"<p><small>{'<br>'.join(map(escape, below))}</small></p>")
     return "".join(parts)
 
 

@@ -10,17 +10,19 @@ from profkit.rendering.content import NOTES, Table, build_tables
 from profkit.rendering.whole_file import write_whole
 
 
-def render_markdown(result: Result, columns: Sequence[str] | None = None) -> str:
+def render_markdown(result: Result, columns: Sequence[str] | None = None, is_verbose: bool = False) -> str:
     """The same tables as on the terminal, without a limit of width."""
-    parts = [table_markdown(table) for table in build_tables(result, columns)]
+    parts = [table_markdown(table) for table in build_tables(result, columns, is_verbose)]
     if result.interrupted:
         parts.append("Interrupted: this is what was measured until then.\n")
     return "\n".join(parts)
 
 
-def write_markdown(result: Result, path: str | Path, columns: Sequence[str] | None = None) -> None:
+def write_markdown(
+    result: Result, path: str | Path, columns: Sequence[str] | None = None, is_verbose: bool = False
+) -> None:
     """Write the Markdown file whole or not at all."""
-    write_whole(path, render_markdown(result, columns))
+    write_whole(path, render_markdown(result, columns, is_verbose))
 
 
 def table_markdown(table: Table) -> str:
@@ -34,7 +36,7 @@ def table_markdown(table: Table) -> str:
         lines += [_row(["not measured", "status", "reason"]), _row([":--"] * 3)]
         lines += [_row([_escaped(text) for text in (item.name, item.status, item.reason)]) for item in table.missing]
         lines.append("")
-    lines += [f"- {_escaped(text)}" for text in table.footer]
+    lines += [f"- {_escaped(text)}" for text in (*table.footer, *table.notes)]
     return "\n".join(lines) + "\n"
 
 

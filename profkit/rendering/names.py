@@ -50,7 +50,14 @@ def preset_name(spec: Spec) -> str:
 
 def cell_words(cell: Cell) -> dict[str, str]:
     """Everything that can tell two cells of one run apart."""
-    return {"op": cell.spec.op, **cell.spec.words(), "threads": str(cell.threads)}
+    conditions = {"threads": str(cell.threads), "cache": cell.cache, "output": cell.output}
+    return {"op": cell.spec.op, **cell.spec.words(), **conditions}
+
+
+def conditions_text(cell: Cell) -> str:
+    """How a cell was measured: `2 threads, hot cache`."""
+    output = ", reused output" if cell.output == "reused" else ""
+    return f"{cell.threads} thread{'' if cell.threads == 1 else 's'}, {cell.cache} cache{output}"
 
 
 def swept_axes(cells: Sequence[Cell]) -> list[str]:

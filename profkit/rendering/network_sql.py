@@ -165,6 +165,7 @@ def _add_baseline(database: duckdb.DuckDBPyConnection, baseline: Sequence[Mappin
         "bytes": "bigint",
         "bound_ns": "double",
         "bound_by": "varchar",
+        "native_bound_ns": "double",
     }
     database.execute(f"create table baseline ({', '.join(f'{name} {kind}' for name, kind in columns.items())})")
     insert_rows(database, "baseline", [tuple(row.get(name) for name in columns) for row in baseline])

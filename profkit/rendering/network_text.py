@@ -10,9 +10,10 @@ from profkit.attribution.usage import Usage
 from profkit.capture.network_capture import NetworkCapture
 from profkit.rendering.network_content import network_surroundings
 from profkit.rendering.table import encodable
+from profkit.rendering.terminal import PLAIN_WIDTH
 from profkit.rendering.usage_content import View
 from profkit.rendering.usage_files import render_report_markdown
-from profkit.rendering.usage_text import PLAIN_WIDTH, print_report, render_report
+from profkit.rendering.usage_text import print_report, render_report
 from profkit.rendering.usage_tfprof import render_tfprof
 from profkit.rendering.whole_file import write_whole
 

@@ -5,7 +5,6 @@ Nothing here runs between the calls: a thread that redraws would disturb what is
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from types import TracebackType
 from typing import Any, Protocol, TextIO
 
 from profkit.measurement.progress import Progress
+from profkit.rendering.terminal import can_redraw, stream_width, takes_styles
 
 QUIET_S = 2.0
 """A run that ends within this shows nothing."""
@@ -30,7 +30,8 @@ def overall_fraction(progress: Progress) -> float:
     names = list(_PHASES)
     before = names.index(progress.phase) if progress.phase in names else 0
     done = sum(_PHASES[name] for name in names[:before])
-    done += _PHASES.get(progress.phase, 0.0) * min(1.0, max(0.0, progress.fraction))
+    # A phase that is none of a cell's is all of it.
+    done += _PHASES.get(progress.phase, 1.0) * min(1.0, max(0.0, progress.fraction))
     return min(1.0, (progress.cell + done) / max(1, progress.cells))
 
 
@@ -99,7 +100,9 @@ class TerminalDisplay:
             TaskProgressColumn(),
             TimeElapsedColumn(),
             TextColumn("{task.description}", markup=False),
-            console=Console(file=stream),
+            console=Console(
+                file=stream, width=stream_width(stream), color_system="auto" if takes_styles(stream) else None
+            ),
             auto_refresh=False,
             transient=True,
         )
@@ -157,8 +160,7 @@ def show_progress(stream: TextIO | None = None) -> ProgressWatcher:
     notebook = _notebook_display()
     if notebook is not None:
         return ProgressWatcher(notebook)
-    can_redraw = stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
-    return ProgressWatcher(TerminalDisplay(stream) if can_redraw else PlainDisplay(stream))
+    return ProgressWatcher(TerminalDisplay(stream) if can_redraw(stream) else PlainDisplay(stream))
 
 
 def _notebook_display() -> NotebookDisplay | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from profkit.errors import UsageError
 
@@ -53,12 +53,13 @@ def rate_text(value_per_s: float | None, unit: str) -> str:
 
 
 def spread_text(median: float | None, low: float | None, high: float | None) -> str:
-    """The farther end of an interval, in percent of the median: ±1.2%."""
+    """The farther end of an interval in percent of the median: ±1.2%; beyond 99 % both ends in the median's unit."""
     if median is None or low is None or high is None or median <= 0:
         return ""
     percent = 100.0 * max(high - median, median - low, 0.0) / median
     if percent >= 99.5:
-        return "±>99%"  # how much more is no knowledge
+        factor = median / float(time_text(median).split()[0])
+        return f"[{_end_text(low / factor)}, {_end_text(high / factor)}]"
     return f"±{percent:.1f}%" if percent < 9.95 else f"±{percent:.0f}%"
 
 
@@ -77,12 +78,17 @@ def ratio_text(value: float | None) -> str:
 
 
 def ratio_interval_text(ratio: float | None, low: float | None, high: float | None) -> str:
-    """A ratio with its interval: 1.05 [1.03, 1.07]; far below 1, or when it is all but unknown: 0.0086 ±1.5%."""
+    """A ratio with its interval: 1.05 [1.03, 1.07], 0.019 [0.0021, 0.15]; a small one, well known: 0.0086 ±1.5%."""
     if low is None or high is None:
         return ratio_text(ratio)
-    if ratio is not None and (high < 0.2 or high > 10 * low):
-        return f"{ratio_text(ratio)} {spread_text(ratio, low, high)}".rstrip()
-    return f"{ratio_text(ratio)} [{ratio_text(low)}, {ratio_text(high)}]"
+    if ratio is not None and high < 0.1 and high - low < 0.2 * ratio:
+        return f"{ratio_text(ratio)} {spread_text(ratio, low, high)}"
+    return f"{ratio_text(ratio)} [{_end_text(low, ratio_text)}, {_end_text(high, ratio_text)}]"
+
+
+def _end_text(value: float, text: Callable[[float], str] = number_text) -> str:
+    """An end of an interval; of one that is all but unknown the order is enough: 8.2e7, 1.3e-4."""
+    return text(value) if 1e-3 <= value < 1e5 else error_text(value).replace("+", "")
 
 
 def error_text(value: float | None) -> str:

@@ -17,5 +17,6 @@ def flat_record(cell: Cell, row: Row, spec_values: Mapping[str, Any]) -> dict[st
     record: dict[str, Any] = {"op": cell.spec.op}
     record |= {f"spec_{name}" if name in taken else name: value for name, value in spec_values.items() if name != "op"}
     record |= {name: getattr(cell, name) for name in _OF_THE_CELL}
+    record["asked_output"] = cell.output  # a row that cannot reuse its output says so in its own
     record |= {f"peak_{name}": value for name, value in cell.peaks.items()}
     return record | {name: getattr(row, name) for name in row_fields()}

@@ -1,4 +1,4 @@
-"""What a study's plot shows, before it is drawn: panels over the same variants. SVG and PNG draw the same content."""
+"""What a study's plot shows, before it is drawn: panels over the same variants."""
 
 from __future__ import annotations
 

@@ -114,7 +114,8 @@ def _html(block: Block) -> str:
     if isinstance(block, Bullets):
         return "<ul>\n" + "\n".join(f"<li>{escape(item)}</li>" for item in block.items) + "\n</ul>"
     if isinstance(block, Picture):
-        return f"<div>{block.svg}</div>"
+        # Without the prolog, which belongs to a file of its own.
+        return f'<div role="img" aria-label="{escape(block.alternative)}">{block.svg[block.svg.index("<svg") :]}</div>'
     if isinstance(block, Code):
         return f"<pre>{escape(block.text.rstrip())}</pre>"
     head = _cells("th", block.headings, block.texts)

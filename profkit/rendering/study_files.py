@@ -17,11 +17,10 @@ from profkit.rendering.gap_text import render_gaps
 from profkit.rendering.network_text import render_network
 from profkit.rendering.study_answers import short_answers
 from profkit.rendering.study_chart import study_chart
-from profkit.rendering.study_document import Picture, render_markdown, render_page
-from profkit.rendering.study_png import INSTALL as PNG_INSTALL
-from profkit.rendering.study_png import can_draw_png, render_png
+from profkit.rendering.study_document import Paragraph, Picture, render_markdown, render_page
+from profkit.rendering.study_plot import INSTALL as PLOT_INSTALL
+from profkit.rendering.study_plot import can_draw, render_chart
 from profkit.rendering.study_report import build_report
-from profkit.rendering.study_svg import render_svg
 from profkit.rendering.usage_content import View
 from profkit.rendering.usage_tfprof import render_tfprof
 from profkit.rendering.whole_file import whole_file, write_whole
@@ -49,14 +48,15 @@ def write_study(folder: ResultsFolder, cells: Sequence[Cell], results: Results, 
     else:
         missing.append(study_database.INSTALL)
     chart = study_chart(summary)
-    svg = render_svg(chart)
-    write_whole(path / "plot.svg", svg)
-    if can_draw_png():
-        with whole_file(path / "plot.png") as stream:
-            stream.write(render_png(chart))
+    picture: Picture | Paragraph = Paragraph(PLOT_INSTALL)
+    if can_draw():
+        drawn = {name: render_chart(chart, name) for name in ("png", "svg")}
+        for name, data in drawn.items():
+            with whole_file(path / f"plot.{name}") as stream:
+                stream.write(data)
+        picture = Picture("plot.png", chart.title, drawn["svg"].decode())
     else:
-        missing.append(PNG_INSTALL)
-    picture = Picture("plot.png" if can_draw_png() else "plot.svg", chart.title, svg)
+        missing.append(PLOT_INSTALL)
     blocks = build_report(summary, picture)
     write_whole(path / "report.md", render_markdown(blocks))
     write_whole(path / "report.html", render_page(blocks))

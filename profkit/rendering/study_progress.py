@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import TextIO
 
 from profkit.rendering.quantities import time_text
 from profkit.rendering.table import encodable
+from profkit.rendering.terminal import can_redraw, stream_width
 from profkit.studies.running import Progress
 
 _CLEAR = "\r\x1b[2K"
 _REASON_WIDTH = 90
-_UNKNOWN_WIDTH = 100
 
 
 def left_text(seconds: float) -> str:
@@ -26,7 +25,7 @@ class CellLines:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._can_redraw = stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+        self._can_redraw = can_redraw(stream)
 
     def __call__(self, progress: Progress) -> None:
         if progress.outcome is not None:
@@ -34,10 +33,8 @@ class CellLines:
         elif self._can_redraw:
             doing = progress.text.removeprefix(f"{progress.cell.runner.framework}: ")
             doing = f": {doing}" if doing else ""
-            # A terminal that does not know its width says 0.
-            width = (os.get_terminal_size(self._stream.fileno()).columns or _UNKNOWN_WIDTH) - 1
             line = f"{_count(progress)} {progress.cell.title}{doing} ({left_text(progress.left_s)} left)"
-            self._write(_CLEAR + line[:width])
+            self._write(_CLEAR + line[: stream_width(self._stream) - 1])
 
     def close(self) -> None:
         """Take the line away that tells what runs."""

@@ -25,13 +25,14 @@ _KINDS_NOTE = (
 _GAP_NOTE = (
     "Layers with all they do (bias and ReLU included), per recorded step. native: profkit's fastest kernels for the "
     "same layers, measured alone on this machine (*: a plain reference that nobody tuned). bound: the roofline of this "
-    "machine. saves: what the step would lose with these kernels. auxiliary, dispatch: parts of now, spent on moving, "
-    "padding and making room, and in the framework's own code of these layers. idle threads: what the kernels would "
-    "lose if all threads had been busy, where helper threads can be seen. The classes are those of docs/baseline.md."
+    "machine by the direct method, which Winograd kernels may beat. saves: what the step would lose with these "
+    "kernels. auxiliary, dispatch: parts of now, spent on moving, padding and making room, and in the framework's own "
+    "code of these layers. idle threads: what the kernels would lose if all threads had been busy, where helper "
+    "threads can be seen. The classes are those of docs/baseline.md."
 )
 
 
-def build_report(summary: Summary, picture: Picture | None = None) -> list[Block]:
+def build_report(summary: Summary, picture: Picture | Paragraph | None = None) -> list[Block]:
     """The whole report."""
     study = summary.study
     blocks: list[Block] = [Heading(1, study.title)]

@@ -8,7 +8,8 @@ from typing import TextIO
 from profkit.rendering.content import Heading, Line, Missing, Table
 from profkit.rendering.study_answers import short_answers
 from profkit.rendering.study_grids import missing_grid, summary_grid
-from profkit.rendering.table import PLAIN_WIDTH, encodable, print_list, print_table
+from profkit.rendering.table import encodable, print_list, print_table
+from profkit.rendering.terminal import stream_width
 from profkit.studies.summary import Summary
 
 
@@ -30,6 +31,6 @@ def print_summary(summary: Summary, stream: TextIO) -> None:
     stream.write("\n" if answers else "")
     for sentence in answers:
         texts = textwrap.wrap(
-            sentence, PLAIN_WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
+            sentence, stream_width(stream), initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
         )
         stream.write(encodable("\n".join(texts), stream) + "\n")

@@ -14,21 +14,30 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from profkit.measurement.result import Result
-from profkit.rendering.content import Heading, Line, Missing, Table, build_tables
+from profkit.rendering.content import NAME_WIDTH, Heading, Line, Missing, Table, build_tables
 from profkit.rendering.names import fitted_names
+from profkit.rendering.terminal import PLAIN_WIDTH, plain_console, stream_width, styled_console, takes_styles
 
-PLAIN_WIDTH = 100
-NAME_WIDTH = 30
-LEAST_NAME_WIDTH = 22
+LEAST_NAME_WIDTH = 18
+NO_BREAK = "\u00a0"
 REASON_LINES = 3
 LIST_LINES = 8
 CANDIDATE_REASON_LINES = 12
 """A candidate's reason may be its compiler's own words, which its author needs."""
 
-_TONES = {"baseline": "bold", "faster": "green", "slower": "red", "not resolved": "yellow"}
+_TONES = {
+    "baseline": "bold",
+    "faster": "green",
+    "slower": "red",
+    "not resolved": "yellow",
+    "not proven": "yellow",
+    "wrong": "bold red",
+}
 _STATUSES = {
     "available": "green",
     "works": "green",
+    "proven": "green",
+    "not proven": "yellow",
     "broken": "bold red",
     "note": "yellow",
     "wrong": "bold red",
@@ -40,44 +49,47 @@ _STATUSES = {
 _ASCII = str.maketrans({"µ": "u", "±": "~", "…": "~", "─": "-", "\u2013": "-", "✓": "+", "✗": "x", "→": "->"})
 
 
-def render_text(result: Result, width: int = PLAIN_WIDTH, columns: Sequence[str] | None = None) -> str:
+def render_text(
+    result: Result, width: int = PLAIN_WIDTH, columns: Sequence[str] | None = None, is_verbose: bool = False
+) -> str:
     """The tables as plain text."""
     stream = io.StringIO()
-    _print_tables(Console(file=stream, width=width, color_system=None, force_terminal=False), result, columns)
+    _print_tables(plain_console(stream, width), result, columns, is_verbose)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).rstrip("\n")
 
 
-def print_result(result: Result, stream: TextIO, columns: Sequence[str] | None = None) -> None:
-    """The tables to a stream: coloured and as wide as the terminal, or plain and 100 wide."""
-    if stream.isatty():
-        _print_tables(Console(file=stream, highlight=False), result, columns)
+def print_result(
+    result: Result, stream: TextIO, columns: Sequence[str] | None = None, is_verbose: bool = False
+) -> None:
+    """The tables to a stream, as wide as it is, in colours where it takes them."""
+    if takes_styles(stream):
+        _print_tables(styled_console(stream), result, columns, is_verbose)
     else:
-        stream.write(encodable(render_text(result, PLAIN_WIDTH, columns), stream) + "\n")
+        stream.write(encodable(render_text(result, stream_width(stream), columns, is_verbose), stream) + "\n")
 
 
 def table_text(table: Table, width: int = PLAIN_WIDTH) -> str:
     """One table as plain text."""
     stream = io.StringIO()
-    _print_table(Console(file=stream, width=width, color_system=None, force_terminal=False), table)
+    _print_table(plain_console(stream, width), table)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).rstrip("\n")
 
 
 def print_table(table: Table, stream: TextIO) -> None:
-    """One table to a stream: coloured and as wide as the terminal, or plain and 100 wide."""
-    if stream.isatty():
-        _print_table(Console(file=stream, highlight=False), table)
+    """One table to a stream, as wide as it is, in colours where it takes them."""
+    if takes_styles(stream):
+        _print_table(styled_console(stream), table)
     else:
-        stream.write(encodable(table_text(table), stream) + "\n")
+        stream.write(encodable(table_text(table, stream_width(stream)), stream) + "\n")
 
 
 def print_list(items: Sequence[Missing], stream: TextIO) -> None:
     """Names, a status and a text each, as the lines under a table."""
-    if stream.isatty():
-        _print_missing(Console(file=stream, highlight=False), items, LIST_LINES)
+    if takes_styles(stream):
+        _print_missing(styled_console(stream), items, LIST_LINES)
         return
     plain = io.StringIO()
-    console = Console(file=plain, width=PLAIN_WIDTH, color_system=None, force_terminal=False)
-    _print_missing(console, items, LIST_LINES)
+    _print_missing(plain_console(plain, stream_width(stream)), items, LIST_LINES)
     stream.write(encodable(plain.getvalue(), stream))
 
 
@@ -91,8 +103,8 @@ def encodable(text: str, stream: TextIO) -> str:
     return text
 
 
-def _print_tables(console: Console, result: Result, columns: Sequence[str] | None) -> None:
-    for index, table in enumerate(build_tables(result, columns)):
+def _print_tables(console: Console, result: Result, columns: Sequence[str] | None, is_verbose: bool) -> None:
+    for index, table in enumerate(build_tables(result, columns, is_verbose)):
         if index:
             console.print()
         _print_table(console, table)
@@ -112,9 +124,10 @@ def _print_table(console: Console, table: Table) -> None:
     if table.missing:
         console.print()
         _print_missing(console, table.missing, REASON_LINES)
-    if table.footer:
+    footer = [*table.footer, *(["  ".join(map(_unbroken, table.notes))] if table.notes else [])]
+    if footer:
         console.print()
-        for text in table.footer:
+        for text in footer:
             _print_wrapped(console, text, "dim", "  ")
     if hidden:
         names = ", ".join(hidden)
@@ -124,7 +137,13 @@ def _print_table(console: Console, table: Table) -> None:
 def _print_wrapped(console: Console, text: str, style: str, indent: str = "    ") -> None:
     for paragraph in text.splitlines():
         for line in textwrap.wrap(paragraph, console.width, subsequent_indent=indent, break_on_hyphens=False) or [""]:
-            console.print(Text(line, style=style), no_wrap=True, overflow="ignore", crop=False)
+            unstyled = line.replace(NO_BREAK, " ")
+            console.print(Text(unstyled, style=style), no_wrap=True, overflow="ignore", crop=False)
+
+
+def _unbroken(note: str) -> str:
+    """A note whose letter does not stand alone at the end of a line."""
+    return note.replace(" ", NO_BREAK, 1)
 
 
 def fit_columns(table: Table, width: int) -> tuple[list[Table], list[str]]:
@@ -133,14 +152,17 @@ def fit_columns(table: Table, width: int) -> tuple[list[Table], list[str]]:
     A default table drops what it can do without; a table whose columns were asked for continues below instead.
     """
     kept = list(range(len(table.headings)))
-    for name_width in range(table.name_width, LEAST_NAME_WIDTH - 1, -1):
-        names = fitted_names([line.texts[0] for line in table.lines], name_width)
-        lines = [Line((name, *line.texts[1:]), line.tone) for name, line in zip(names, table.lines)]
-        widths = _widths(table.headings, lines)
-        if _total(widths, kept) <= width:
-            break
     removable = sorted((h.dispensable, i) for i, h in enumerate(table.headings) if h.dispensable)
-    while removable and _total(widths, kept) > width:
+    while True:
+        # Names are cut before a column goes; when one has to, they have its room.
+        for name_width in range(table.name_width, LEAST_NAME_WIDTH - 1, -1):
+            names = fitted_names([line.texts[0] for line in table.lines], name_width)
+            lines = [Line((name, *line.texts[1:]), line.tone) for name, line in zip(names, table.lines)]
+            widths = _widths(table.headings, lines)
+            if _total(widths, kept) <= width:
+                break
+        if not removable or _total(widths, kept) <= width:
+            break
         kept.remove(removable.pop(0)[1])
     hidden = [heading.text for index, heading in enumerate(table.headings) if index not in kept]
     return [_part(table, lines, block) for block in _blocks(kept, widths, width)], hidden

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TextIO
@@ -12,6 +10,7 @@ from rich.cells import cell_len, chop_cells
 
 from profkit.attribution.usage import Usage
 from profkit.capture.tables import Capture
+from profkit.rendering.terminal import PLAIN_WIDTH, stream_width, takes_styles
 from profkit.rendering.usage_content import (
     ShownLine,
     ShownTable,
@@ -21,7 +20,6 @@ from profkit.rendering.usage_content import (
     surroundings,
 )
 
-PLAIN_WIDTH = 100
 LEAST_NAME_WIDTH = 16
 ROOMY = 80
 """From this width on, names keep GOOD_NAME_WIDTH, and columns that do not fit beside it continue below."""
@@ -40,7 +38,7 @@ def render_usage(capture: Capture, usage: Usage, view: View, width: int = PLAIN_
 
 
 def print_usage(capture: Capture, usage: Usage, view: View, stream: TextIO) -> None:
-    """The same to a stream: coloured and as wide as the terminal, or plain and 100 wide."""
+    """The same to a stream, as wide as it is, in colours where it takes them."""
     print_report(surroundings(capture, usage), usage, view, stream)
 
 
@@ -55,13 +53,11 @@ def print_report(around: Surroundings, usage: Usage, view: View, stream: TextIO)
 
 
 def print_lines(lines: Callable[[int], Iterable[ToneLine]], stream: TextIO) -> None:
-    """Lines of a width to a stream: coloured and as wide as the terminal, or plain and 100 wide."""
+    """Lines of a width to a stream, as wide as it is, in colours where it takes them."""
     from profkit.rendering.table import encodable
 
-    is_terminal = stream.isatty()
-    width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns if is_terminal else PLAIN_WIDTH
-    has_colour = is_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    for line, tone in lines(width):
+    has_colour = takes_styles(stream)
+    for line, tone in lines(stream_width(stream)):
         colour = _COLOURS.get(tone, "") if has_colour and line else ""
         stream.write(encodable(f"{colour}{line}{_RESET if colour else ''}\n", stream))
 

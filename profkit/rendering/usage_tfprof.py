@@ -1,8 +1,8 @@
 """The layout of TensorFlow's classic op profile, for people and scripts that know it. A Usage in, text out.
 
 By name, category, domain or thread: a row per operation with `value (accumulated %, own %)`, where accumulated is
-this row and all rows below it. By path: the scope layout, `name (own/with all inside)`. Of a traced program device
-time was not recorded yet and is `--`, as are bytes when allocations were not, and the own time and bytes of spans,
+this row and all rows below it. By path: the scope layout, `name (own/with all inside)`. In tables of threads device
+time is `--`, as are bytes when allocations were not recorded, and the own time and bytes of spans,
 which have none. Of networks, which ran on the processor, requested bytes are shown, and device time is 0. Of GPU
 traces the accelerator's time is that of kernels, copies and sets.
 """

@@ -18,7 +18,12 @@ from profkit.capture.device_trace import ActivityKind, DeviceTrace
 ROW_PARTS = ("kernel_ns", "auxiliary_ns", "copy_ns", "queue_ns", "dispatch_ns", "call_ns", "sync_ns")
 
 
-@pytest.mark.parametrize("by", GROUPINGS)
+by_grouping = pytest.mark.parametrize(
+    "by", [pytest.param(by, marks=() if by in ("operator", "kernel") else pytest.mark.full) for by in GROUPINGS]
+)
+
+
+@by_grouping
 @given(trace=device_traces(least_work=1))
 @settings(max_examples=40, deadline=None)
 def test_rows_and_remainders_add_up_to_the_wall_clock_part_by_part(by: str, trace: DeviceTrace) -> None:
@@ -37,7 +42,7 @@ def test_rows_and_remainders_add_up_to_the_wall_clock_part_by_part(by: str, trac
         assert of_rows + sum((part.parts or {}).get(name, 0) for part in usage.remainders) == total
 
 
-@pytest.mark.parametrize("by", GROUPINGS)
+@by_grouping
 @given(trace=device_traces(least_work=1))
 @settings(max_examples=40, deadline=None)
 def test_launches_durations_and_bytes_add_up(by: str, trace: DeviceTrace) -> None:

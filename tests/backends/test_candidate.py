@@ -112,9 +112,9 @@ def test_a_prepared_candidate_that_returns_the_same_memory_is_called_reused(tmp_
     worker, spec = Worker(), MatMul(2, 3, 4)
     for name, array in spec.make_inputs().items():
         np.save(protocol.input_path(str(tmp_path), name), array)
-    worker.do_start(candidate.key, "candidate", candidate.options, 1, "fresh", True)
+    worker.do_start(candidate.key, "candidate", candidate.options, 1, True)
 
-    answer = worker.do_prepare(spec.to_dict(), str(tmp_path), str(tmp_path / "result.npy"))
+    answer = worker.do_prepare(spec.to_dict(), "fresh", str(tmp_path), str(tmp_path / "result.npy"))
 
     assert answer["output"] == expected
     np.testing.assert_allclose(np.load(tmp_path / "result.npy"), spec.reference(spec.make_inputs()), rtol=1e-5)

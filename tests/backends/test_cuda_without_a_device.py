@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from functools import partial
+from importlib.machinery import ModuleSpec
+from pathlib import Path
 
 import numpy as np
 import pytest
 from fresh_interpreter import run_python
 
 from profkit.backends import cupy as cupy_adapter
+from profkit.backends import jax_cuda
 from profkit.backends.adapter import Conditions, Implementation
 from profkit.backends.framework import Framework, no_cuda_driver
 from profkit.errors import UnavailableError
@@ -114,6 +118,47 @@ def test_a_missing_device_is_reported_in_the_drivers_own_words(name: str) -> Non
     assert any(word in reason for word in ("driver", "device", "not installed"))
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "cpu", "cuda"),
+    [
+        ("torch", "version.py", "cuda: Optional[str] = None\n", "cuda: Optional[str] = '13.0'\n"),
+        (
+            "tensorflow",
+            "python/platform/build_info.py",
+            "build_info = OrderedDict([('is_cuda_build', False)])\n",
+            "build_info = OrderedDict([('is_cuda_build', True)])\n",
+        ),
+    ],
+)
+def test_a_build_for_the_cpu_is_seen_without_importing_it(
+    name: str, file: str, cpu: str, cuda: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is a driver."""
+    adapter_module = importlib.import_module(f"profkit.backends.{name}_cuda")
+    monkeypatch.setattr(adapter_module, "no_cuda_driver", lambda: "")
+    spec = ModuleSpec(name, None, origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+
+    (tmp_path / file).write_text(cpu)
+    here = adapter_module.ADAPTER.is_available()
+    assert not here.available
+    assert here.reason.startswith("this build is without CUDA")
+
+    (tmp_path / file).write_text(cuda)
+    assert adapter_module.ADAPTER.is_available().available
+
+
+def test_jax_without_its_cuda_plugin_is_seen_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax_cuda, "no_cuda_driver", lambda: "")
+    installed = ["jax"]
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name in installed or None)
+
+    assert "its CUDA plugin is not installed" in jax_cuda.ADAPTER.is_available().reason
+    installed.append("jax_cuda13_plugin")
+    assert jax_cuda.ADAPTER.is_available().available
+
+
 def test_a_missing_driver_is_seen_without_importing_the_framework(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NUMBA_ENABLE_CUDASIM", raising=False)
     look = partial(no_cuda_driver, "libno.so")
@@ -121,6 +166,6 @@ def test_a_missing_driver_is_seen_without_importing_the_framework(monkeypatch: p
 
     here = adapter.is_available()
 
-    assert (here.available, here.reason) == (False, "there is no CUDA driver: libno.so cannot be loaded")
+    assert (here.available, here.reason) == (False, "no CUDA driver here: libno.so cannot be loaded")
     with pytest.raises(UnavailableError, match=r"cannot be loaded$"):
         adapter.start(Implementation("conv2d/fake/cuda", "fake"), Conditions())

@@ -72,6 +72,7 @@ def test_an_environment_is_made_from_its_pins_and_runs_the_framework(
     assert leftovers() == ["tiny"]
 
 
+@pytest.mark.full
 def test_a_ready_one_stays_and_is_made_anew_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     foreign = made_tiny(tmp_path, monkeypatch)
     trace = look(foreign).folder / "trace"
@@ -84,6 +85,7 @@ def test_a_ready_one_stays_and_is_made_anew_on_request(tmp_path: Path, monkeypat
     assert leftovers() == ["tiny"]
 
 
+@pytest.mark.full
 def test_other_pins_make_it_outdated_until_it_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     foreign = made_tiny(tmp_path, monkeypatch)
     monkeypatch.setitem(environments.FOREIGN, "tiny", foreign)
@@ -135,6 +137,7 @@ def test_pips_last_words_are_told_and_nothing_is_left(tmp_path: Path, monkeypatc
     assert (look(foreign).state, leftovers()) == (NOT_MADE, [])
 
 
+@pytest.mark.full
 def test_a_framework_that_cannot_be_imported_is_told_and_the_old_environment_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +163,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (look(foreign).state, leftovers()) == (NOT_MADE, [])
 
 
+@pytest.mark.full
 def test_a_killed_one_leaves_nothing_that_looks_ready_and_the_next_clears_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from profkit import _core
-from profkit._explain import explained, explanation_text
+from profkit._explain import explain_cells, explained, explanation_text
 from profkit.backends import native_costs, native_policy
 from profkit.backends.native import ADAPTER
 from profkit.backends.native_costs import CALL, PRODUCTS, WEIGHTS, Cost, cost_name, fewer_products, terms
 from profkit.backends.native_policy import MODEL, ORDER, TUNED, choose_kernel
 from profkit.backends.tuned import Choice, keep_choices
 from profkit.errors import UnsupportedError
-from profkit.measurement.result import Cell, Row
+from profkit.measurement.result import Cell, Result, Row
 from profkit.ops import SPECS, Conv2d, MatMul, odd_specs, presets_for
 
 IMPLICIT, DIRECT = "conv2d/native/cpu/implicit_gemm", "conv2d/native/cpu/direct"
@@ -92,6 +92,10 @@ def test_what_the_tuner_measured_goes_before_the_model(monkeypatch: pytest.Monke
     assert "5 ms" in choice.reasons[0] and "9 ms" in choice.reasons[0]
     assert choose_kernel(Conv2d(), 2).source == MODEL
     assert choose_kernel(Conv2d(), 1, tuned=False).source == MODEL
+    for tuned, source in ((True, TUNED), (False, MODEL)):
+        result = Result({}, {}, [measured()])
+        explain_cells(result, tuned)
+        assert result.cells[0].policy["source"] == source
 
 
 def test_what_no_kernel_runs_is_refused_with_reasons() -> None:

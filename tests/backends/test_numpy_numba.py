@@ -1,69 +1,60 @@
-"""The NumPy and Numba adapters are right on every odd shape, for one and for two threads."""
+"""The NumPy and Numba adapters are right on every odd shape, for one and for two threads. All that runs Numba's
+kernels is in this file, so that one process compiles each of them once."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+from network_checks import built_here
+from odd_spec_faults import faults
+from odd_specs_runner import rows_of
 
 from profkit.backends import load_adapter
 from profkit.backends.adapter import Conditions
+from profkit.backends.networks import load_builder
+from profkit.backends.networks.contract import NetworkConditions
 from profkit.ops import SPECS, Conv2d, MatMul, Spec, odd_specs
 from profkit.ops.dtypes import is_narrow
+from profkit.ops.networks import Cifar10, Training
 from profkit.ops.spec import max_error, tolerance
 
-ALL = [(backend, spec) for backend in ("numpy", "numba") for op in SPECS for spec in odd_specs(op)]
-
-
-def declined(backend: str, spec: Spec) -> str:
-    """Why the framework's row does not take a spec, or nothing."""
-    adapter = load_adapter(backend)
-    [implementation] = adapter.implementations(spec.op)
-    return adapter.supports(implementation, spec)
-
-
-CASES = [case for case in ALL if not declined(*case)]
-
-
-def test_only_16_bit_types_and_gradients_of_pooling_are_declined() -> None:
-    for _, spec in [case for case in ALL if case not in CASES]:
-        assert is_narrow(spec.dtype_word) or (spec.op, spec.words()["direction"]) == ("pool2d", "input-gradient")
-
-
-def describe(value: object) -> str:
-    """A test's name: the framework, or the operator and the fields in which it differs from the default."""
-    if not isinstance(value, Spec):
-        return str(value)
-    usual = type(value)().words()
-    return ",".join([value.op, *(f"{name}={word}" for name, word in value.words().items() if word != usual[name])])
+by_backend = pytest.mark.parametrize("backend", ["numpy", "numba"])
 
 
 def require(backend: str) -> None:
     pytest.importorskip(backend, reason=f"{backend} is not installed")
 
 
-@pytest.mark.parametrize(("backend", "spec"), CASES, ids=describe)
-def test_the_result_is_within_tolerance_and_the_inputs_are_untouched(backend: str, spec: Spec) -> None:
+@by_backend
+@pytest.mark.parametrize("part", ["sample", pytest.param("rest", marks=pytest.mark.full)])
+@pytest.mark.parametrize("op", SPECS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_supported_odd_specs_match_the_reference(backend: str, part: str, op: str, threads: int) -> None:
     require(backend)
-    adapter, inputs = load_adapter(backend), spec.make_inputs()
-    [implementation] = adapter.implementations(spec.op)
-    conditions = Conditions(threads=2)
-    adapter.start(implementation, conditions)
+    adapter = load_adapter(backend)
+    [implementation] = adapter.implementations(op)
+    adapter.start(implementation, Conditions(threads))
 
-    prepared = adapter.prepare(implementation, spec, inputs, conditions)
-    results = [prepared.to_numpy(prepared.call()) for _ in range(2)]
+    rows = rows_of(adapter, implementation, part, threads)
 
-    for result in results:
-        assert (result.shape, result.dtype) == (spec.output_shape(), spec.numpy_dtype)
-        error = max_error(result, spec.reference(inputs))
-        assert error <= tolerance(spec.numpy_dtype, spec.reduction_length())
-    for name, array in spec.make_inputs().items():
-        np.testing.assert_array_equal(inputs[name], array)
+    assert {row["status"] for row in rows} >= {"ran"}
+    assert not faults(rows)
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@by_backend
+def test_only_16_bit_types_and_gradients_of_pooling_are_declined(backend: str) -> None:
+    adapter = load_adapter(backend)
+    for op in SPECS:
+        [implementation] = adapter.implementations(op)
+        for spec in odd_specs(op):
+            is_declined = is_narrow(spec.dtype_word) or (op, spec.words().get("direction")) == (
+                "pool2d",
+                "input-gradient",
+            )
+            assert bool(adapter.supports(implementation, spec)) == is_declined, (backend, spec)
+
+
+@by_backend
 def test_a_reused_output_is_the_same_memory_and_a_fresh_one_is_not(backend: str) -> None:
     require(backend)
     adapter, spec = load_adapter(backend), MatMul(3, 5, 7)
@@ -78,7 +69,7 @@ def test_a_reused_output_is_the_same_memory_and_a_fresh_one_is_not(backend: str)
         assert np.shares_memory(first, second) == (output == "reused")
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@by_backend
 @pytest.mark.parametrize("output", ["fresh", "reused"])
 def test_nothing_of_the_spec_is_worked_out_in_the_timed_call(
     backend: str, output: str, monkeypatch: pytest.MonkeyPatch
@@ -104,7 +95,7 @@ def refuse(spec: Spec) -> None:
     raise AssertionError("worked out in the timed call")
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@by_backend
 def test_buffers_held_between_calls_are_counted(backend: str) -> None:
     require(backend)
     adapter, spec = load_adapter(backend), Conv2d(2, 3, 8, 8, 4, (3, 3), padding=(1, 1, 1, 1))
@@ -141,15 +132,16 @@ def test_numba_splits_one_image_among_any_number_of_threads(threads: int) -> Non
     assert error <= tolerance(spec.numpy_dtype, spec.reduction_length())
 
 
-def test_asking_what_exists_does_not_import_numba() -> None:
-    code = (
-        "import sys; from profkit.backends import load_adapter; a = load_adapter('numba'); a.is_available(); "
-        "a.implementations('conv2d'); print('numba' in sys.modules)"
-    )
+def test_a_network_in_numba_is_equal_to_float64_in_training_and_in_inference() -> None:
+    require("numba")
+    conditions = NetworkConditions(threads=2, is_training=True)
+    trial = built_here(load_builder("numba"), Cifar10(batch=4, crop=24, filters=8), conditions)
 
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    logits_error = trial.logits_error()
+    training_error = trial.training_error(Training(), 1)
 
-    assert done.stdout.strip() == "False"
+    assert logits_error <= trial.tolerance()
+    assert training_error <= trial.tolerance(is_training=True)
 
 
 def test_numpy_names_its_blas() -> None:

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import kernel_fit
+import kernels
+import measured_page
 import numpy as np
 import pytest
 from kernel_fit import fit, non_negative
-from kernel_report import BEGIN, END, build_summary, document, with_table
+from kernel_report import build_summary, document, summary_page
 from kernel_results import Store, choose_again, judge, record_of
 from kernel_shapes import AS_GIVEN, OWN, sections
 
-from profkit.backends import native_policy
+from profkit.backends import native_costs, native_policy
 from profkit.backends.native_costs import Cost, cost_name
 from profkit.measurement.result import Cell, Row
 from profkit.ops import Conv2d, spec_from_dict
 
-ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "docs" / "bench" / "kernels.json"
 BY_NAME = {section.name: section for section in sections()}
+ABOUT = {
+    "date": "2026-01-02",
+    "commit": "abc1234",
+    "machine": "some CPU, avx2, 2 cores",
+    "simd": "avx2",
+    "peak_gflops": {"1": 100.0},
+}
 
 
 def row(key: str, ns: float, layout: str = "") -> Row:
@@ -155,12 +165,77 @@ def test_costs_are_found_again_and_never_negative() -> None:
     assert (bounded >= 0).all()
 
 
-def test_readme_and_document_say_what_the_kept_results_say() -> None:
-    store = Store(RESULTS)
-    report = build_summary(store)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_a_page_names_the_machine_the_date_and_the_commit_of_its_results(tmp_path: Path) -> None:
+    store = Store(tmp_path / "kernels.json")
+    store.about = ABOUT
+    store.keep(record())
 
-    assert with_table(readme, report.summary) == readme
-    assert readme.index(BEGIN) < readme.index(END)
-    assert (RESULTS.with_suffix(".md")).read_text(encoding="utf-8") == document(store, report)
-    assert len(json.dumps(list(store.records.values()))) < 1_000_000
+    head = summary_page(store, build_summary(store)).splitlines()[2]
+
+    assert head == "Measured 2026-01-02, commit abc1234, on some CPU, avx2, 2 cores: `python bench/kernels.py`"
+
+
+def test_fitted_costs_name_their_origin_and_never_mix_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "costs.json"
+    monkeypatch.setattr(kernel_fit, "COSTS_FILE", target)
+    monkeypatch.setattr(native_costs, "COSTS_FILE", target)
+    store = Store(tmp_path / "kernels.json")
+    store.about = ABOUT
+    old = {"schema": native_costs.SCHEMA, "costs": {"old": {"cells": 4, "spread": 0.1, "ns": {"products": 1.0}}}}
+    for name in "abcd":
+        store.records[name] = record(name=name)
+    found = []
+    for machine in (ABOUT["machine"], "another CPU"):
+        target.write_text(json.dumps({**old, "fitted": {"machine": machine}}))
+        kernel_fit.write_costs(store)
+        native_costs.known_costs.cache_clear()
+        native_costs.costs_origin.cache_clear()
+        found.append(set(native_costs.known_costs()))
+    origin = native_costs.costs_origin()
+    native_costs.known_costs.cache_clear()
+    native_costs.costs_origin.cache_clear()
+
+    assert found[0] == {"old", *found[1]} and "old" not in found[1]
+    assert origin == "some CPU, avx2, 2 cores (2026-01-02, commit abc1234)"
+
+
+def test_costs_in_the_tree_name_their_origin() -> None:
+    assert re.fullmatch(r".+ \(\d{4}-\d\d-\d\d, commit [0-9a-f]{7,}\)", native_costs.costs_origin())
+
+
+@pytest.mark.parametrize("flag", ["--render", "--fit", "--resume"])
+def test_what_reads_results_needs_their_folder(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        kernels.parse([flag])
+
+    assert "--results DIR" in capsys.readouterr().err
+
+
+def test_rendering_writes_into_the_folder_of_the_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = Store(tmp_path / "kernels.json")
+    store.about = ABOUT
+    store.keep(record(name="cifar10.conv1 stride 1 batch 128"))
+
+    code = kernels.main(["--results", str(tmp_path), "--render"])
+
+    whole = (tmp_path / "kernels.md").read_text(encoding="utf-8")
+    assert code == 0
+    assert whole.startswith(capsys.readouterr().out)
+    assert "## conv2d forward, 1 thread" in whole
+
+
+def test_a_page_is_not_dirty_because_it_is_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for name in ("profkit", "docs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("old")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True)
+    monkeypatch.setattr(measured_page, "ROOT", tmp_path)
+    commits = []
+    for name in ("docs", "profkit"):
+        (tmp_path / name / "file").write_text("new")
+        commits.append(measured_page.origin()["commit"])
+
+    assert re.fullmatch("[0-9a-f]{7,}", commits[0])
+    assert commits[1] == f"{commits[0]}-dirty"

@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from inner_loops import BEGIN, END, written_by_hand
 from machine_loops import Instruction, kernel_loops, modelled_cycles, peak_share, read_object, short_name
 
 SOURCE = """
@@ -77,9 +76,3 @@ def test_names_are_short() -> None:
     long = "void profkit::avx2::run<float, 6, profkit::avx2::Tile<float> >(profkit::avx2::Tile<float> const&, long)"
 
     assert short_name(long) == "run<float, 6, Tile<float>>"
-
-
-def test_what_was_written_by_hand_stays() -> None:
-    page = f"# Top\n\nwords\n\n## conv2d: direct\n\nidea\n\n{BEGIN}\n\nold\n\n{END}\n"
-
-    assert written_by_hand(page) == ("# Top\n\nwords", {"conv2d: direct": "idea"})

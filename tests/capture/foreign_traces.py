@@ -20,6 +20,10 @@ TRACES = Path(__file__).parents[3] / "shared" / "traces"
 KINETO_FILES = ("kineto-alexnet-gpu.json.gz", "kineto-cpu-only.json.gz", "kineto-ns-resolution-gpu.json.gz")
 NSIGHT_FILES = ("nsys-h100-2gpu.sqlite",)
 REAL_FILES = (*KINETO_FILES, *NSIGHT_FILES)
+# The largest one of Kineto's is left to the full tier.
+_LARGEST = pytest.param(KINETO_FILES[2], marks=pytest.mark.full)
+by_kineto_file = pytest.mark.parametrize("name", [*KINETO_FILES[:2], _LARGEST])
+by_real_file = pytest.mark.parametrize("name", [*KINETO_FILES[:2], _LARGEST, *NSIGHT_FILES])
 ON_GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 _GPU_TABLES = ("KERNEL", "MEMCPY", "MEMSET")
 

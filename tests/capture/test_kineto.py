@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign_traces import KINETO_FILES, ON_GPU, KinetoTrace, event_times, gpu_work, kineto_events, real_trace
+from foreign_traces import ON_GPU, KinetoTrace, by_kineto_file, event_times, gpu_work, kineto_events, real_trace
 
 from profkit.capture.device_trace import NONE, ActivityKind, CopyDirection, DeviceTrace, MemoryKind, RangeLevel
 from profkit.capture.kineto import read_kineto
@@ -30,7 +30,7 @@ def launched_in(trace: DeviceTrace, row: int) -> str:
 # --- Real traces, against sums of json and decimal alone ---
 
 
-@pytest.mark.parametrize("name", KINETO_FILES)
+@by_kineto_file
 def test_counts_and_sums_of_a_real_trace_are_those_of_its_file(name: str) -> None:
     path = real_trace(name)
 
@@ -52,7 +52,7 @@ def test_counts_and_sums_of_a_real_trace_are_those_of_its_file(name: str) -> Non
     assert trace.warnings == ()
 
 
-@pytest.mark.parametrize("name", KINETO_FILES)
+@by_kineto_file
 def test_the_whole_span_of_a_real_trace_is_from_its_first_to_its_last_event(name: str) -> None:
     path = real_trace(name)
 

@@ -223,6 +223,7 @@ def fuzzer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_program(program, sources, "address,undefined", ["-D_GLIBCXX_ASSERTIONS"])
 
 
+@pytest.mark.full
 @pytest.mark.timeout(900)
 def test_100_000_mutated_files_neither_crash_nor_hang_the_reader_and_all_promises_hold(
     fuzzer: Path, tmp_path: Path

@@ -164,6 +164,26 @@ def test_the_doors_say_what_is_open_and_how_to_open_the_rest(tmp_path: Path) -> 
     assert "python -m profkit.trace" in lines[3]
 
 
+def test_after_its_end_a_recording_says_what_it_had(tmp_path: Path) -> None:
+    code = (
+        "import profkit\n"
+        "from profkit import _core\n"
+        f"with profkit.record({str(tmp_path / 'first.profkit')!r}) as first:\n"
+        "    inside = first.doors\n"
+        "assert first.doors == inside and first.doors[0].is_open, first.doors\n"
+        f"with profkit.record({str(tmp_path / 'second.profkit')!r}):\n"
+        "    real = _core.tracer_state\n"
+        "    _core.tracer_state = lambda: {**real(), 'dropped': 7, 'nvtx': True}\n"
+        "    assert (first.doors, first.dropped) == (inside, 0)\n"
+        "with first:\n"
+        "    assert first.dropped == 7 and first.doors[1].is_open\n"
+    )
+
+    done = run_python(code)
+
+    assert done.returncode == 0, done.stderr
+
+
 def test_nvtx_that_is_first_used_inside_arrives_and_the_environment_is_put_back(tmp_path: Path) -> None:
     pytest.importorskip("nvtx")
     path = tmp_path / "run.profkit"

@@ -44,7 +44,7 @@ def build_folder() -> Path:
     """Where the objects of profkit._cuda are; the test is skipped where CUDA was not compiled."""
     named = os.environ.get(BUILD_FOLDER)
     folders = [Path(named)] if named else sorted(ROOT.glob("build/*"))
-    found = [folder for folder in folders if list(folder.glob("CMakeFiles/profkit_cuda.dir/**/*.cu.o"))]
+    found = [folder for folder in folders if list(folder.glob("csrc/CMakeFiles/profkit_cuda.dir/**/*.cu.o"))]
     if not found:
         pytest.skip("profkit was built without CUDA: there are no objects of its host code")
     return found[-1]
@@ -56,7 +56,7 @@ def double_environment() -> dict[str, str]:
     folder = Path(tempfile.mkdtemp(prefix="cuda-double-", dir=shared_folder()))
     library = _link_double(folder)
     module = folder / f"_cuda{sysconfig.get_config_var('EXT_SUFFIX')}"
-    build = build_folder() / "CMakeFiles"
+    build = build_folder() / "csrc" / "CMakeFiles"
     objects = [*build.glob("profkit_cuda.dir/**/*.o"), *build.glob("_cuda.dir/**/*.o")]
     _link(module, [str(path) for path in objects], ["-L", str(folder), f"-l:{library.name}", f"-Wl,-rpath,{folder}"])
     (folder / "sitecustomize.py").write_text(_SITE.format(module=str(module)))
@@ -71,7 +71,7 @@ def _link_double(folder: Path) -> Path:
     jobs = [
         *((path, emulated) for path in all_cuda_sources()),
         *((NATIVE / name, EMULATED_FLAGS) for name in ("simt.cpp", "simt_fiber.cpp", "cudart_double_launch.cpp")),
-        *((NATIVE / f"cudart_double{part}.cpp", plain) for part in ("", "_state", "_stream")),
+        *((NATIVE / f"cudart_double{part}.cpp", plain) for part in ("", "_cupti", "_state", "_stream")),
     ]
     with ThreadPoolExecutor(2) as pool:
         objects = list(pool.map(lambda job: compiled_object(*job), jobs))

@@ -83,8 +83,8 @@ class Outcome:
 
 @cache
 def _listed_sources() -> tuple[tuple[str, str], ...]:
-    """Operator and file name of every .cu that CMakeLists.txt lists."""
-    return tuple(re.findall(r"csrc/kernels/(\w+)/(cuda_\w+\.cu)\b", (ROOT / "CMakeLists.txt").read_text()))
+    """Operator and file name of every .cu that csrc/CMakeLists.txt lists."""
+    return tuple(re.findall(r"kernels/(\w+)/(cuda_\w+\.cu)\b", (SOURCES / "CMakeLists.txt").read_text()))
 
 
 def all_cuda_sources() -> list[Path]:

@@ -6,11 +6,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from emulation import Case, Outcome, build, kernels_of, run, troubles
+import pytest
+from emulation import ORDERS, Case, Outcome, build, kernels_of, run, troubles
 
 from profkit.ops.spec import Spec
 
 SANITIZERS = ("address,undefined", "thread")
+# The quick tier runs every problem in one order of threads.
+in_every_order = pytest.mark.parametrize(
+    "order", [pytest.param(order, marks=() if order == "random" else pytest.mark.full) for order in ORDERS]
+)
+under_sanitizers = pytest.mark.parametrize(
+    "sanitizers", [pytest.param(kind, marks=pytest.mark.full) for kind in SANITIZERS]
+)
 
 
 def cases_of(program: Path, specs: Iterable[Spec], keys: Sequence[str] = ()) -> list[Case]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from profkit import _cuda
@@ -14,19 +13,9 @@ from profkit.backends import load_adapter
 from profkit.backends.adapter import Conditions, Implementation
 from profkit.backends.native_params import native_params
 from profkit.backends.tuned import tuning_text
-from profkit.ops import Conv2d, MatMul, Pool2d, odd_specs
-from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from profkit.ops.dtypes import TF32
-from profkit.ops.spec import Spec, max_error, tolerance
-
-DIRECTIONS = (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
-# Kernels that want round numbers decline odd ones.
-ROUND: dict[str, Sequence[Spec]] = {
-    "pool2d": [Pool2d(1, 8, 6, 6, kernel_size=2, stride=2, layout="NHWC", direction=way) for way in DIRECTIONS[:2]],
-    "matmul": [MatMul(64, 64, 512, dtype=dtype) for dtype in ("float32", "float16")],
-    "conv2d": [Conv2d(1, 8, 6, 6, 8, 3, padding=1, direction=way) for way in DIRECTIONS]
-    + [Conv2d(1, 8, 7, 7, 8, size, padding=1, groups=groups) for size, groups in ((5, 1), (3, 8))],
-}
+from profkit.ops.odd_shapes import odd_specs, round_specs
+from profkit.ops.spec import max_error, tolerance
 
 
 def main(op: str) -> None:
@@ -34,7 +23,7 @@ def main(op: str) -> None:
     runs = []
     Path(os.environ["PROFKIT_CUDA_DOUBLE_LOG"]).touch()
     log = open(os.environ["PROFKIT_CUDA_DOUBLE_LOG"], encoding="utf-8")  # noqa: SIM115 (as long as the process)
-    for spec in [*odd_specs(op), *ROUND.get(op, [])]:
+    for spec in [*odd_specs(op), *round_specs(op)]:
         inputs = spec.make_inputs()
         reference = spec.reference(inputs)
         for row in adapter.implementations(op):

@@ -76,8 +76,20 @@ def test_a_candidate_is_compiled_launched_verified_and_timed_by_events(source: P
     ("flags", "settings", "status", "words"),
     [
         (["--bias"], {}, "unsupported", "mine.cu:candidate does not offer this spec (it returned -1)"),
-        ([], {"fail": "launch@1=701"}, "crashed", "returned 701 for 2 inputs of matmul: too many resources requested"),
-        ([], {"fail": "launch@1=2"}, "oom", "returned 2 for 2 inputs of matmul: out of memory"),
+        pytest.param(
+            [],
+            {"fail": "launch@1=701"},
+            "crashed",
+            "returned 701 for 2 inputs of matmul: too many resources requested",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            [],
+            {"fail": "launch@1=2"},
+            "oom",
+            "returned 2 for 2 inputs of matmul: out of memory",
+            marks=pytest.mark.full,
+        ),
         ([], {"manner": "idle@matmul_naive"}, "wrong", ""),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +17,8 @@ from nvrtc import compile_kernels, library_path, toolkit_headers
 from test_nvrtc import KERNELS
 
 import profkit
+from profkit import _core
+from profkit.backends.candidate_library import find_compiler
 from profkit.backends.cupy_kernels import struct_fields, struct_type
 from profkit.backends.headers import include_flags, kernel_headers
 from profkit.errors import UnavailableError, UsageError
@@ -52,7 +56,8 @@ def _everything() -> str:
 def offsets(kind: str, dtype: np.dtype[Any]) -> list[str]:
     """One assertion about every field's place, and one about the size."""
     fields: Any = dtype.fields
-    places = [f"__builtin_offsetof(profkit::cuda::{kind}, {name}) == {fields[name][1]}" for name in struct_fields(kind)]
+    # The front end's own word for offsetof: NVRTC has no header that defines it.
+    places = [f"__INTADDR__(&((profkit::cuda::{kind}*)0)->{name}) == {fields[name][1]}" for name in struct_fields(kind)]
     return [f"sizeof(profkit::cuda::{kind}) == {dtype.itemsize}", *places]
 
 
@@ -66,6 +71,35 @@ def test_structs_lie_in_memory_as_the_device_compiler_has_them() -> None:
     compile_kernels(source, "sm_90", [*include_flags(), f"-I{toolkit_headers()}"], [])
 
     assert {"MatmulProblem", "PoolProblem", "LrnProblem"} <= set(structs)
+
+
+def test_every_struct_that_a_kernel_takes_is_in_the_compiled_table() -> None:
+    assert len(taken_structs()) >= 13
+    assert set(taken_structs()) <= set(_core.cuda_structs())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("int m, n, k;", "int m, n, k;", ""),
+        ("int m, n, k;", "int m, n, k, added;", "the table lacks a field of this struct"),
+        ("int m, n, k;", "int m, n, renamed;", "k"),
+    ],
+)
+def test_a_field_that_the_table_lacks_does_not_compile(tmp_path: Path, old: str, new: str, words: str) -> None:
+    shutil.copytree(KERNELS, tmp_path / "kernels")
+    header = tmp_path / "kernels" / "matmul" / "cuda_problem.cuh"
+    assert old in header.read_text()
+    header.write_text(header.read_text().replace(old, new))
+    # Bodies of the methods may use what was renamed: an error about them proves nothing.
+    command = [*find_compiler(".cpp"), "-std=c++17", "-fsyntax-only", f"-I{tmp_path}", "kernels/cuda_structs.cpp"]
+
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (done.returncode == 0) == (not words), done.stderr
+    errors = [line for line in done.stderr.splitlines() if "error:" in line and "cuda_structs.cpp" in line]
+    assert bool(errors) == bool(words)
+    assert all(words in line for line in errors)
 
 
 @needs_nvrtc

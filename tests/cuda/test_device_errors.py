@@ -33,9 +33,11 @@ def test_a_row_on_the_device_is_measured_by_events(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"driver": 0}, ("there is no CUDA driver here",)),
+        pytest.param({"driver": 0}, ("no CUDA driver here",), marks=pytest.mark.full),
         ({"driver": 12020}, ("the driver is for CUDA 12.2", "update the driver")),
-        ({"devices": 0}, ("no CUDA-capable device is detected", "cudaErrorNoDevice")),
+        pytest.param(
+            {"devices": 0}, ("no CUDA-capable device is detected", "cudaErrorNoDevice"), marks=pytest.mark.full
+        ),
     ],
 )
 def test_without_a_device_rows_are_unavailable(
@@ -64,9 +66,9 @@ def test_no_binary_and_no_ptx_for_the_device(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("failure", "words"),
     [
-        ("launch@1=701", "too many resources requested for launch"),
-        ("execution@1=719", "unspecified launch failure"),
-        ("execution@1=700", "an illegal memory access was encountered"),
+        pytest.param("launch@1=701", "too many resources requested for launch", marks=pytest.mark.full),
+        pytest.param("execution@1=719", "unspecified launch failure", marks=pytest.mark.full),
+        pytest.param("execution@1=700", "an illegal memory access was encountered", marks=pytest.mark.full),
         # In the middle of the samples: the first call, whose result is checked, was right.
         ("execution@20=214", "uncorrectable ECC error encountered"),
     ],
@@ -78,7 +80,9 @@ def test_a_failure_costs_the_row_and_no_other(failure: str, words: str, tmp_path
     assert rows[REFERENCE]["status"] == "ok"
 
 
-@pytest.mark.parametrize("when", [1, 20], ids=["first call", "samples"])
+@pytest.mark.parametrize(
+    "when", [pytest.param(1, marks=pytest.mark.full, id="first call"), pytest.param(20, id="samples")]
+)
 def test_a_device_that_is_lost_ends_every_cuda_row_and_no_other(when: int, tmp_path: Path) -> None:
     lost = tmp_path / "lost"
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-from emulation import ORDERS, build, run
-from family_checks import SANITIZERS, cases_of, check_family
+from emulation import build, run
+from family_checks import cases_of, check_family, in_every_order, under_sanitizers
 
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.spec import Array
@@ -33,7 +32,7 @@ SPECS = [
 ]
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@in_every_order
 def test_every_kernel_agrees_with_the_reference_in_every_thread_order(order: str, tmp_path: Path) -> None:
     runs = check_family(SPECS, tmp_path, order)
 
@@ -65,7 +64,7 @@ def test_a_nan_stays(tmp_path: Path) -> None:
         assert np.isnan(expected).sum() == expected.size / 3
 
 
-@pytest.mark.parametrize("sanitizers", SANITIZERS)
+@under_sanitizers
 def test_no_kernel_leaves_its_arrays_or_races(sanitizers: str, tmp_path: Path) -> None:
     runs = check_family(SPECS[::7], tmp_path, "random", sanitizers)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from conv_shapes import conv_specs, depthwise_specs, few_conv_specs, long_specs, unit_stride_specs
-from emulation import ORDERS, Case, build, run, troubles
-from family_checks import SANITIZERS, cases_of, runs_by_kernel
+from emulation import Case, build, run, troubles
+from family_checks import SANITIZERS, cases_of, in_every_order, runs_by_kernel, under_sanitizers
 
 from profkit.ops.conv2d import WEIGHT_GRADIENT, Conv2d
 
@@ -22,7 +22,7 @@ def check(program: Path, cases: list[Case], folder: Path, order: str) -> dict[st
     return runs_by_kernel(outcomes)
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@in_every_order
 def test_every_kernel_agrees_with_the_reference_in_every_thread_order(order: str, tmp_path: Path) -> None:
     program, specs = build("conv2d"), conv_specs()
 
@@ -34,7 +34,7 @@ def test_every_kernel_agrees_with_the_reference_in_every_thread_order(order: str
     assert {"im2col", "im2col_batched"} <= runs.keys()
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@in_every_order
 def test_winograd_stays_within_the_tolerance_of_ordinary_float32_sums(order: str, tmp_path: Path) -> None:
     program, specs = build("conv2d"), unit_stride_specs()
 
@@ -44,7 +44,7 @@ def test_winograd_stays_within_the_tolerance_of_ordinary_float32_sums(order: str
     assert runs["winograd"] >= 140
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@in_every_order
 def test_depthwise_takes_every_filter_stride_and_multiplier(order: str, tmp_path: Path) -> None:
     program, specs = build("conv2d"), depthwise_specs()
 
@@ -63,9 +63,9 @@ def test_long_sums_are_split_between_blocks_and_added_up(tmp_path: Path) -> None
     assert runs == {"implicit_gemm": len(specs), "depthwise": 4}
 
 
-@pytest.mark.parametrize("sanitizers", SANITIZERS)
+@under_sanitizers
 def test_no_kernel_leaves_its_arrays_or_races(sanitizers: str, tmp_path: Path) -> None:
-    # Every second corner for each sanitizer, together all: CI has 20 minutes.
+    # Every second corner for each sanitizer, together all.
     program, corners = build("conv2d", sanitizers), few_conv_specs()[SANITIZERS.index(sanitizers) % 2 :: 2]
     cases = [
         *cases_of(program, corners),

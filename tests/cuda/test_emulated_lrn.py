@@ -5,9 +5,7 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 
-import pytest
-from emulation import ORDERS
-from family_checks import SANITIZERS, check_family
+from family_checks import check_family, in_every_order, under_sanitizers
 
 from profkit.ops.lrn import LocalResponseNorm
 
@@ -41,7 +39,7 @@ SPECS = [
 WALKED = [spec for spec in SPECS if spec.layout == "NCHW" and spec.size in (5, 9)]
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@in_every_order
 def test_every_kernel_agrees_with_the_reference_in_every_thread_order(order: str, tmp_path: Path) -> None:
     runs = check_family(SPECS, tmp_path, order)
 
@@ -50,7 +48,7 @@ def test_every_kernel_agrees_with_the_reference_in_every_thread_order(order: str
     assert len(WALKED) >= 40
 
 
-@pytest.mark.parametrize("sanitizers", SANITIZERS)
+@under_sanitizers
 def test_no_kernel_leaves_its_arrays_or_races(sanitizers: str, tmp_path: Path) -> None:
     runs = check_family([*SPECS[::9], *WALKED[::5]], tmp_path, "random", sanitizers)
 

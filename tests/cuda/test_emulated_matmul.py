@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulation import NATIVE, ORDERS, Case, Outcome, build, cuda_sources, link_emulated, run
-from family_checks import SANITIZERS, cases_of, runs_by_kernel
+from emulation import NATIVE, Case, Outcome, build, cuda_sources, link_emulated, run
+from family_checks import cases_of, in_every_order, runs_by_kernel, under_sanitizers
 
 from profkit.ops.dtypes import TF32, tolerance
 from profkit.ops.matmul import MatMul
@@ -99,7 +99,7 @@ def _runs(specs: list[MatMul], folder: Path, order: str, sanitizers: str = "") -
     return runs_by_kernel(outcomes)
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@in_every_order
 def test_every_kernel_agrees_with_the_reference_in_every_thread_order(order: str, tmp_path: Path) -> None:
     runs = _runs(SPECS, tmp_path, order)
 
@@ -113,7 +113,7 @@ def test_every_kernel_agrees_with_the_reference_in_every_thread_order(order: str
     }
 
 
-@pytest.mark.parametrize("sanitizers", SANITIZERS)
+@under_sanitizers
 def test_no_kernel_leaves_its_arrays_or_races(sanitizers: str, tmp_path: Path) -> None:
     specs = [*SINGLE[::5], *LARGE[1::3], *BATCHED[::6], *NARROW[::7]]
 
@@ -177,6 +177,7 @@ def test_tf32_loses_nothing_but_the_fraction_of_its_operands(tmp_path: Path) -> 
     assert [text for outcome in outcomes if (text := outcome.trouble())] == []
 
 
+@pytest.mark.full
 def test_matrices_with_gaps_as_other_operators_have_them() -> None:
     sources = [*cuda_sources("matmul"), NATIVE / "check_matmul_operands.cpp"]
     program = link_emulated("matmul-operands", [(path, ()) for path in sources], "address,undefined")

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-from emulation import ORDERS, build, run
-from family_checks import SANITIZERS, cases_of, check_family
+from emulation import build, run
+from family_checks import cases_of, check_family, in_every_order, under_sanitizers
 
 from profkit.ops.pool2d import Pool2d
 from profkit.ops.spec import Array
@@ -63,7 +62,7 @@ class WithNans(Pool2d):
         return inputs
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@in_every_order
 def test_every_kernel_agrees_with_the_reference_in_every_thread_order(order: str, tmp_path: Path) -> None:
     runs = check_family(SPECS, tmp_path, order)
 
@@ -99,7 +98,7 @@ def test_a_nan_is_a_maximum_and_the_first_of_equal_ones_gets_the_gradient(tmp_pa
         np.testing.assert_allclose(outcome.output, expected, rtol=1e-5, atol=1e-6, err_msg=str(outcome.case))
 
 
-@pytest.mark.parametrize("sanitizers", SANITIZERS)
+@under_sanitizers
 def test_no_kernel_leaves_its_arrays_or_races(sanitizers: str, tmp_path: Path) -> None:
     runs = check_family([*SPECS[::9], *PACKED[::9]], tmp_path, "random", sanitizers)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulation import ORDERS, build, run
-from family_checks import SANITIZERS, cases_of, check_family
+from emulation import build, run
+from family_checks import cases_of, check_family, in_every_order, under_sanitizers
 
 from profkit.ops.softmax import Softmax
 from profkit.ops.spec import Array
@@ -46,7 +46,7 @@ class OfExtremes(Softmax):
         return {"x": np.resize(values, self.input_shapes()["x"]).astype(self.numpy_dtype)}
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@in_every_order
 def test_every_kernel_agrees_with_the_reference_in_every_thread_order(order: str, tmp_path: Path) -> None:
     runs = check_family(SPECS, tmp_path, order)
 
@@ -70,7 +70,7 @@ def test_large_and_infinite_values_give_what_the_definition_gives(words: str, tm
         np.testing.assert_allclose(outcome.output, expected, rtol=1e-5, atol=1e-7, err_msg=str(outcome.case))
 
 
-@pytest.mark.parametrize("sanitizers", SANITIZERS)
+@under_sanitizers
 def test_no_kernel_leaves_its_arrays_or_races(sanitizers: str, tmp_path: Path) -> None:
     runs = check_family([*SPECS[::9], *SPECS[-12:]], tmp_path, "random", sanitizers)
 

@@ -84,6 +84,7 @@ def test_without_tensor_cores_every_other_kernel_runs_in_the_shared_memory_there
     assert declined == {name for name in declined if "tensor_core" in name}
 
 
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on this machine")
 @pytest.mark.parametrize(("architecture", "has_trap"), [("compute_75", True), ("compute_80", False)])
 def test_tensor_core_code_for_an_older_device_stops_instead_of_computing_nothing(

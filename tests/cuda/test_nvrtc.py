@@ -68,7 +68,16 @@ def one_of_each(instances: list[str]) -> list[str]:
     return list({item.partition("<")[0]: item for item in reversed(instances)}.values())
 
 
-@pytest.mark.parametrize("header", kernel_headers(KERNELS))
+IN_QUICK_TIER = ("matmul/cuda_naive.cuh", "softmax/cuda_warp_rows.cuh")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param(header, marks=() if header in IN_QUICK_TIER else pytest.mark.full)
+        for header in kernel_headers(KERNELS)
+    ],
+)
 def test_every_kernel_of_a_header_compiles(header: str) -> None:
     # nvcc compiles every instance for every architecture; what NVRTC lacks shows in one instance as well.
     asked = one_of_each(started(header))

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from emulation import NATIVE, ORDERS, link_emulated
+from family_checks import in_every_order
 
 ADDRESS, THREAD = "address,undefined", "thread"
 RIGHT = [str(number) for number in range(63, -1, -1)]
@@ -49,8 +50,11 @@ def run(rule: str, sanitizers: str, kind: str, order: str) -> subprocess.Complet
     return subprocess.run([str(program), rule, kind, order], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize(("rule", "sanitizers", "words"), RULES, ids=[rule for rule, _, _ in RULES])
+@in_every_order
+@pytest.mark.parametrize(
+    ("rule", "sanitizers", "words"),
+    [pytest.param(*row, marks=pytest.mark.full if row[1] else (), id=row[0]) for row in RULES],
+)
 def test_a_broken_rule_is_reported(rule: str, sanitizers: str, words: str, order: str) -> None:
     done = run(rule, sanitizers, "wrong", order)
 
@@ -58,7 +62,14 @@ def test_a_broken_rule_is_reported(rule: str, sanitizers: str, words: str, order
     assert done.returncode != 0 or words == "nan"
 
 
-@pytest.mark.parametrize("sanitizers", ["", ADDRESS, THREAD], ids=["plain", "address", "thread"])
+@pytest.mark.parametrize(
+    "sanitizers",
+    [
+        pytest.param("", id="plain"),
+        pytest.param(ADDRESS, marks=pytest.mark.full, id="address"),
+        pytest.param(THREAD, marks=pytest.mark.full, id="thread"),
+    ],
+)
 @pytest.mark.parametrize("rule", [rule for rule, _, _ in RULES])
 def test_the_twin_that_keeps_the_rule_passes(rule: str, sanitizers: str) -> None:
     for order in ORDERS:

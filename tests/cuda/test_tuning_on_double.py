@@ -63,6 +63,7 @@ def measured_note(folder: Path, *flags: str, **settings: object) -> tuple[str, s
     return row["note"], {launch["block"][0] for launch in launches if "tiled_shared" in launch["kernel"]}
 
 
+@pytest.mark.full
 def test_a_configuration_is_measured_verified_confirmed_kept_and_used(cache: Path) -> None:
     outcome = tune(cache, [TILED])[TILED]
 
@@ -85,7 +86,10 @@ def test_a_configuration_is_measured_verified_confirmed_kept_and_used(cache: Pat
 
 @pytest.mark.parametrize(
     ("manner", "status", "words"),
-    [("idle", "wrong", ""), ("failing", "crashed", "unspecified launch failure")],
+    [
+        ("idle", "wrong", ""),
+        pytest.param("failing", "crashed", "unspecified launch failure", marks=pytest.mark.full),
+    ],
 )
 def test_a_trial_that_fails_costs_itself_only(cache: Path, manner: str, status: str, words: str) -> None:
     outcomes = tune(cache, [TILED, REGISTERS], manner=f"{manner}@{OTHER_KERNEL}")

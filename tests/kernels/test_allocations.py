@@ -31,11 +31,10 @@ int posix_memalign(void **result, size_t alignment, size_t size) {
 COUNT_IN_CALLS = """
 import ctypes
 import numpy as np
-from kernel_calls import OPERATORS
+from kernel_calls import all_keys, describe, inputs_of, taken_odd_specs
 from profkit import _core
 from profkit.backends.adapter import aligned_empty
 from profkit.backends.native_params import native_params
-from profkit.ops.odd_shapes import odd_specs
 
 counter = ctypes.c_long.in_dll(ctypes.CDLL(None), "allocations")
 before = counter.value
@@ -43,26 +42,23 @@ ctypes.create_string_buffer(100_000)
 assert counter.value > before, "the counter does not count"
 
 guilty = []
-for op in OPERATORS:
-    for key in _core.kernels(op):
-        for spec in odd_specs(op):
-            params = native_params(spec)
-            if _core.supports(key, params):
-                continue
-            for threads in (1, 3):
-                workspace = aligned_empty((_core.workspace_bytes(key, params, threads),), np.uint8)
-                output = aligned_empty(spec.output_shape(), spec.numpy_dtype)
-                call = _core.bind(key, params, list(spec.make_inputs().values()), output, workspace, threads)
-                call()  # the pool grows once
-                # The interpreter itself allocates now and then; a kernel that does so does it every time.
-                fewest = 99
-                for _ in range(5):
-                    before = counter.value
-                    call()
-                    fewest = min(fewest, counter.value - before)
-                if fewest:
-                    guilty.append((key, spec, threads, fewest))
-assert not guilty, guilty[:5]
+for key in all_keys():
+    for spec in taken_odd_specs(key):
+        params = native_params(spec)
+        for threads in (1, 3):
+            workspace = aligned_empty((_core.workspace_bytes(key, params, threads),), np.uint8)
+            output = aligned_empty(spec.output_shape(), spec.numpy_dtype)
+            call = _core.bind(key, params, list(inputs_of(spec).values()), output, workspace, threads)
+            call()  # the pool grows once
+            # The interpreter itself allocates now and then; a kernel that does so does it every time.
+            fewest = 99
+            for _ in range(5):
+                before = counter.value
+                call()
+                fewest = min(fewest, counter.value - before)
+            if fewest:
+                guilty.append(f"{key} on {describe(spec)}, {threads} threads: {fewest} allocations")
+assert not guilty, "\\n".join(guilty)
 """
 
 

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from sanitized_programs import SOURCES, build_program
+from sanitized_programs import SOURCES, build_program, isa_units
 
 from profkit import _core
 
+pytestmark = pytest.mark.full
 PROGRAM = Path(__file__).parent / "native" / "run_every_row.cpp"
 FLAGS = ("-ffp-contract=fast", "-fno-math-errno", "-g1")
 ISA_FLAGS = {"generic": ("-O0", "-fno-sanitize=all"), "avx2": ("-mavx2", "-mfma")}
@@ -22,8 +23,8 @@ SETS = "100"
 
 
 def flags_of(source: Path) -> Sequence[str]:
-    """Those of an instruction set for its own files."""
-    return ISA_FLAGS.get(source.stem.removeprefix("isa_"), ())
+    """Those of an instruction set for its own units."""
+    return ISA_FLAGS.get(source.stem.rpartition("_")[2], ())
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +36,11 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = [kernels / f"{name}.cpp" for name in ("cpu_tuning", "registry", "shapes")]
     files += [SOURCES / "runtime" / f"{name}.cpp" for name in ("cpu_features", "threads")]
     files += sorted(kernels.glob("*/cpu_*.cpp"))
-    # The largest ones first: two compilers work at a time.
-    isa_files = [file for isa in ISA_FLAGS for file in kernels.glob(f"*/isa_{isa}.cpp")]
-    isa_files.sort(key=lambda file: len(list(file.parent.glob("*.inl"))), reverse=True)
+    # The slow ones first: two compilers work at a time.
+    units = [unit for isa in reversed(ISA_FLAGS) for unit in isa_units(isa)]
     return build_program(
         tmp_path_factory.mktemp("kernels") / "run_every_row",
-        [*isa_files, PROGRAM, *files],
+        [*units, PROGRAM, *files],
         "address,undefined",
         (*FLAGS, "-DPROFKIT_HAS_GENERIC=1", "-DPROFKIT_HAS_AVX2=1"),
         flags_of,
@@ -48,7 +48,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_row_agrees_with_the_reference_without_a_finding(program: Path) -> None:
-    if "avx2" not in _core.cpu_features()["simd_supported"]:
+    if "avx2" not in _core.cpu_features()["simd_processor"]:
         pytest.skip("this processor has no avx2")
 
     done = subprocess.run(

@@ -71,7 +71,8 @@ def test_a_prepared_call_gives_the_right_result_each_time(op: str, output: str) 
     for implementation in ADAPTER.implementations(op):
         reason = ADAPTER.supports(implementation, spec)
         if reason:
-            assert implementation.forms or "NHWC only" in reason or "winograd" in reason
+            is_expected = any(words in reason for words in ("NHWC only", "winograd", "needs vector code"))
+            assert implementation.forms or is_expected, reason
             continue
         prepared = ADAPTER.prepare(implementation, spec, inputs, Conditions(threads=2, output=output))
         results = [prepared.call() for _ in range(2)]

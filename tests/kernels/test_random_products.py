@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_calls import guarded, guards_are_intact, inputs_of, reference_of, run_kernel
+from kernel_calls import inputs_of, keys_of, reference_of, run_kernel
 
 from profkit import _core
 from profkit.backends.native_params import native_params
 from profkit.ops.matmul import MatMul
 from profkit.ops.spec import max_error, tolerance
+from profkit.selftests.guarded import HostMemory
 
-KERNELS = [key for key in _core.kernels("matmul") if not key.endswith("/reference")]
+KERNELS = keys_of("matmul")
 SIDES = st.one_of(st.integers(1, 70), st.integers(71, 600))
 
 
@@ -50,12 +51,12 @@ def test_b_packed_ahead_gives_the_same_bits(key: str, spec: MatMul, threads: int
     sizes = {"kc": max(1, int(spec.k * share))} if _core.tunables(key, params, threads) else {}
     if _core.packed_bytes(key, params, threads, sizes) == 0:
         return
-    memory, whole = guarded(int(np.prod(spec.output_shape())) * spec.numpy_dtype.itemsize)
-    output = memory.view(spec.numpy_dtype).reshape(spec.output_shape())
+    memory = HostMemory(int(np.prod(spec.output_shape())) * spec.numpy_dtype.itemsize)
+    output = memory.inner.view(spec.numpy_dtype).reshape(spec.output_shape())
 
     _core.bind(key, params, inputs, output, None, threads, sizes, True)()
 
-    assert guards_are_intact(whole)
+    assert memory.is_intact()
     assert np.array_equal(output, run_kernel(key, spec, threads, sizes))
 
 

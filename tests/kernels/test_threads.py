@@ -99,6 +99,7 @@ def test_a_forked_child_gets_threads_of_its_own() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
 def test_jobs_from_several_callers_are_clean_under_sanitizers(sanitizer: str, tmp_path: Path) -> None:
     program = build_program(

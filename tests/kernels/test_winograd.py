@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_calls import describe, guarded, guards_are_intact, inputs_of, reference_of, run_kernel
+from kernel_calls import assert_right, inputs_of, keys_of, reference_of, run_kernel, taken
 
 from profkit import _core
 from profkit.backends.native_params import native_params
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
-from profkit.ops.spec import max_error, tolerance
+from profkit.ops.spec import Spec, max_error, tolerance
+from profkit.selftests.guarded import HostMemory
 
-KEYS = ("conv2d/native/cpu/winograd_6x6", "conv2d/native/cpu/winograd_8x8")
+SMALL_TILES, LARGE_TILES = "conv2d/native/cpu/winograd_6x6", "conv2d/native/cpu/winograd_8x8"
+KEYS = [key for key in keys_of("conv2d") if key in (SMALL_TILES, LARGE_TILES)]
+if not KEYS:
+    pytest.skip("the instruction set in use has no Winograd kernel", allow_module_level=True)
 
 # Sizes of which each leaves rests: of tiles, vectors and panels, with several blocks of tiles, and of wide rows.
 SHAPES: tuple[dict[str, Any], ...] = (
@@ -61,14 +66,14 @@ def convolutions(draw: st.DrawFn) -> Conv2d:
 def run_packed(key: str, spec: Conv2d, threads: int) -> np.ndarray[Any, Any]:
     """The kernel's result with weights transformed ahead of the call."""
     params, shape = native_params(spec), spec.output_shape()
-    memory, whole = guarded(int(np.prod(shape)) * spec.numpy_dtype.itemsize)
-    workspace, workspace_whole = guarded(_core.workspace_bytes(key, params, threads))
-    output = memory.view(spec.numpy_dtype).reshape(shape)
+    memory = HostMemory(int(np.prod(shape)) * spec.numpy_dtype.itemsize)
+    workspace = HostMemory(_core.workspace_bytes(key, params, threads))
+    output = memory.inner.view(spec.numpy_dtype).reshape(shape)
 
-    _core.bind(key, params, list(inputs_of(spec).values()), output, workspace, threads, {}, True)()
+    _core.bind(key, params, list(inputs_of(spec).values()), output, workspace.inner, threads, {}, True)()
 
-    assert guards_are_intact(whole), "the kernel wrote outside its output"
-    assert guards_are_intact(workspace_whole), "the kernel wrote outside its workspace"
+    assert memory.is_intact(), "the kernel wrote outside its output"
+    assert workspace.is_intact(), "the kernel wrote outside its workspace"
     return output
 
 
@@ -85,24 +90,21 @@ def test_winograd_agrees_with_float64_on_random_convolutions(spec: Conv2d, threa
         np.testing.assert_array_equal(run_packed(key, spec, threads), result)
 
 
-@pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("fields", SHAPES, ids=[describe(Conv2d(**fields)) for fields in SHAPES])
-@pytest.mark.parametrize("block", ["default", "fewest tiles", "split sums"])
-def test_winograd_is_right_with_blocks_of_any_size(key: str, layout: str, fields: dict[str, Any], block: str) -> None:
-    spec = Conv2d(**fields, layout=layout, bias=True, activation="relu")
-    if reason := _core.supports(key, native_params(spec)):
-        pytest.skip(reason)
+def blocks(key: str, spec: Spec, threads: int) -> list[dict[str, int]]:
+    """The default, the fewest tiles, whose unit is the instruction set's, and split sums."""
+    known = {item["name"]: item for item in _core.tunables(key, native_params(spec), threads)}["positions"]
+    return [{}, {"positions": min([known["default"], *known["candidates"]])}, {"kc": 5}]
 
-    for threads in (1, 2, 16):
-        # The unit of the tiles is the instruction set's.
-        known = {item["name"]: item for item in _core.tunables(key, native_params(spec), threads)}["positions"]
-        fewest = {"positions": min([known["default"], *known["candidates"]])}
-        tuning = {"default": {}, "fewest tiles": fewest, "split sums": {"kc": 5}}[block]
 
-        result = run_kernel(key, spec, threads, tuning)
+@pytest.mark.parametrize(("key", "fewest"), [(SMALL_TILES, 14), (LARGE_TILES, 12)])
+def test_winograd_is_right_with_blocks_of_any_size(key: str, fewest: int) -> None:
+    specs = [
+        Conv2d(**fields, layout=layout, bias=True, activation="relu")
+        for fields in SHAPES
+        for layout in ("NCHW", "NHWC")
+    ]
 
-        assert max_error(result, reference_of(spec)) <= tolerance(spec.numpy_dtype, spec.reduction_length())
+    assert_right(key, taken(key, specs, fewest), [1, 2, 16], partial(blocks, key))
 
 
 @pytest.mark.parametrize(
@@ -129,5 +131,5 @@ def test_winograd_says_what_it_does_not_take(key: str, fields: dict[str, Any], r
 def test_large_tiles_refuse_sums_too_short_for_their_errors() -> None:
     few, enough = (Conv2d(in_channels=channels, kernel_size=3, padding=1) for channels in (31, 32))
 
-    assert "need a sum over 32 channels" in _core.supports(KEYS[1], native_params(few))
-    assert _core.supports(KEYS[1], native_params(enough)) == ""
+    assert "need a sum over 32 channels" in _core.supports(LARGE_TILES, native_params(few))
+    assert _core.supports(LARGE_TILES, native_params(enough)) == ""

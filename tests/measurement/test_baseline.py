@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from profkit.measurement import baseline, kernel_times, kernel_worker
-from profkit.measurement.baseline import bound, measure_baseline, work_by_phase
+from profkit.measurement.baseline import bound, measure_baseline, native_bound_ns, work_by_phase
 from profkit.measurement.kernel_times import kernel_time
+from profkit.ops.conv2d import Conv2d
 from profkit.ops.matmul import MatMul
 from profkit.ops.networks import Cifar10, LeNet, Solar, Training
 from profkit.ops.networks.parts import layer_parts
@@ -78,6 +79,21 @@ def test_the_bound_is_the_longer_of_arithmetic_and_memory() -> None:
 
     assert (heavy["bound_ns"], heavy["bound_by"]) == (pytest.approx(2_000), "compute")
     assert (light["bound_ns"], light["bound_by"]) == (pytest.approx(20_000), "memory")
+
+
+def test_the_bound_of_native_counts_the_products_of_its_winograd_kernels() -> None:
+    spec = Conv2d(batch=2, in_channels=4, height=8, width=8, out_channels=6, kernel_size=3, padding=1)
+    work = Work(flops=spec.least_flops() + 10, bytes=1)
+
+    def row(key: str) -> dict[str, object]:
+        return {"native_ns": 5.0, "parts": [{"key": f"conv2d/native/cpu/{key}", "spec": spec.to_dict()}]}
+
+    assert native_bound_ns(row("direct"), work, PEAKS) == bound(work, PEAKS)["bound_ns"]
+    winograd_flops = 2 * 2 * 4 * 6 * 4 * 36 + 10
+    assert native_bound_ns(row("winograd_6x6"), work, PEAKS) == pytest.approx(
+        1e9 * winograd_flops / PEAKS["flops_per_s"]
+    )
+    assert native_bound_ns({"native_ns": None, "parts": []}, work, PEAKS) is None
 
 
 def test_work_is_summed_over_a_layer_and_the_optimiser_over_all() -> None:

@@ -87,7 +87,7 @@ def test_first_calls_on_a_gpu_have_it_to_themselves(monkeypatch: pytest.MonkeyPa
         f"{name} {word} prepare" for name in ("numpy", "cupy", "numba_cuda") for word in ("begins to", "has done")
     ]
     # Frameworks take seconds to import: that is done at once.
-    assert log[:3] == [f"{name} begins to start" for name in ("cupy", "numpy", "numba_cuda")]
+    assert log[:3] == [f"{name} begins to start" for name in ("numba_cuda", "numpy", "cupy")]
     assert {row.status for row in run.rows.values()} == {"ok"}
 
 

@@ -126,9 +126,10 @@ def test_a_dry_run_plans_a_device_once_for_all_thread_counts(capsys: pytest.Capt
 
 
 def test_without_a_driver_its_reason_is_told_once(
-    cuda: fake_cuda_module.FakeCuda, capsys: pytest.CaptureFixture[str]
+    cuda: fake_cuda_module.FakeCuda, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cuda.has_driver = False
+    monkeypatch.setattr("profkit.backends.native_cuda.no_cuda_driver", lambda: fake_cuda_module.NO_DRIVER)
 
     assert tune.main(["matmul", "--m", "6", "--device", "cuda"]) == 1
 

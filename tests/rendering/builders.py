@@ -83,7 +83,7 @@ def realistic_cell(spec: Spec | None = None, scale: float = 1.0) -> Cell:
         ok_row(key + "onnxruntime/cpu", 11.3 * scale, 0.912, "slower"),
         Row(key + "numba/cpu", "wrong", "largest error 3.1e-02, accepted 3.8e-05", max_error=3.1e-2, tolerance=3.8e-5),
         Row(key + "keras/cpu/jax", "crashed", "the worker was ended by signal 11 (segmentation fault) in prepare"),
-        Row(key + "pytensor/cpu", "unsupported", "PyTensor has no batched conv2d"),
+        Row(key + "keras/cpu/torch", "unsupported", "keras.ops.conv has no gradients"),
         Row(key + "cupy/cuda", "unavailable", 'cupy is not installed; pip install "profkit[cupy]"'),
         Row(key + "numba_cuda/cuda", "unavailable", "no CUDA driver was found: libcuda.so.1 cannot be loaded " * 4),
     ]

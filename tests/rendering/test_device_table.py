@@ -28,15 +28,15 @@ def gpu_row(**changes: Any) -> Row:
 def test_events_behind_a_hold_need_no_word() -> None:
     table = table_of(baseline_row(), gpu_row())
 
-    assert not any("timed by" in line for line in table.footer)
+    assert not any("timed by" in line for line in table.notes)
 
 
 def test_another_way_of_timing_is_a_footnote() -> None:
-    assert f"a: timed by {WAITS}" in table_of(baseline_row(), gpu_row(timing=WAITS)).footer
+    assert f"a: timed by {WAITS}" in table_of(baseline_row(), gpu_row(timing=WAITS)).notes
 
 
 def test_rounding_is_a_footnote() -> None:
-    assert "a: its products round to tf32" in table_of(baseline_row(), gpu_row(rounding="tf32")).footer
+    assert "a: its products round to tf32" in table_of(baseline_row(), gpu_row(rounding="tf32")).notes
 
 
 def test_a_share_of_a_gpu_is_said_to_be_theoretical() -> None:
@@ -49,7 +49,7 @@ def test_a_share_of_a_gpu_is_said_to_be_theoretical() -> None:
 def test_a_table_of_gpu_rows_alone_has_no_peak_of_this_machine() -> None:
     (fact,) = table_of(gpu_row(), peaks={}, bound="").facts
 
-    assert "this machine's peak" not in fact
+    assert "FLOP/s" not in fact
     assert "limited by" not in fact
 
 
@@ -76,8 +76,8 @@ def test_the_wall_clock_is_a_column_where_only_some_rows_have_events() -> None:
 def test_a_row_whose_device_waits_for_the_host_has_a_footnote() -> None:
     words = "a: bound by the host: launching a call takes longer than the device works on it; --columns +dispatch"
 
-    assert words in table_of(baseline_row(), gpu_row(dispatch_ns=2e6)).footer
-    assert not any("bound by the host" in line for line in table_of(baseline_row(), gpu_row(dispatch_ns=5e5)).footer)
+    assert words in table_of(baseline_row(), gpu_row(dispatch_ns=2e6)).notes
+    assert not any("bound by the host" in line for line in table_of(baseline_row(), gpu_row(dispatch_ns=5e5)).notes)
 
 
 def test_a_lost_device_stands_among_what_needs_a_look() -> None:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from capture_tables import Row, capture_of
 from foreign_traces import (
-    REAL_FILES,
     KinetoTrace,
     NsightExport,
+    by_real_file,
     gpu_work,
     kineto_events,
     nsight_rows,
@@ -476,7 +476,7 @@ def launched_in_file(path: Path) -> int:
 
 
 @both_formats
-@pytest.mark.parametrize("name", REAL_FILES)
+@by_real_file
 def test_a_real_trace_keeps_every_nanosecond_of_its_gpus(format_: Format, name: str, tmp_path: Path) -> None:
     path = real_trace(name)
     trace = open_device_trace(path)
@@ -512,8 +512,10 @@ def test_catapult_imports_a_real_trace_without_a_warning(name: str, tmp_path: Pa
 # --- Read again ---
 
 
-@pytest.mark.parametrize("name", REAL_FILES)
-@pytest.mark.parametrize("by", ["operator", "layer", "launch", "stream"])
+@by_real_file
+@pytest.mark.parametrize(
+    "by", ["operator", *(pytest.param(by, marks=pytest.mark.full) for by in ("layer", "launch", "stream"))]
+)
 def test_a_real_trace_has_the_same_table_after_it_was_exported(name: str, by: str, tmp_path: Path) -> None:
     trace = open_device_trace(real_trace(name))
     write_chrome(device_trace_content(trace), tmp_path / "trace.json")

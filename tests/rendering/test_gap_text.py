@@ -54,6 +54,21 @@ def test_a_row_has_times_parts_and_a_class() -> None:
     assert words(text, "step ") == ["step", "14.0", "ms", "4.00", "ms", "410", "µs", "2.50"]
 
 
+def test_it_is_said_whose_bound_it_is_and_winograd_has_its_own() -> None:
+    made = recording_of(op("aten::convolution", 0, 9_000_000, layer="conv1", phase="forward"), steps=[(0, 14_000_000)])
+    winograd = base("conv1", "forward", 3e5, 4e5, native_bound_ns=1.5e5)
+    direct = base("conv1", "forward", 3e6, 4e5, native_bound_ns=4e5)
+
+    by_winograd, by_direct = (
+        " ".join(render_gaps(layer_gaps(network_capture(made, baseline=[row]))).split()) for row in (winograd, direct)
+    )
+
+    meaning = "bound (direct): least time on this machine by the direct method"
+    assert f"{meaning}; of the Winograd kernels that native took: conv1 forward 150 µs" in by_winograd
+    assert meaning in by_direct
+    assert "Winograd" not in by_direct
+
+
 def test_native_times_of_a_busy_machine_are_told_above_the_table() -> None:
     quiet, busy = (
         " ".join(render_gaps(replace(the_table(), busy_load=load)).partition("layer ")[0].split())

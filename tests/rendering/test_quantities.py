@@ -63,16 +63,20 @@ def test_a_ratio_without_an_interval_stands_alone() -> None:
     assert quantities.ratio_interval_text(1.05, 1.031, 1.072) == "1.05 [1.03, 1.07]"
 
 
-def test_a_small_or_all_but_unknown_ratio_has_its_interval_in_percent() -> None:
+def test_a_ratio_has_its_bounds_and_a_small_one_that_is_well_known_percents() -> None:
     assert quantities.ratio_interval_text(0.0086, 0.0085, 0.0087) == "0.0086 ±1.2%"
     assert quantities.ratio_interval_text(0.5, 0.2, 1.2) == "0.50 [0.20, 1.20]"
-    assert quantities.ratio_interval_text(0.05, 0.01, 1.2) == "0.050 ±>99%"
+    assert quantities.ratio_interval_text(0.019, 0.0021, 0.15) == "0.019 [0.0021, 0.15]"
+    assert quantities.ratio_interval_text(152.0, 0.00013, 174380298.0) == "152 [1.3e-4, 1.7e8]"
+    assert quantities.ratio_interval_text(0.0086, 0.0049, 0.0151) == "0.0086 [0.0049, 0.015]"
 
 
 def test_a_spread_is_the_farther_end_of_the_interval() -> None:
     assert quantities.spread_text(100.0, 99.0, 103.0) == "±3.0%"
     assert quantities.spread_text(100.0, 60.0, 103.0) == "±40%"
-    assert quantities.spread_text(100.0, 60.0, 900.0) == "±>99%"
+    assert quantities.spread_text(100.0, 60.0, 900.0) == "[60.0, 900]"
+    assert quantities.spread_text(811.7e6, 95.13e6, 6.926e9) == "[95.1, 6926]"  # ms, as the median is shown
+    assert quantities.spread_text(546.4e3, 0.3, 81.99e12) == "[3.0e-4, 8.2e10]"
     assert quantities.spread_text(100.0, None, 103.0) == ""
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
 from sanitized_programs import SOURCES, build_program
 
 HERE = Path(__file__).parent
 _SOURCES = ("chrome_trace", "perfetto_extensions", "perfetto_stages", "perfetto_trace", "trace_layout")
 
 
+@pytest.mark.full
 def test_random_contents_are_written_without_a_finding(tmp_path: Path) -> None:
     files = [SOURCES / "captures" / f"{name}.cpp" for name in _SOURCES]
     program = build_program(

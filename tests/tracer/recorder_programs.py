@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -63,19 +62,12 @@ def environment(capture: Path, options: str = "", **variables: str) -> dict[str,
     return kept | ours | variables
 
 
-def _default_signals() -> None:
-    """Whoever runs the tests may ignore them, nohup for one, and that is inherited."""
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
-
-
 def run_recorded(
     program: Path, capture: Path, *arguments: str, options: str = "", **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run to the end; the exit code is the caller's to judge."""
     return subprocess.run(
         [str(program), *arguments],
-        preexec_fn=_default_signals,
         env=environment(capture, options, **variables),
         capture_output=True,
         text=True,

@@ -15,6 +15,7 @@ from test_nvtx_itt_sanitizers import tracer_sources
 from profkit.capture.reading import read
 
 NATIVE = Path(__file__).parent / "native"
+pytestmark = pytest.mark.full
 
 
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])

@@ -74,6 +74,7 @@ print(json.dumps(names))
     assert not run.capture.ranges.is_open.any()
 
 
+@pytest.mark.full
 def test_operators_lie_inside_the_operators_that_call_them(tmp_path: Path) -> None:
     text = (
         STEP

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -197,11 +196,13 @@ def test_nsight_systems_records_our_ranges(tmp_path: Path) -> None:
     nvtx_headers()
     report = tmp_path / "report"
     command = [nsys, "profile", "--trace=nvtx", "--sample=none", "--cpuctxsw=none", "-o", str(report)]
-    subprocess.run(
-        [*command, sys.executable, "-c", WORK], env=dict(os.environ), capture_output=True, timeout=200, check=True
+    done = subprocess.run(
+        [*command, sys.executable, "-c", WORK], capture_output=True, text=True, timeout=200, check=False
     )
-
-    found = next(tmp_path.glob("report.*rep"))
+    found = next(tmp_path.glob("report.*rep"), None)
+    if found is None and list(tmp_path.glob("report.qdstrm")):
+        pytest.skip("nsys is here without its importer: it leaves a .qdstrm")
+    assert done.returncode == 0 and found is not None, done.stdout + done.stderr
     exported = tmp_path / "report.json"
     subprocess.run([nsys, "export", "--type=json", "-o", str(exported), str(found)], timeout=200, check=True)
 

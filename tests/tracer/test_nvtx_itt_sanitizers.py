@@ -14,15 +14,16 @@ from profkit.capture.reading import read
 from profkit.capture.tables import RangeKind, Source
 
 NATIVE = Path(__file__).parent / "native"
+pytestmark = pytest.mark.full
 # The allocation door takes malloc's place, and so does a sanitizer.
 LEFT_OUT = {"door_allocations.cpp", "door_mappings.cpp", "next_allocator.cpp", "process_hooks.cpp"}
 
 
 def tracer_sources() -> list[Path]:
     """What CMake builds the library from, without LEFT_OUT."""
-    listed = re.search(r"set\(TRACER_SOURCES(.*?)\)", (SOURCES.parent / "CMakeLists.txt").read_text(), re.DOTALL)
+    listed = re.search(r"set\(TRACER_SOURCES(.*?)\)", (SOURCES / "CMakeLists.txt").read_text(), re.DOTALL)
     assert listed is not None
-    return [SOURCES.parent / path for path in listed[1].split() if Path(path).name not in LEFT_OUT]
+    return [SOURCES / path for path in listed[1].split() if Path(path).name not in LEFT_OUT]
 
 
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])

@@ -47,6 +47,7 @@ def kill_at_random(program: Path, folder: Path, generator: random.Random) -> flo
     return (last - max((int(value) for value in recorded), default=first)) / 1e6
 
 
+@pytest.mark.full  # it waits for many programs
 def test_a_killed_process_loses_at_most_a_tenth_of_a_second(program: Path, tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
     generator = random.Random(seed)
@@ -182,6 +183,7 @@ def test_a_capture_removed_while_it_is_written_harms_nobody(program: Path, tmp_p
     assert still_runs
 
 
+@pytest.mark.full
 def test_ten_million_ranges_of_four_threads_arrive(program: Path, tmp_path: Path) -> None:
     if os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize < 2 << 30:
         pytest.skip("less than 2 GiB of room for the capture")

@@ -15,7 +15,10 @@ from profkit.capture.tables import RangeKind, payload_values
 SANITIZERS = {"plain": "", "threads": "thread", "addresses-undefined": "address,undefined"}
 
 
-@pytest.fixture(scope="module", params=SANITIZERS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(kind, marks=() if kind == "plain" else pytest.mark.full) for kind in SANITIZERS],
+)
 def stress(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stress program, once for each sanitizer."""
     return compile_stress(tmp_path_factory.mktemp("stress"), SANITIZERS[request.param])

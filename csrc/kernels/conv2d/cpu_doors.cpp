@@ -6,11 +6,11 @@
 namespace profkit {
 
 using Conv = profkit_conv2d_params;
-PROFKIT_CPU_ENTRY(Conv, conv2d_direct)
-PROFKIT_CPU_ENTRY(Conv, conv2d_im2col)
-PROFKIT_CPU_ENTRY(Conv, conv2d_im2col_batched)
+PROFKIT_VECTOR_ENTRY(Conv, conv2d_direct)
+PROFKIT_VECTOR_ENTRY(Conv, conv2d_im2col)
+PROFKIT_VECTOR_ENTRY(Conv, conv2d_im2col_batched)
 PROFKIT_CPU_ENTRY(Conv, conv2d_implicit_gemm)
-PROFKIT_CPU_ENTRY(Conv, conv2d_inside_taps)
+PROFKIT_VECTOR_ENTRY(Conv, conv2d_inside_taps)
 
 namespace {
 std::string direct_supports(const Conv& params) {
@@ -37,10 +37,10 @@ Kernel<Conv> conv2d_implicit_gemm_row() {
   return cpu_row<Conv, conv2d_implicit_gemm>("conv2d/native/cpu/implicit_gemm");
 }
 Kernel<Conv> conv2d_inside_taps_row() {
-  return cpu_row<Conv, conv2d_inside_taps>("conv2d/native/cpu/inside_taps", inside_taps_supports);
+  return cpu_row<Conv, conv2d_inside_taps, inside_taps_supports>("conv2d/native/cpu/inside_taps");
 }
 Kernel<Conv> conv2d_direct_row() {
-  return cpu_row<Conv, conv2d_direct>("conv2d/native/cpu/direct", direct_supports);
+  return cpu_row<Conv, conv2d_direct, direct_supports>("conv2d/native/cpu/direct");
 }
 Kernel<Conv> conv2d_im2col_row() { return cpu_row<Conv, conv2d_im2col>("conv2d/native/cpu/im2col"); }
 Kernel<Conv> conv2d_im2col_batched_row() {

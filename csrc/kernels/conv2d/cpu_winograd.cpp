@@ -6,8 +6,8 @@
 namespace profkit {
 
 using Conv = profkit_conv2d_params;
-PROFKIT_CPU_ENTRY(Conv, conv2d_winograd_6x6)
-PROFKIT_CPU_ENTRY(Conv, conv2d_winograd_8x8)
+PROFKIT_VECTOR_ENTRY(Conv, conv2d_winograd_6x6)
+PROFKIT_VECTOR_ENTRY(Conv, conv2d_winograd_8x8)
 
 namespace {
 // Taps per axis after the split of a stride into phases.
@@ -77,10 +77,10 @@ std::string winograd_8x8_supports(const Conv& params) {
 }  // namespace
 
 Kernel<Conv> conv2d_winograd_6x6_row() {
-  return cpu_row<Conv, conv2d_winograd_6x6>("conv2d/native/cpu/winograd_6x6", winograd_6x6_supports);
+  return cpu_row<Conv, conv2d_winograd_6x6, winograd_6x6_supports>("conv2d/native/cpu/winograd_6x6");
 }
 Kernel<Conv> conv2d_winograd_8x8_row() {
-  return cpu_row<Conv, conv2d_winograd_8x8>("conv2d/native/cpu/winograd_8x8", winograd_8x8_supports);
+  return cpu_row<Conv, conv2d_winograd_8x8, winograd_8x8_supports>("conv2d/native/cpu/winograd_8x8");
 }
 
 }  // namespace profkit

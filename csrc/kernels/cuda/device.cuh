@@ -1,11 +1,14 @@
 // What every CUDA kernel header includes. Kernels are compiled in three worlds: by nvcc for a GPU, by NVRTC
 // (no standard headers) from CuPy or for candidates, and by a C++ compiler on the host SIMT layer of the
-// tests (PROFKIT_EMULATED; tests/cuda/native/simt.h), where every thread of a block is a fiber. Hence the few
-// macros below instead of bare `__shared__`: the emulator must see each array to check it.
+// tests (PROFKIT_EMULATED; tests/cuda/native/simt.h), where every thread of a block is a fiber. A fourth
+// reads their structs and runs nothing (PROFKIT_LAYOUTS; cuda_structs.cpp). Hence the few macros below
+// instead of bare `__shared__`: the emulator must see each array to check it.
 #pragma once
 
 #if defined(PROFKIT_EMULATED)
 #include "simt.h"
+#elif defined(PROFKIT_LAYOUTS)
+#include "kernels/cuda/declarations.h"
 #elif defined(__CUDACC_RTC__)
 using int64_t = long long;
 using uint64_t = unsigned long long;
@@ -16,7 +19,7 @@ using uint16_t = unsigned short;
 #include <stdint.h>
 #endif
 
-#if !defined(PROFKIT_EMULATED)
+#if !defined(PROFKIT_EMULATED) && !defined(PROFKIT_LAYOUTS)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

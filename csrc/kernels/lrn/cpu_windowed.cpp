@@ -17,7 +17,7 @@ std::string windowed_supports(const profkit_lrn_params& params) {
 }  // namespace
 
 Kernel<profkit_lrn_params> lrn_windowed_row() {
-  return cpu_row<profkit_lrn_params, lrn_windowed>("lrn/native/cpu/windowed", windowed_supports);
+  return cpu_row<profkit_lrn_params, lrn_windowed, windowed_supports>("lrn/native/cpu/windowed");
 }
 
 }  // namespace profkit

@@ -16,7 +16,7 @@ std::string separable_supports(const profkit_pool2d_params& params) {
 }  // namespace
 
 Kernel<profkit_pool2d_params> pool2d_separable_row() {
-  return cpu_row<profkit_pool2d_params, pool2d_separable>("pool2d/native/cpu/separable", separable_supports);
+  return cpu_row<profkit_pool2d_params, pool2d_separable, separable_supports>("pool2d/native/cpu/separable");
 }
 
 }  // namespace profkit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 
 from profkit.backends.networks.contract import NetworkBuilder
+from profkit.errors import check_names
 
 BUILDERS = (
     "native",
@@ -23,5 +24,6 @@ BUILDERS = (
 
 def load_builder(name: str) -> NetworkBuilder:
     """The builder in `profkit/backends/networks/<name>.py`."""
+    check_names("profkit", [name], BUILDERS, "network framework")
     builder: NetworkBuilder = importlib.import_module(f"profkit.backends.networks.{name}").BUILDER
     return builder

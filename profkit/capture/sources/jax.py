@@ -7,7 +7,6 @@ is the compiler's plan, which goes into the facts.
 from __future__ import annotations
 
 import importlib
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any, Protocol
 
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.jax import OPTIMISER
+from profkit.backends.scratch import temporary_folder
 from profkit.capture.recording import FORWARD, HOST, Level, Recording, SpanLog
 from profkit.capture.sources import MEMORY, TIME, Pass, Watched
 from profkit.capture.sources.jax_hlo import parse_module
@@ -116,7 +116,7 @@ def profile_steps(step: Callable[[], Any], steps: int) -> Profiled:
         wanted.python_tracer_level = 0
         options["profiler_options"] = wanted
     brackets: list[Interval] = []
-    with tempfile.TemporaryDirectory(prefix="profkit-jax-") as folder:
+    with temporary_folder("jax") as folder:
         before = read_clocks()
         jax.profiler.start_trace(folder, **options)
         try:

@@ -6,12 +6,12 @@ Its clock is CLOCK_REALTIME in whole microseconds; onnxruntime_profile.py reads 
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from profkit.backends.networks.contract import NetworkConditions
+from profkit.backends.scratch import temporary_folder
 from profkit.capture.recording import Recording, SpanLog
 from profkit.capture.sources import MEMORY, TIME, Pass, Watched
 from profkit.capture.sources.helper_threads import cpu_clock, helper_threads
@@ -43,7 +43,7 @@ class OnnxRuntimeSource:
         log = SpanLog("onnxruntime", "onnxruntime", name)
         model = watched.built.model
         usual = model.session
-        with tempfile.TemporaryDirectory(prefix="profkit-onnxruntime-") as folder:
+        with temporary_folder("onnxruntime") as folder:
             session = model.new_session(str(Path(folder) / "profile"), plans_memory=name == TIME)
             model.session = session
             try:

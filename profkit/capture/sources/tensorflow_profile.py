@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from profkit.backends.scratch import temporary_folder
 from profkit.capture.recording import EXACT, HOST, NONE, Level, SpanLog
 from profkit.capture.sources.tensorflow_pool import EXECUTOR, STOP, Line, Region, line_of
 from profkit.capture.sources.xplane import Event, RealtimeClock, Space, read_clocks, read_xspace, recorded_levels
@@ -94,7 +94,7 @@ def profile_steps(log: SpanLog, step: Callable[[], Any], steps: int) -> Profile:
     """Run the steps under the profiler, after one that is not kept: the first fills the profiler's own buffers."""
     tf = importlib.import_module("tensorflow")
     brackets: list[tuple[int, int]] = []
-    with tempfile.TemporaryDirectory(prefix="profkit-tensorflow-") as folder:
+    with temporary_folder("tensorflow") as folder:
         before = read_clocks()
         tf.profiler.experimental.start(folder)
         try:

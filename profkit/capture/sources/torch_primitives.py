@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from profkit.backends.scratch import temporary_folder
 from profkit.capture.recording import (
     EXACT,
     NONE,
@@ -68,7 +68,7 @@ def watch_tasks(run: Callable[[], T]) -> tuple[T, Tasks]:
     except ImportError as error:
         return run(), Tasks((), 0, [f"no primitives: profkit's tracer is not part of this interpreter ({error})"])
     anchors: list[tuple[int, int]] = []
-    with tempfile.TemporaryDirectory(prefix="profkit-itt-") as folder:
+    with temporary_folder("itt") as folder:
         path = os.path.join(folder, "tasks.profkit")
         with record(path, children=False) as tracing:
             closed = [str(door) for door in tracing.doors if door.name == "itt" and not door.is_open]

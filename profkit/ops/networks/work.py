@@ -90,7 +90,7 @@ def _forward(layer: Layer, is_training: bool) -> dict[str, Work]:
         return {_KINDS[type(spec)]: Work(spec.flops(), spec.min_bytes())}
     outputs = math.prod(layer.output_shape)
     carried = outputs * FLOAT_BYTES
-    parts = {bare.op: Work(bare.flops(), bare.min_bytes(), padding_flops=_padding_flops(bare))}
+    parts = {bare.op: Work(bare.flops(), bare.min_bytes(), padding_flops=bare.flops() - bare.least_flops())}
     parts["bias"] = Work(outputs, 2 * carried + _bias_bytes(layer), carried)
     if layer.activation == "relu":
         parts["relu"] = Work(outputs, 2 * carried, carried)
@@ -123,14 +123,6 @@ def _backward(layer: Layer) -> dict[str, Work]:
     if layer.activation == "relu":
         parts["relu"] = Work(size, 3 * size * FLOAT_BYTES, size * FLOAT_BYTES)
     return parts
-
-
-def _padding_flops(spec: Conv2d | MatMul) -> int:
-    if not isinstance(spec, Conv2d):
-        return 0
-    window = spec.window
-    outside = math.prod(window.out_size) * math.prod(window.kernel) - window.taps_inside()
-    return 2 * spec.batch * spec.out_channels * (spec.in_channels // spec.groups) * outside
 
 
 def _bias_bytes(layer: Layer) -> int:

@@ -40,6 +40,8 @@ def is_written(spec: Spec) -> bool:
 
 
 KERNELS = [spec for op in ("conv2d", "pool2d", "lrn") for spec in odd_specs(op) if is_written(spec)]
+TRAINED = [*NETWORKS[:-1], pytest.param(NETWORKS[-1], marks=pytest.mark.full)]
+"""The last one is large."""
 
 
 def describe(spec: Spec) -> str:
@@ -89,7 +91,7 @@ def test_inference_is_equal_to_float64(network: Network) -> None:
 
 
 @pytest.mark.usefixtures("cupy")
-@pytest.mark.parametrize("network", NETWORKS, ids=name_of)
+@pytest.mark.parametrize("network", TRAINED, ids=name_of)
 @pytest.mark.parametrize(("training", "steps"), [(Training(), 1), (WITH_MOMENTUM, 3)], ids=["plain", "momentum"])
 def test_training_is_equal_to_float64(network: Network, training: Training, steps: int) -> None:
     trial = built(network, NetworkConditions(is_training=True, training=training))

@@ -7,8 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from network_process import outcome
-from network_process_runner import NETWORKS
+from network_process import by_network, outcome
 
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
@@ -16,9 +15,9 @@ from profkit.backends.networks.nhwc import images_to_nhwc, weights_from_nhwc, we
 from profkit.ops.networks import Cifar10, Mlp, Solar
 
 
-@pytest.mark.parametrize("number", range(len(NETWORKS)), ids=lambda number: f"{number}-{NETWORKS[number].name}")
-def test_inference_and_three_steps_with_momentum_are_equal_to_float64(number: int) -> None:
-    found = outcome("jax", "jit").facts["errors"][number]
+@by_network
+def test_inference_and_three_steps_with_momentum_are_equal_to_float64(part: str, number: int) -> None:
+    found = outcome("jax", "jit", part).facts["errors"][number]
 
     assert found["output"] > 0.01  # a network whose last ReLU is closed would equal anything
     assert found["inference"] <= found["inference_tolerance"]

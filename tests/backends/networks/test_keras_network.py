@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from network_process import outcome
-from network_process_runner import NETWORKS, networks_of
+from network_process import by_network, outcome
 
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
@@ -13,17 +12,15 @@ from profkit.ops.conv2d import Conv2d
 from profkit.ops.networks import Cifar10, Layer, Mlp
 from profkit.ops.pool2d import Pool2d
 
-MODES = ("tensorflow", "torch", "jax", "tensorflow_xla")
-by_mode = pytest.mark.parametrize("mode", MODES)
-
-
-@pytest.mark.parametrize(
-    ("mode", "number"),
-    [(mode, number) for mode in MODES for number in range(len(networks_of(mode)))],
-    ids=lambda value: value if isinstance(value, str) else f"{value}-{NETWORKS[value].name}",
+by_mode = pytest.mark.parametrize(
+    "mode", ["tensorflow", "torch", "jax", pytest.param("tensorflow_xla", marks=pytest.mark.full)]
 )
-def test_inference_and_three_steps_with_momentum_are_equal_to_float64(mode: str, number: int) -> None:
-    found = outcome("keras", mode).facts["errors"][number]
+
+
+@by_mode
+@by_network
+def test_inference_and_three_steps_with_momentum_are_equal_to_float64(mode: str, part: str, number: int) -> None:
+    found = outcome("keras", mode, part).facts["errors"][number]
 
     assert found["output"] > 0.01  # a network whose last ReLU is closed would equal anything
     assert found["inference"] <= found["inference_tolerance"]

@@ -24,6 +24,8 @@ from profkit.ops.networks.network import Chain
 from profkit.ops.pool2d import Pool2d
 
 SMALL = Cifar10(batch=4, crop=24, filters=8)
+TRAINED = [*NETWORKS[:-1], pytest.param(NETWORKS[-1], marks=pytest.mark.full)]
+"""The last one is large."""
 
 
 @pytest.mark.parametrize("framework", ["native", "numpy"])
@@ -37,7 +39,7 @@ def test_inference_is_equal_to_float64(framework: str, network: Network) -> None
 
 
 @pytest.mark.parametrize("framework", ["native", "numpy"])
-@pytest.mark.parametrize("network", NETWORKS, ids=name_of)
+@pytest.mark.parametrize("network", TRAINED, ids=name_of)
 @pytest.mark.parametrize(("training", "steps"), [(Training(), 1), (WITH_MOMENTUM, 3)], ids=["plain", "momentum"])
 def test_training_is_equal_to_float64(framework: str, network: Network, training: Training, steps: int) -> None:
     conditions = NetworkConditions(threads=2, is_training=True, training=training)
@@ -46,18 +48,6 @@ def test_training_is_equal_to_float64(framework: str, network: Network, training
     error = trial.training_error(training, steps)
 
     assert error <= trial.tolerance(is_training=True, steps=steps)
-
-
-def test_numba_is_equal_to_float64_in_training_and_in_inference() -> None:
-    pytest.importorskip("numba", reason="numba is not installed")
-    conditions = NetworkConditions(threads=2, is_training=True)
-    trial = built_here(load_builder("numba"), SMALL, conditions)
-
-    logits_error = trial.logits_error()
-    training_error = trial.training_error(Training(), 1)
-
-    assert logits_error <= trial.tolerance()
-    assert training_error <= trial.tolerance(is_training=True)
 
 
 def test_a_network_that_was_trained_infers_with_its_new_weights() -> None:

@@ -7,7 +7,7 @@ import os
 import pytest
 from foreign_networks import Case, environment_of
 from network_checks import name_of
-from theano_cases import CIFAR10_TRAINING, INFERENCE, MLP_TRAINING, index_of, theano_outcome
+from theano_cases import CIFAR10_TRAINING, INFERENCE, MLP_TRAINING, found_of
 
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.theano import BUILDER, joined_flags
@@ -17,21 +17,22 @@ from profkit.ops.networks import Cifar10, Solar
 from profkit.ops.window import Window
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", INFERENCE, ids=lambda case: name_of(case.network))
 def test_inference_is_equal_to_float64(case: Case) -> None:
-    place = index_of(case)
-
-    found = theano_outcome().found[place]
+    found = found_of(case)
 
     assert found["error"] <= found["tolerance"]
     assert found["largest"] > 0
 
 
-@pytest.mark.parametrize("case", [MLP_TRAINING, CIFAR10_TRAINING], ids=lambda case: name_of(case.network))
+@pytest.mark.parametrize(
+    "case",
+    [MLP_TRAINING, pytest.param(CIFAR10_TRAINING, marks=pytest.mark.full)],
+    ids=lambda case: name_of(case.network),
+)
 def test_three_steps_of_sgd_with_momentum_are_equal_to_float64(case: Case) -> None:
-    place = index_of(case)
-
-    found = theano_outcome().found[place]
+    found = found_of(case)
 
     assert found["error"] <= found["tolerance"]
 
@@ -47,12 +48,13 @@ def test_a_whole_run_goes_through_a_worker_in_the_environment(monkeypatch: pytes
     assert len(capture.recordings) == 1
 
 
+@pytest.mark.full
 def test_notes_tell_what_the_network_has() -> None:
-    notes = theano_outcome().found[index_of(INFERENCE[0])]["notes"]
+    notes = found_of(INFERENCE[0])["notes"]
 
     assert any("CorrMM" in note for note in notes)
     assert any("composed of elementwise operators" in note for note in notes)
-    assert theano_outcome().found[index_of(MLP_TRAINING)]["notes"] == []
+    assert found_of(MLP_TRAINING)["notes"] == []
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from profkit.capture.sources.keras_names import KerasPlacer, layer_of
 from profkit.capture.sources.tensorflow_names import Place
 
 TIME_PASS = {"tensorflow": "time", "torch": "operators", "jax": "time", "tensorflow_xla": "time"}
-MODES = tuple(TIME_PASS)
 WEIGHTED = [layer.name for layer in CIFAR10.layers if layer.parameter_shapes()]
 CONVOLUTIONS = {
     "tensorflow": ({"_FusedConv2D"}, {"Conv2DBackpropInput", "Conv2DBackpropFilter", "Conv2DBackpropFilterWithBias"}),
@@ -25,7 +24,9 @@ CONVOLUTIONS = {
     "jax": ({"convolution"}, {"convolution"}),
     "tensorflow_xla": ({"convolution"}, {"convolution"}),
 }
-by_mode = pytest.mark.parametrize("mode", MODES)
+by_mode = pytest.mark.parametrize(
+    "mode", ["tensorflow", "torch", "jax", pytest.param("tensorflow_xla", marks=pytest.mark.full)]
+)
 
 
 def recording_of(mode: str, is_training: bool) -> Recording:
@@ -210,18 +211,23 @@ def test_bytes_are_unknown_where_the_backend_does_not_tell_and_known_where_it_do
     time_only = recording_of("tensorflow", False)
     memory = outcome("keras", "tensorflow").recording("memory", False)
     planned = recording_of("jax", False)
-    compiled = recording_of("tensorflow_xla", False)
 
     assert (time_only.spans["requested_bytes"] == NONE).all()
     assert (planned.spans["requested_bytes"] == NONE).all()
-    assert (compiled.spans["requested_bytes"] == NONE).all()
-    assert "peak_bytes" not in compiled.facts
-    assert compiled.measures == ("time",)
     plan = planned.facts["planned_memory"]
     assert planned.facts["peak_bytes"] == plan["total_bytes"] - plan["argument_bytes"]
     convolution = next(row for row in rows(memory) if row["layer"] == "conv1" and row["type"] == "_FusedConv2D")
     assert convolution["requested_bytes"] - convolution["temporary_bytes"] == 4 * 4 * 8 * 24 * 24
     assert memory.facts["peak_bytes"] >= convolution["requested_bytes"]
+
+
+@pytest.mark.full
+def test_bytes_are_unknown_where_tensorflow_is_compiled_by_xla() -> None:
+    compiled = recording_of("tensorflow_xla", False)
+
+    assert (compiled.spans["requested_bytes"] == NONE).all()
+    assert "peak_bytes" not in compiled.facts
+    assert compiled.measures == ("time",)
 
 
 @pytest.mark.parametrize(("mode", "name"), [("tensorflow", "memory"), ("torch", "operators"), ("jax", "time")])

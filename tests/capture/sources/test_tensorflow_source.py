@@ -73,7 +73,7 @@ def bfc(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return run(tmp_path_factory.mktemp("bfc"), memory.environment, "eager_memory")
 
 
-@pytest.fixture(params=["usual", "eigen"])
+@pytest.fixture(params=["usual", pytest.param("eigen", marks=pytest.mark.full)])
 def runs(request: pytest.FixtureRequest) -> Runs:
     found: Runs = request.getfixturevalue(request.param)
     return found
@@ -158,6 +158,7 @@ def test_a_fused_operator_says_what_it_does_together_and_on_which_shapes(runs: R
     assert (last["type"], last["fused"]) == ("_FusedMatMul", "MatMul+BiasAdd")
 
 
+@pytest.mark.full
 def test_without_onednn_kernels_have_the_operators_own_names(eigen: Runs) -> None:
     implementations = {row["implementation"] for row in eigen.rows("graph training time")}
 

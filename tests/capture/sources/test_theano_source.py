@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from foreign_networks import Case
 from source_checks import assert_sound, rows
-from theano_cases import CIFAR10_TRAINING, INFERENCE, MLP_TRAINING, index_of, theano_outcome
+from theano_cases import CIFAR10_TRAINING, INFERENCE, MLP_TRAINING, theano_recording
 
 from profkit.capture.recording import AGGREGATE, EXACT, NONE, Level
 from profkit.ops.networks import Cifar10
@@ -16,18 +16,21 @@ STEPS = 2
 BATCH, FILTERS = 4, 8
 
 
-@pytest.mark.parametrize("case", [MLP_TRAINING, INFERENCE[0]], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [MLP_TRAINING, pytest.param(INFERENCE[0], marks=pytest.mark.full)], ids=lambda case: case.name
+)
 @pytest.mark.parametrize("of_pass", ["time", "memory"])
 def test_recordings_are_sound(case: Case, of_pass: str) -> None:
-    recording = theano_outcome().recording(case.name, of_pass)
+    recording = theano_recording(case, of_pass)
 
     assert_sound(recording, STEPS)
     assert recording.measures == (of_pass,)
     assert {row["quality"] for row in rows(recording)} == {AGGREGATE if of_pass == "time" else EXACT}
 
 
+@pytest.mark.full
 def test_every_operator_of_inference_has_its_layer() -> None:
-    recording = theano_outcome().recording("cifar10 inference", "time")
+    recording = theano_recording(INFERENCE[0], "time")
 
     layers = [row["layer"] for row in rows(recording, step=0)]
 
@@ -37,7 +40,7 @@ def test_every_operator_of_inference_has_its_layer() -> None:
 
 
 def test_every_operator_of_training_has_its_phase_and_all_but_the_loss_a_layer() -> None:
-    recording = theano_outcome().recording("mlp training", "time")
+    recording = theano_recording(MLP_TRAINING, "time")
 
     found = rows(recording, step=0)
 
@@ -57,13 +60,14 @@ def test_every_operator_of_training_has_its_phase_and_all_but_the_loss_a_layer()
 
 
 def test_a_product_that_does_the_momentum_too_is_told() -> None:
-    notes = theano_outcome().recording("mlp training", "time").facts["notes"]
+    notes = theano_recording(MLP_TRAINING, "time").facts["notes"]
 
     assert any("Gemm counted as backward of hidden1 does also optimiser of hidden1" in note for note in notes)
 
 
+@pytest.mark.full
 def test_a_convolution_requests_its_result_and_gives_its_columns_back() -> None:
-    recording = theano_outcome().recording("cifar10 inference", "memory")
+    recording = theano_recording(INFERENCE[0], "memory")
 
     conv1, conv2 = [row for row in rows(recording, step=0) if row["type"] == "CorrMM"]
 
@@ -75,7 +79,7 @@ def test_a_convolution_requests_its_result_and_gives_its_columns_back() -> None:
 
 
 def test_what_works_in_place_requests_nothing() -> None:
-    recording = theano_outcome().recording("mlp training", "memory")
+    recording = theano_recording(MLP_TRAINING, "memory")
 
     updates = [row for row in rows(recording, step=0) if row["phase"] == "optimiser"]
 
@@ -87,7 +91,7 @@ def test_what_works_in_place_requests_nothing() -> None:
 
 
 def test_time_knows_no_bytes_and_memory_says_so_by_none() -> None:
-    recording = theano_outcome().recording("mlp training", "time")
+    recording = theano_recording(MLP_TRAINING, "time")
 
     assert set(recording.spans["requested_bytes"].tolist()) == {NONE}
     assert [row["name"] for row in rows(recording, Level.RUNTIME)] == ["theano.function"] * STEPS
@@ -96,10 +100,9 @@ def test_time_knows_no_bytes_and_memory_says_so_by_none() -> None:
     assert any("not when" in note for note in recording.facts["notes"])
 
 
+@pytest.mark.full
 def test_the_layers_of_cifar10_in_training() -> None:
-    index_of(CIFAR10_TRAINING)
-
-    found = rows(theano_outcome().recording(CIFAR10_TRAINING.name, "time"), step=0)
+    found = rows(theano_recording(CIFAR10_TRAINING, "time"), step=0)
 
     convolutions = Counter((row["layer"], row["type"]) for row in found if row["type"].startswith("CorrMM"))
     assert convolutions == {

@@ -418,6 +418,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.full
 def test_kernels_of_a_compiled_model_have_layers_and_say_what_is_fused(compiled: Path) -> None:
     recording = load(compiled / "inference.recording")
 
@@ -435,6 +436,7 @@ def test_kernels_of_a_compiled_model_have_layers_and_say_what_is_fused(compiled:
     assert not [row for row in rows(recording) if row["layer"] is None]
 
 
+@pytest.mark.full
 def test_recording_a_compiled_model_runs_the_compiled_program(compiled: Path) -> None:
     recording = load(compiled / "inference.recording")
 
@@ -445,6 +447,7 @@ def test_recording_a_compiled_model_runs_the_compiled_program(compiled: Path) ->
     assert any(row["name"].startswith("Torch-Compiled Region") for row in rows(recording, Level.RUNTIME))
 
 
+@pytest.mark.full
 def test_gradients_of_a_compiled_model_have_layers(compiled: Path) -> None:
     operators = rows(load(compiled / "training.recording"), step=1)
 

@@ -14,12 +14,15 @@
 #include <mutex>
 #include <string>
 
+#include "cudart_double_cupti.h"
 #include "cudart_double_launch.h"
 #include "cudart_double_state.h"
 #include "cudart_double_stream.h"
 
 using cudart_double::absence;
+using cudart_double::CopyWay;
 using cudart_double::errors;
+using cudart_double::RuntimeCall;
 using cudart_double::settings;
 using cudart_double::WorkStream;
 
@@ -29,6 +32,7 @@ constexpr size_t kSharedByDefault = 48 * 1024;
 constexpr size_t kMostShared = 227 * 1024;
 
 cudaError_t answer(cudaError_t code) {
+  cudart_double::start_driver();
   const cudaError_t missing = absence();
   return errors().returned(missing != cudaSuccess ? missing : code);
 }
@@ -72,8 +76,8 @@ void record(const Kernel& kernel, dim3 grid, dim3 block, size_t shared_bytes, cu
   if (file == nullptr) std::abort();
   std::fprintf(file, "{\"kernel\": \"%s\", \"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], ",
                kernel.name.c_str(), grid.x, grid.y, grid.z, block.x, block.y, block.z);
-  std::fprintf(file, "\"shared_bytes\": %zu, \"default_stream\": %s}\n", shared_bytes,
-               stream == nullptr ? "true" : "false");
+  std::fprintf(file, "\"shared_bytes\": %zu, \"default_stream\": %s, \"device\": %d}\n", shared_bytes,
+               stream == nullptr ? "true" : "false", settings().visible[0]);
   std::fclose(file);
 }
 
@@ -103,7 +107,12 @@ cudaError_t start(const Kernel& kernel, dim3 grid, dim3 block, void** arguments,
     std::fprintf(stderr, "cudart double: there is no emulated kernel %s\n", kernel.name.c_str());
     return cudaErrorInvalidDeviceFunction;
   }
-  stream_of(stream).enqueue([bound = std::move(bound), name = kernel.name] { execute(bound, name); });
+  const uint32_t correlation = cudart_double::tell_call(RuntimeCall::launch);
+  stream_of(stream).enqueue([bound = std::move(bound), name = kernel.name, correlation] {
+    const uint64_t start = cudart_double::cupti_now();
+    execute(bound, name);
+    cudart_double::tell_kernel(name.c_str(), correlation, start);
+  });
   return cudaSuccess;
 }
 
@@ -119,6 +128,15 @@ void* new_memory(size_t bytes) {
   if (posix_memalign(&memory, 256, bytes) != 0) return nullptr;
   std::memset(memory, 0xff, bytes);
   return memory;
+}
+
+void fill_later(void* target, int byte, size_t bytes, cudaStream_t stream, RuntimeCall call) {
+  const uint32_t correlation = cudart_double::tell_call(call);
+  stream_of(stream).enqueue([=] {
+    const uint64_t start = cudart_double::cupti_now();
+    std::memset(target, byte, bytes);
+    cudart_double::tell_set(bytes, correlation, start);
+  });
 }
 
 // Outlives its stream and its handle while a record of it is under way, as a real one does.
@@ -151,9 +169,8 @@ int attribute(cudaDeviceAttr which) {
     case cudaDevAttrL2CacheSize:
       return 1 << 20;
     case cudaDevAttrClockRate:
-      return 1000000;
     case cudaDevAttrMemoryClockRate:
-      return 1000000;
+      return settings().khz;
     case cudaDevAttrGlobalMemoryBusWidth:
       return 256;
     default:
@@ -227,7 +244,7 @@ PROFKIT_DOUBLE cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 PROFKIT_DOUBLE cudaError_t cudaGetDeviceCount(int* count) {
-  *count = absence() == cudaSuccess ? settings().devices : 0;
+  *count = absence() == cudaSuccess ? static_cast<int>(settings().visible.size()) : 0;
   return answer(cudaSuccess);
 }
 PROFKIT_DOUBLE cudaError_t cudaGetDevice(int* device) {
@@ -235,7 +252,8 @@ PROFKIT_DOUBLE cudaError_t cudaGetDevice(int* device) {
   return answer(cudaSuccess);
 }
 PROFKIT_DOUBLE cudaError_t cudaSetDevice(int device) {
-  return answer(device >= 0 && device < settings().devices ? cudaSuccess : cudaErrorInvalidDevice);
+  return answer(device >= 0 && device < static_cast<int>(settings().visible.size()) ? cudaSuccess
+                                                                                    : cudaErrorInvalidDevice);
 }
 PROFKIT_DOUBLE cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   std::memset(properties, 0, sizeof *properties);
@@ -263,6 +281,7 @@ PROFKIT_DOUBLE cudaError_t cudaMalloc(void** memory, size_t bytes) {
   if (*memory == nullptr) return answer(cudaErrorMemoryAllocation);
   allocations[*memory] = bytes;
   used_bytes += bytes;
+  cudart_double::tell_memory(false, *memory, bytes, cudart_double::tell_call(RuntimeCall::malloc));
   return answer(cudaSuccess);
 }
 PROFKIT_DOUBLE cudaError_t cudaFree(void* memory) {
@@ -270,6 +289,7 @@ PROFKIT_DOUBLE cudaError_t cudaFree(void* memory) {
   const auto found = allocations.find(memory);
   if (found == allocations.end()) return answer(memory == nullptr ? cudaSuccess : cudaErrorInvalidValue);
   used_bytes -= found->second;
+  cudart_double::tell_memory(true, memory, found->second, cudart_double::tell_call(RuntimeCall::free));
   allocations.erase(found);
   std::free(memory);
   return answer(cudaSuccess);
@@ -294,24 +314,28 @@ PROFKIT_DOUBLE cudaError_t cudaFreeHost(void* memory) {
 
 // Copies and fills without a stream wait for the default stream and for no other, as streams made "non
 // blocking" are not waited for by it: a result that is fetched too early is NaN here.
-PROFKIT_DOUBLE cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcpyKind) {
+PROFKIT_DOUBLE cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcpyKind kind) {
   const cudaError_t before = answer(cudaSuccess);
   if (before != cudaSuccess) return before;
+  const uint32_t correlation = cudart_double::tell_call(RuntimeCall::memcpy);
   stream_of(nullptr).wait();
+  const uint64_t start = cudart_double::cupti_now();
   std::memcpy(target, source, bytes);
+  cudart_double::tell_copy(kind == cudaMemcpyHostToDevice ? CopyWay::to_device : CopyWay::from_device, bytes,
+                           correlation, start);
   return answer(cudaSuccess);
 }
 PROFKIT_DOUBLE cudaError_t cudaMemset(void* target, int byte, size_t bytes) {
   const cudaError_t before = answer(cudaSuccess);
   if (before != cudaSuccess) return before;
   // Returns before it is done, as on a device.
-  stream_of(nullptr).enqueue([=] { std::memset(target, byte, bytes); });
+  fill_later(target, byte, bytes, nullptr, RuntimeCall::memset);
   return answer(cudaSuccess);
 }
 PROFKIT_DOUBLE cudaError_t cudaMemsetAsync(void* target, int byte, size_t bytes, cudaStream_t stream) {
   const cudaError_t before = answer(cudaSuccess);
   if (before != cudaSuccess) return before;
-  stream_of(stream).enqueue([=] { std::memset(target, byte, bytes); });
+  fill_later(target, byte, bytes, stream, RuntimeCall::memset_async);
   return answer(cudaSuccess);
 }
 
@@ -326,7 +350,9 @@ PROFKIT_DOUBLE cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return answer(cudaSuccess);
 }
 PROFKIT_DOUBLE cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  cudart_double::start_driver();
   stream_of(stream).wait();
+  cudart_double::tell_synchronisation();
   return answer(cudaSuccess);
 }
 

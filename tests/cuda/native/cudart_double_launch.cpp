@@ -1,5 +1,7 @@
 #include "cudart_double_launch.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -36,7 +38,18 @@ std::function<void()> bound_kernel(const char* name, Extent grid, Extent block, 
       bind(dim3(grid.x, grid.y, grid.z), dim3(block.x, block.y, block.z), dynamic_shared_bytes, arguments);
   const std::string manner = manner_of(name);
   if (manner == "idle") return [] {};
+  if (manner == "once") {
+    static std::atomic<int> launches{0};
+    if (++launches % 2 == 0) return [] {};
+    return work;
+  }
   if (manner == "failing") return [] { throw std::runtime_error("fails as the test wants it"); };
+  if (manner == "hanging") {
+    return [] {
+      while (true) pause();
+    };
+  }
+  if (manner == "killing") return [] { std::abort(); };
   if (!manner.empty()) std::abort();
   const long long threads = 1LL * grid.x * grid.y * grid.z * block.x * block.y * block.z;
   return [work, threads] {
@@ -48,8 +61,11 @@ std::function<void()> bound_kernel(const char* name, Extent grid, Extent block, 
 long long device_ns() {
   static const char* const clock = std::getenv("PROFKIT_CUDA_DOUBLE_CLOCK");
   if (clock != nullptr && std::string(clock) == "threads") return made_up_ns;
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+  static const double speed = clock == nullptr ? 1.0 : std::atof(clock);
+  static const auto begin = std::chrono::steady_clock::now();
+  const auto passed = std::chrono::steady_clock::now() - begin;
+  return static_cast<long long>(
+      speed * static_cast<double>(std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count()));
 }
 
 }  // namespace cudart_double

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <sstream>
 
 namespace cudart_double {
 namespace {
@@ -20,12 +21,29 @@ void read_number(const char* name, Number& number) {
   if (!text.empty()) number = static_cast<Number>(std::stoull(text));
 }
 
+// Those before the first that there is not, as the runtime does it.
+std::vector<int> visible_devices(int devices) {
+  const char* const given = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::vector<int> found;
+  if (given == nullptr) {
+    for (int device = 0; device < devices; ++device) found.push_back(device);
+    return found;
+  }
+  std::istringstream words(given);
+  for (int device = 0; words >> device && device >= 0 && device < devices; words.ignore(1, ',')) {
+    found.push_back(device);
+  }
+  return found;
+}
+
 Settings read_settings() {
   Settings settings;
   read_number("DRIVER", settings.driver);
   read_number("DEVICES", settings.devices);
   read_number("CAPABILITY", settings.capability);
   read_number("MEMORY", settings.memory_bytes);
+  read_number("KHZ", settings.khz);
+  settings.visible = visible_devices(settings.devices);
   settings.log = variable("LOG");
   settings.lost = variable("LOST");
   settings.is_lost_before = !settings.lost.empty() && std::ifstream(settings.lost).good();
@@ -115,7 +133,7 @@ Errors& errors() {
 cudaError_t absence() {
   // A runtime runs on drivers of its own major version and later.
   if (settings().driver / 1000 < CUDART_VERSION / 1000) return cudaErrorInsufficientDriver;
-  return settings().devices == 0 || settings().is_lost_before ? cudaErrorNoDevice : cudaSuccess;
+  return settings().visible.empty() || settings().is_lost_before ? cudaErrorNoDevice : cudaSuccess;
 }
 
 cudaError_t failure_of(const std::string& what) {

@@ -12,20 +12,29 @@
 //   find no
 //                                   device
 //   PROFKIT_CUDA_DOUBLE_MANNER      manner@part, as idle@naive: kernels with that in their mangled name write
-//                                   nothing (idle) or fail on the device (failing)
-//   PROFKIT_CUDA_DOUBLE_CLOCK       threads: events tell 1 us per thread that ran, instead of the host's time
+//                                   nothing (idle), write nothing at every second launch (once), fail on
+//                                   the device (failing), never end (hanging) or end the process (killing)
+//   PROFKIT_CUDA_DOUBLE_CLOCK       threads: events tell 1 us per thread that ran, instead of the host's
+//   time;
+//                                   a number, as 1.3: the host's time, so many times as fast
+//   PROFKIT_CUDA_DOUBLE_KHZ         clock of the multiprocessors and of the memory, 1000000 unless told
 //   PROFKIT_CUDA_DOUBLE_LOG         a file that gets a line of JSON per launch
+//   CUDA_VISIBLE_DEVICES            as the runtime reads it, by numbers
+//   PROFKIT_CUDA_DOUBLE_UNTOLD      what@n, as kernel@5: CUPTI's double is not told of the fifth
+//                                   (cudart_double_cupti.h)
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace cudart_double {
 
 struct Settings {
-  int driver = 13000, devices = 1, capability = 90;
+  int driver = 13000, devices = 1, capability = 90, khz = 1000000;
+  std::vector<int> visible;  // devices that the process may use, in its order
   size_t memory_bytes = size_t{1} << 30;
   std::string failing;  // "launch" or "execution"
   int failing_at = 0;

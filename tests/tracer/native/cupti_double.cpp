@@ -221,6 +221,7 @@ EXPORT int cuptiGetCallbackName(uint32_t domain, uint32_t id, const char** name)
   static const std::map<std::pair<uint32_t, uint32_t>, const char*> names = {
       {{2, 20}, "cudaMalloc_v3020"},        {{2, 22}, "cudaFree_v3020"},
       {{2, 31}, "cudaMemcpy_v3020"},        {{2, 211}, "cudaLaunchKernel_v7000"},
+      {{2, 49}, "cudaMemset_v3020"},        {{2, 51}, "cudaMemsetAsync_v3020"},
       {{1, 307}, "cuLaunchKernel"},         {{2, 165}, "cudaDeviceSynchronize_v3020"},
       {{2, 311}, "cudaGraphLaunch_v10000"},
   };

@@ -1,29 +1,40 @@
-"""A study's chart as a PNG file, drawn by matplotlib, which is optional."""
+"""A study's chart as a PNG or SVG file, drawn by matplotlib, which is optional."""
 
 from __future__ import annotations
 
 import importlib.util
 import io
 import math
+from typing import Any
 
 from profkit.rendering.study_chart import Chart, Panel, tick_text, wrapped_name
 
-INSTALL = 'the PNG needs matplotlib; type: pip install "profkit[plots]"'
+INSTALL = 'charts need matplotlib; type: pip install "profkit[plots]"'
+# Text stays text, and the same chart gives the same file: no random ids, no date.
+_SVG = {"svg.fonttype": "none", "svg.hashsalt": "profkit"}
 
 
-def can_draw_png() -> bool:
+def can_draw() -> bool:
     """Whether matplotlib is there."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def render_png(chart: Chart) -> bytes:
-    """The whole chart."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def render_chart(chart: Chart, file_format: str) -> bytes:
+    """The whole chart, as `png` or `svg`."""
+    from matplotlib import rc_context
+
+    with rc_context(_SVG):
+        data = io.BytesIO()
+        about = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        _figure(chart).savefig(data, format=file_format, metadata=about if file_format == "svg" else None)
+        return data.getvalue()
+
+
+def _figure(chart: Chart) -> Any:
     from matplotlib.figure import Figure
 
     # A Figure of its own: pyplot would keep state and look for a screen.
     figure = Figure(figsize=(11, 1.6 + 2.5 * len(chart.panels)), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
     every = figure.subplots(len(chart.panels), 1, sharex=True, squeeze=False)[:, 0]
     for axes, panel in zip(every, chart.panels):
         _draw(axes, panel)
@@ -33,9 +44,7 @@ def render_png(chart: Chart) -> bytes:
         named.values(), named.keys(), loc="outside lower center", ncols=min(6, max(1, len(named))), fontsize=9
     )
     figure.suptitle("\n".join([chart.title, *chart.notes]), fontsize=10)
-    data = io.BytesIO()
-    figure.savefig(data, format="png")
-    return data.getvalue()
+    return figure
 
 
 def _draw(axes: object, panel: Panel) -> None:

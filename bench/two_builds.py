@@ -1,0 +1,176 @@
+"""The native CPU kernels of two builds against each other in one run: does a change of code or flags slow one down?
+
+Run: python bench/two_builds.py OTHER_PYTHON [--every 8] [--threads 1,2] [--seconds 0.05] [--only conv2d] [--simd avx2]
+
+OTHER_PYTHON is the interpreter of an environment with the other build, the old one. Both builds run each kernel on each
+sampled shape of bench/kernels.py in turns, twice; a time is the least of several batches of calls. Exit code 1 when a
+kernel is slower: below 0.95 of the old speed in both runs, or below 0.98 in the geometric mean of all its shapes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import geometric_mean
+from typing import Any
+
+RUNS, TURNS = 2, 3
+EACH, MEAN = 0.95, 0.98
+SERVE = "--serve"
+
+
+class Build:
+    """A process with one build; it times what it is asked to."""
+
+    def __init__(self, python: str, simd: str) -> None:
+        environment = {**os.environ, **({"PROFKIT_SIMD": simd} if simd else {})}
+        self._process = subprocess.Popen(
+            [python, __file__, SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def ask(self, **question: Any) -> Any:
+        """The answer, as JSON values."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        print(json.dumps(question), file=self._process.stdin, flush=True)
+        return json.loads(self._process.stdout.readline())
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate(timeout=60)
+
+
+@dataclass
+class Cell:
+    """One kernel on one shape; speeds are of the new build relative to the old one's, one per run."""
+
+    key: str
+    title: str
+    speeds: list[float]
+
+    @property
+    def is_slower(self) -> bool:
+        """In every run."""
+        return max(self.speeds) < EACH
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure, print, judge."""
+    if argv == [SERVE]:
+        return serve()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("python", metavar="OTHER_PYTHON", help="interpreter of the old build's environment")
+    parser.add_argument("--every", type=int, default=8, help="take every n-th shape of each section")
+    parser.add_argument("--threads", default="1,2", help="as 1,2")
+    parser.add_argument("--seconds", type=float, default=0.05, help="per build, kernel, shape and turn")
+    parser.add_argument("--only", default="", help="keys or shapes that contain this")
+    parser.add_argument("--simd", default="", help="another instruction set than the best")
+    options = parser.parse_args(argv)
+    old, new = Build(options.python, options.simd), Build(sys.executable, options.simd)
+    try:
+        cells = measured(old, new, options)
+    finally:
+        old.close()
+        new.close()
+    return judge(cells)
+
+
+def measured(old: Build, new: Build, options: argparse.Namespace) -> list[Cell]:
+    """All sampled cells; both builds must support them."""
+    from kernel_shapes import sections
+
+    cells = []
+    specs = {name: spec for part in sections() for name, spec in list(part.shapes.items())[:: options.every]}
+    for name, spec in specs.items():
+        keys = [set(build.ask(keys=spec.op, spec=spec.to_dict())) for build in (old, new)]
+        for key in sorted(
+            key for key in set.intersection(*keys) if options.only in f"{key} {name}" and "reference" not in key
+        ):
+            for threads in map(int, options.threads.split(",")):
+                question = {"key": key, "spec": spec.to_dict(), "threads": threads, "seconds": options.seconds}
+                cell = Cell(key, f"{name}, {threads} threads", [])
+                for _ in range(RUNS):
+                    times = [(old.ask(**question), new.ask(**question)) for _ in range(TURNS)]
+                    cell.speeds.append(min(pair[0] for pair in times) / min(pair[1] for pair in times))
+                cells.append(cell)
+                print(f"{key:40} {cell.title:40} {cell.speeds[0]:.3f} {cell.speeds[1]:.3f}", file=sys.stderr)
+    return cells
+
+
+def judge(cells: Sequence[Cell]) -> int:
+    """Print the summary; 1 when a kernel is slower."""
+    by_key = defaultdict(list)
+    for cell in cells:
+        by_key[cell.key].append(geometric_mean(cell.speeds))
+    print("| kernel | cells | mean speed, new / old | lowest |\n|---|---:|---:|---:|")
+    for key, speeds in by_key.items():
+        print(f"| {key} | {len(speeds)} | {geometric_mean(speeds):.3f} | {min(speeds):.3f} |")
+    slow = [f"{cell.key} {cell.title} {cell.speeds}" for cell in cells if cell.is_slower]
+    slow += [f"{key} in the mean" for key, speeds in by_key.items() if geometric_mean(speeds) < MEAN]
+    print(f"\n{len(slow)} of {len(cells)} cells and {len(by_key)} means are slower", *slow, sep="\n- ")
+    return 1 if slow else 0
+
+
+def serve() -> int:
+    """Answer questions from standard input; runs under either build, hence only what both have."""
+    import numpy as np
+
+    from profkit import _core
+    from profkit.backends.native_params import native_params
+    from profkit.ops import spec_from_dict
+
+    bound: dict[tuple[str, str, int], Any] = {}
+    for line in sys.stdin:
+        question = json.loads(line)
+        spec = spec_from_dict(question["spec"])
+        params = native_params(spec)
+        if "keys" in question:
+            bound.clear()
+            print(json.dumps([key for key in _core.kernels(spec.op) if not _core.supports(key, params)]), flush=True)
+            continue
+        key, threads = question["key"], question["threads"]
+        place = (key, line, threads)
+        if place not in bound:
+            random = np.random.default_rng(0)
+            arrays = [aligned(shape, spec.numpy_dtype) for shape in spec.input_shapes().values()]
+            for array in arrays:
+                array[...] = random.standard_normal(array.shape)
+            output = aligned(spec.output_shape(), spec.numpy_dtype)
+            workspace = aligned((_core.workspace_bytes(key, params, threads),), np.uint8)
+            bound[place] = _core.bind(key, params, arrays, output, workspace, threads, {}, False)
+        print(json.dumps(least_ns(bound[place], question["seconds"])), flush=True)
+    return 0
+
+
+def aligned(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array that begins a page: placement alone makes calls of some microseconds a fifth slower or faster."""
+    import numpy as np
+
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + 4096, np.uint8)
+    begin = -memory.ctypes.data % 4096
+    return memory[begin : begin + size].view(dtype).reshape(shape)
+
+
+def least_ns(call: Any, seconds: float) -> float:
+    """The least time of a call among batches of about half a millisecond."""
+    begin = time.perf_counter_ns()
+    call()
+    count = max(1, int(5e5 / max(1, time.perf_counter_ns() - begin)))
+    least, until = float("inf"), begin + 1e9 * seconds
+    while time.perf_counter_ns() < until or least == float("inf"):
+        start = time.perf_counter_ns()
+        for _ in range(count):
+            call()
+        least = min(least, (time.perf_counter_ns() - start) / count)
+    return least
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,4 +1,0 @@
-// The lrn kernels of this instruction set; its vectors must be defined before the kernels are read.
-#include "kernels/isa_neon.h"
-
-#include "kernels/lrn/cpu_windowed.inl"

@@ -1,4 +1,0 @@
-// The pool2d kernels of this instruction set; its vectors must be defined before the kernels are read.
-#include "kernels/isa_neon.h"
-
-#include "kernels/pool2d/cpu_separable.inl"
