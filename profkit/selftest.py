@@ -1,0 +1,107 @@
+"""`python -m profkit.selftest`: proves on this machine what can be proven here, and says what cannot, and why."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from profkit.cli import INTERRUPTED, abandon_stdout, guarded, wrapped
+from profkit.errors import ProfkitError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from profkit.selftests.findings import Report
+
+FILE = "profkit-selftest.json"
+_EPILOG = """\
+examples:
+  profkit selftest                         all that can be proven here, within two minutes
+  profkit selftest --full                  more shapes and all block sizes, without a time limit
+  profkit selftest --only cuda             what concerns CUDA devices
+  profkit selftest --only conv2d,recorder  the kernels of one operator, and the recorder
+
+proven: right here. not proven: it could not be tried or decided here. wrong: not as it must be.
+exit codes: 0, 1 when anything is wrong, 2 for wrong words, 130 when interrupted"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    return guarded("selftest", selftest, argv)
+
+
+def selftest(words: Sequence[str]) -> int:
+    """Prove everything, print it and leave the file."""
+    from profkit.rendering.progress import show_progress
+    from profkit.rendering.whole_file import write_whole
+    from profkit.selftests.run import Options, Selftest
+
+    arguments = _parse(words)
+    only = [word for text in arguments.only or [] for word in text.split(",") if word]
+    path = _target(arguments.json)
+    with contextlib.nullcontext(None) if arguments.quiet else show_progress() as watcher:
+        options = Options(arguments.full, only, arguments.timeout)
+        report = (Selftest(options, watcher) if watcher else Selftest(options)).run()
+    trouble = None
+    try:
+        write_whole(path, json.dumps(report.to_dict(), indent=1, allow_nan=False, default=str) + "\n")
+    except ProfkitError as error:
+        trouble = error
+    try:
+        _show(report, "" if trouble else path)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        abandon_stdout()  # what was found decides the exit code, whoever reads it
+    if trouble:
+        raise trouble
+    return INTERRUPTED if report.interrupted else int(report.is_wrong)
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    from profkit._arguments import Parser, typed
+    from profkit.rendering.quantities import parse_duration
+
+    parser = Parser("profkit selftest", "Prove on this machine that profkit is right.", _EPILOG)
+    parser.add_argument("--full", action="store_true", help="more shapes and all block sizes; takes a few minutes")
+    parser.add_argument(
+        "--only", metavar="WORDS", action="append", help="these parts or kernels: recorder, timers, peaks, cuda, conv2d"
+    )
+    parser.add_argument("--json", metavar="FILE", help=f"where all of it is kept [{FILE}]")
+    parser.add_argument(
+        "--timeout", metavar="TIME", type=typed(parse_duration), default=20.0, help="longest run of one kernel [20s]"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    return parser.parse(words)
+
+
+def _target(named: str | None) -> str:
+    """Refused now when it could not be written at the end."""
+    from profkit.rendering.whole_file import check_target
+
+    try:
+        check_target(named or FILE)
+    except UsageError as error:
+        raise error if named else UsageError(f"{error}; name another place: --json FILE") from None
+    return named or FILE
+
+
+def _show(report: Report, path: str) -> None:
+    from profkit.rendering.table import encodable, print_list, print_table
+    from profkit.selftests.table import check_lists, conclusion, kernel_table
+
+    if report.kernels:
+        print_table(kernel_table(report), sys.stdout)
+        print()
+    for title, lines in check_lists(report):
+        print(title)
+        print_list(lines, sys.stdout)
+        print()
+    for text in conclusion(report, path):
+        print(encodable(wrapped(text), sys.stdout))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""Selftests: what this build does on this machine, compared with what it must do."""

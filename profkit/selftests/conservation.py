@@ -1,0 +1,98 @@
+"""Nothing is lost or counted twice: a capture in, a finding for each quantity of its tables that must add up out.
+
+What tables attribute is compared with sums that are made here, straight from the capture's columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from profkit.attribution.attribute import usage_by
+from profkit.attribution.device_groups import GROUPINGS as DEVICE_GROUPINGS
+from profkit.attribution.device_usage import device_usage
+from profkit.attribution.grouping import GROUPINGS
+from profkit.attribution.usage import Usage
+from profkit.capture.device_trace import DeviceTrace
+from profkit.capture.tables import NONE, Capture, RangeKind
+from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, Finding
+
+Sums = tuple[int, int, int]
+"""Attributed to rows, remainder, total."""
+
+
+def check_conservation(capture: Capture, part: str) -> list[Finding]:
+    """Of the program's own time and memory."""
+    ranges, allocations = capture.ranges, capture.allocations
+    is_outermost = (ranges.kind == RangeKind.RANGE) & (ranges.parent == NONE)
+    in_ranges_ns = int((ranges.end_ns - ranges.start_ns)[is_outermost].sum())
+    total_bytes, outside_bytes = int(allocations.bytes.sum()), int(allocations.bytes[allocations.range == NONE].sum())
+    tables = {by: usage_by(capture, by) for by in GROUPINGS}
+    times = {
+        by: ((_sum(usage.rows.column("exclusive_ns")), usage.remainder_ns, usage.wall_ns), in_ranges_ns)
+        for by, usage in tables.items()
+    }
+    sizes = {by: (_bytes(usage), total_bytes - outside_bytes) for by, usage in tables.items()}
+    return [_judged(part, "conservation of time", times, "ns"), _judged(part, "conservation of bytes", sizes, "bytes")]
+
+
+def check_device_conservation(trace: DeviceTrace, part: str) -> list[Finding]:
+    """Of the GPU's: its wall clock, its launches and its memory."""
+    span_ns = trace.end_ns - trace.start_ns
+    sizes = trace.memory["bytes"]
+    allocated = int(sizes[(sizes > 0) & (trace.memory["range"] != NONE)].sum())
+    tables = {by: device_usage(trace, by) for by in DEVICE_GROUPINGS}
+    times = {
+        by: ((_sum(usage.rows.column("exclusive_ns")), usage.remainder_ns, (usage.devices or 0) * span_ns), None)
+        for by, usage in tables.items()
+    }
+    launches = {
+        by: (
+            (
+                _sum(usage.rows.column("launches")),
+                _sum(remainder.launches for remainder in usage.remainders),
+                len(trace.activities["kind"]),
+            ),
+            None,
+        )
+        for by, usage in tables.items()
+    }
+    # Only tables of ranges own memory.
+    memory = {
+        by: (_bytes(usage), allocated if by == "operator" else None)  # of layers and phases not all ranges are known
+        for by, usage in tables.items()
+        if usage.total_alloc_bytes is not None
+    }
+    return [
+        _judged(part, "conservation of time", times, "ns"),
+        _judged(part, "conservation of launches", launches, "launches"),
+        _judged(part, "conservation of bytes", memory, "bytes"),
+    ]
+
+
+def _sum(values: Iterable[int | None]) -> int:
+    return sum(value or 0 for value in values)
+
+
+def _bytes(usage: Usage) -> Sums:
+    attributed = _sum(usage.rows.column("own_alloc_bytes"))
+    return attributed, usage.unattributed_alloc_bytes or 0, usage.total_alloc_bytes or 0
+
+
+def _judged(part: str, name: str, tables: Mapping[str, tuple[Sums, int | None]], unit: str) -> Finding:
+    """Each table's rows and remainder must make up its total, and rows what is known of them, exactly."""
+    numbers = {by: dict(zip(("attributed", "remainder", "total"), sums)) for by, (sums, _) in tables.items()}
+    if not any(total for (_, _, total), _ in tables.values()):
+        return Finding(part, name, NOT_PROVEN, "nothing of it was recorded", numbers=numbers)
+    troubles = []
+    for by, ((attributed, remainder, total), known) in tables.items():
+        if attributed + remainder != total:
+            troubles.append(f"by {by} {attributed:,} attributed + {remainder:,} remainder is not {total:,} {unit}")
+        if remainder < 0:
+            troubles.append(f"by {by} the remainder is {remainder:,} {unit}")
+        if known is not None and attributed != known:
+            troubles.append(f"by {by} {attributed:,} attributed, {known:,} {unit} recorded in ranges")
+    if troubles:
+        return Finding(part, name, WRONG, "; ".join(troubles), numbers=numbers)
+    (attributed, remainder, total), _ = next(iter(tables.values()))
+    text = f"by {', '.join(tables)}: {attributed:,} attributed + {remainder:,} remainder = {total:,} {unit}"
+    return Finding(part, name, PROVEN, text, numbers=numbers)

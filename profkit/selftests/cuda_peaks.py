@@ -1,0 +1,66 @@
+"""A CUDA device's rates against its peaks by clock and units: a product's arithmetic, and writing memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from profkit.backends.device_arrays import ORDINAL, cuda_module
+from profkit.measurement.device_peaks import theoretical_peaks
+from profkit.measurement.device_timing import GIVE_UP_AFTER_S, EventStopwatch
+from profkit.selftests.cuda_timers import CALLS, long_call
+from profkit.selftests.findings import NOT_PROVEN, Finding, Setting
+from profkit.selftests.rates import judge_peak, judge_rate
+
+PART = "peaks/cuda"
+MOST_BYTES = 1 << 30
+CACHES = 16
+"""So many times more than the cache holds is written: what stays in it is a small part."""
+SAMPLES = 5
+
+
+def check(_: Setting) -> list[Finding]:
+    """Measure both, twice."""
+    cuda = cuda_module()
+    peaks = theoretical_peaks(cuda.devices()[ORDINAL], "float32")
+    return [*_arithmetic(peaks.get("flops_per_s")), *_bandwidth(cuda, peaks.get("bytes_per_s"))]
+
+
+def _arithmetic(peak: float | None) -> list[Finding]:
+    _, stopwatch, title, flops = long_call()
+    rates = [flops / (1e-9 * _fastest(stopwatch)) for _ in range(2)]
+    return _judged("float32", "FLOP/s", rates, peak, title)
+
+
+def _fastest(stopwatch: EventStopwatch) -> float:
+    return min(stopwatch.once(CALLS, False) for _ in range(SAMPLES))
+
+
+def _bandwidth(cuda: Any, peak: float | None) -> list[Finding]:
+    free_bytes, _ = cuda.memory_info()
+    size = min(MOST_BYTES, free_bytes // 2, max(256 << 20, CACHES * int(cuda.devices()[ORDINAL]["l2_bytes"])))
+    stream = cuda.Stream()
+    timer = cuda.DeviceTimer(stream.handle, GIVE_UP_AFTER_S)
+
+    def written_ns() -> float:
+        timer.hold()
+        try:
+            timer.begin()
+            timer.flush(size)
+            timer.end()
+        finally:
+            timer.release()
+        return float(timer.finish()[0])
+
+    written_ns()  # takes the memory
+    rates = [size / (1e-9 * float(np.min([written_ns() for _ in range(SAMPLES)]))) for _ in range(2)]
+    return _judged("bandwidth", "B/s", rates, peak, f"writing {size >> 20} MiB")
+
+
+def _judged(name: str, unit: str, rates: list[float], peak: float | None, of_what: str) -> list[Finding]:
+    measured = judge_peak(PART, f"{name} rate", unit, rates)
+    if not peak:
+        reason = "the driver does not tell the clocks that a peak follows from"
+        return [measured, Finding(PART, f"{name} rate and peak", NOT_PROVEN, reason)]
+    return [measured, judge_rate(PART, f"{name} rate and peak", unit, max(rates), peak, of_what)]

@@ -1,0 +1,156 @@
+"""The recorder on a CUDA device: launches, copies and memory by CUPTI against what a small program did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from profkit.capture.cupti_finding import find_cupti
+from profkit.capture.device_trace import NONE, ActivityKind, CopyDirection, DeviceTrace
+from profkit.capture.device_warnings import UNKNOWN_KINDS
+from profkit.capture.tables import Capture
+from profkit.selftests import cuda_program as program
+from profkit.selftests.conservation import check_device_conservation
+from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, Finding, Setting
+from profkit.selftests.recorded import compared, record_program
+
+PART = "recorder/cuda"
+NAMES = ("launches", "copies", "device memory", "clock of the device", "whole capture", "conservation")
+
+
+def check(setting: Setting) -> list[Finding]:
+    """Record a small program and compare."""
+    capture, _ = record_program("profkit.selftests.cuda_program", setting.folder, setting.limit_s)
+    trace = capture.device
+    if trace is None:
+        return _nothing_recorded(capture)
+    return [
+        _launches(trace),
+        _copies(trace),
+        _memory(trace),
+        _clock(trace),
+        _losses(trace, capture.warnings),
+        *check_device_conservation(trace, PART),
+    ]
+
+
+def _nothing_recorded(capture: Capture) -> list[Finding]:
+    """Where CUPTI cannot be used that is not proven, with its reason; where it could, it is wrong."""
+    found = find_cupti()
+    is_refused = not found.is_usable or any("the GPU is not recorded" in warning for warning in capture.warnings)
+    reason = "; ".join(capture.warnings) or found.reason or "CUPTI recorded nothing of a program that used the device"
+    return [Finding(PART, name, NOT_PROVEN if is_refused else WRONG, reason) for name in NAMES]
+
+
+def _launches(trace: DeviceTrace) -> Finding:
+    made = {
+        "launches": program.LAUNCHES,
+        "kernels": program.LAUNCHES,
+        "kernels with a launch of their own": program.LAUNCHES,
+        "holding kernels": program.HOLDS,
+    }
+    kernels = _activities(trace, program.LAUNCH_RANGE, ActivityKind.KERNEL)
+    calls = trace.activities["call"][kernels]
+    launches = _in_ranges(trace, trace.calls["range"], program.LAUNCH_RANGE) & _is_launch(trace)
+    recorded = {
+        "launches": _count(launches),
+        "kernels": len(kernels),
+        "kernels with a launch of their own": len(np.unique(calls[calls != NONE])),
+        "holding kernels": len(_activities(trace, program.HOLD_RANGE, ActivityKind.KERNEL)),
+    }
+    return compared(PART, "launches", made, recorded)
+
+
+def _copies(trace: DeviceTrace) -> Finding:
+    size = program.COPY_BYTES
+    made = {
+        "copies to the device": program.UPLOADS,
+        "bytes to the device": program.UPLOADS * size,
+        "copies from the device": program.DOWNLOADS,
+        "bytes from the device": program.DOWNLOADS * size,
+        "fills": program.FILLS,
+        "bytes filled": program.FILLS * size,
+    }
+    up = _copies_of(trace, program.UPLOAD_RANGE, CopyDirection.HOST_TO_DEVICE)
+    down = _copies_of(trace, program.DOWNLOAD_RANGE, CopyDirection.DEVICE_TO_HOST)
+    fills = _activities(trace, program.FILL_RANGE, ActivityKind.SET)
+    counts = [value for rows in (up, down, fills) for value in (len(rows), int(trace.activities["bytes"][rows].sum()))]
+    return compared(PART, "copies", made, dict(zip(made, counts)))
+
+
+def _memory(trace: DeviceTrace) -> Finding:
+    if not len(trace.memory["bytes"]):
+        return Finding(PART, "device memory", NOT_PROVEN, "CUPTI recorded no memory here")
+    made = {
+        "allocations": program.ALLOCATIONS,
+        "bytes": program.ALLOCATIONS * program.MEMORY_BYTES,
+        "releases": program.RELEASES,
+        "bytes released": program.RELEASES * program.MEMORY_BYTES,
+    }
+    sizes = trace.memory["bytes"][_in_ranges(trace, trace.memory["range"], program.MEMORY_RANGE)]
+    recorded = {
+        "allocations": _count(sizes > 0),
+        "bytes": int(sizes[sizes > 0].sum()),
+        "releases": _count(sizes < 0),
+        "bytes released": -int(sizes[sizes < 0].sum()),
+    }
+    return compared(PART, "device memory", made, recorded)
+
+
+def _clock(trace: DeviceTrace) -> Finding:
+    """No kernel begins before its launch does, and none ends before it begins."""
+    work = trace.activities
+    known = np.flatnonzero((work["kind"] == ActivityKind.KERNEL) & (work["call"] != NONE))
+    error_ns = max(0, int(trace.facts.get("clock_error_ns", 0)))
+    early_ns = trace.calls["start_ns"][work["call"][known]] - work["start_ns"][known]
+    worst_ns = int(early_ns.max()) if len(known) else 0
+    numbers = {"kernels": len(known), "clock_error_ns": error_ns, "earliest_before_launch_ns": worst_ns}
+    backwards = _count(work["end_ns"] < work["start_ns"])
+    if backwards or worst_ns > error_ns:
+        text = f"a kernel begins {worst_ns:,} ns before its launch, the clock's error is {error_ns:,} ns"
+        text = f"{backwards} activities end before they begin" if backwards else text
+        return Finding(PART, "clock of the device", WRONG, text, numbers=numbers)
+    if not len(known):
+        return Finding(PART, "clock of the device", NOT_PROVEN, "no kernel has a launch of its own", numbers=numbers)
+    text = f"each of {len(known)} kernels begins after its launch; the clocks differ by at most {error_ns:,} ns"
+    return Finding(PART, "clock of the device", PROVEN, text, numbers=numbers)
+
+
+def _losses(trace: DeviceTrace, warnings: Sequence[str]) -> Finding:
+    notes = [warning for warning in warnings if warning.endswith(UNKNOWN_KINDS)]
+    losses = [warning for warning in warnings if warning not in notes]
+    troubles = [*([f"CUPTI lost {trace.dropped} records"] if trace.dropped else []), *losses]
+    numbers = {"dropped": trace.dropped, "facts": dict(trace.facts)}
+    if troubles:
+        return Finding(PART, "whole capture", WRONG, "; ".join(troubles), numbers=numbers)
+    if notes:
+        return Finding(PART, "whole capture", NOT_PROVEN, "; ".join(notes), numbers=numbers)
+    return Finding(PART, "whole capture", PROVEN, "no record was lost", numbers=numbers)
+
+
+def _in_ranges(trace: DeviceTrace, column: Any, name: str) -> Any:
+    rows = [row for row, text in enumerate(trace.ranges["name"].tolist()) if trace.text(text) == name]
+    return np.isin(column, rows)
+
+
+def _activities(trace: DeviceTrace, name: str, kind: ActivityKind) -> Any:
+    return np.flatnonzero(_in_ranges(trace, trace.activities["range"], name) & (trace.activities["kind"] == kind))
+
+
+def _copies_of(trace: DeviceTrace, name: str, direction: CopyDirection) -> Any:
+    rows = _activities(trace, name, ActivityKind.COPY)
+    return rows[trace.activities["direction"][rows] == direction]
+
+
+def _is_launch(trace: DeviceTrace) -> Any:
+    """Calls that start a kernel: the runtime's, or the driver's where CUPTI shows no others."""
+    launching = [number for number, text in enumerate(trace.strings) if "LaunchKernel" in text]
+    is_launch = np.isin(trace.calls["name"], launching)
+    of_runtime = is_launch & (trace.calls["is_driver"] == 0)
+    return of_runtime if of_runtime.any() else is_launch
+
+
+def _count(values: Any) -> int:
+    return int(np.count_nonzero(values))

@@ -1,0 +1,117 @@
+"""The native adapters on memory whose every byte is known before a call: what a kernel leaves out is NaN, what it reads
+unwritten gives NaN, and what it writes outside its output or workspace shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from profkit.backends.adapter import Array, aligned_empty
+from profkit.backends.device_arrays import cuda_module
+from profkit.backends.native import NativeAdapter
+from profkit.backends.native_cuda import NativeCudaAdapter
+from profkit.errors import WrongResultError
+from profkit.ops.spec import Spec
+
+GUARD_BYTES = 256
+GUARD = 0xA5
+ALL_BITS = 0xFF
+"""NaN in any float type."""
+
+
+class HostMemory:
+    """Guards before and behind."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.whole = aligned_empty((size_bytes + 2 * GUARD_BYTES,), np.uint8)
+        self.inner: Array = self.whole[GUARD_BYTES : GUARD_BYTES + size_bytes]
+        self.spoil()
+
+    def spoil(self) -> None:
+        """Guards anew, and NaN between them."""
+        self.whole.fill(GUARD)
+        self.inner.fill(ALL_BITS)
+
+    def is_intact(self) -> bool:
+        """Whether nothing was written outside."""
+        return bool(np.all(self.whole[:GUARD_BYTES] == GUARD) and np.all(self.whole[-GUARD_BYTES:] == GUARD))
+
+
+class GuardedDeviceMemory:
+    """A guard behind: a kernel is given the memory from its beginning."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self._spoiled = np.full(size_bytes + GUARD_BYTES, ALL_BITS, np.uint8)
+        self._spoiled[size_bytes:] = GUARD
+        self.inner = cuda_module().DeviceMemory(self._spoiled.size)
+        self.spoil()
+
+    def spoil(self) -> None:
+        """The guard anew, and NaN before it; the stream of a call does not wait for it by itself."""
+        self.inner.upload(self._spoiled)
+        cuda_module().synchronize(0)
+
+    def is_intact(self) -> bool:
+        """Whether nothing was written behind."""
+        found = np.empty_like(self._spoiled)
+        self.inner.download(found)
+        return bool(np.all(found[-GUARD_BYTES:] == GUARD))
+
+
+class Guards:
+    """The memory of one prepared call."""
+
+    def __init__(self) -> None:
+        self.memory: dict[str, HostMemory | GuardedDeviceMemory] = {}
+
+    def spoil(self) -> None:
+        """Before each call."""
+        for memory in self.memory.values():
+            memory.spoil()
+
+    def check(self) -> None:
+        """After each call; WrongResultError when it wrote outside."""
+        for role, memory in self.memory.items():
+            if not memory.is_intact():
+                raise WrongResultError(f"it wrote outside its {role}")
+
+
+class GuardedNative(Guards, NativeAdapter):
+    """CPU kernels; for one `prepare`."""
+
+    def new_output(self, spec: Spec) -> Array:
+        """Of the spec's type and shape."""
+        memory = self.memory["output"] = HostMemory(_output_bytes(spec))
+        output: Array = memory.inner.view(spec.numpy_dtype).reshape(spec.output_shape())
+        return output
+
+    def new_workspace(self, size_bytes: int) -> Array:
+        """Bytes."""
+        memory = self.memory["workspace"] = HostMemory(size_bytes)
+        return memory.inner
+
+
+class GuardedNativeCuda(Guards, NativeCudaAdapter):
+    """CUDA kernels; for one `prepare`."""
+
+    def new_output(self, spec: Spec) -> Any:
+        """Device memory that is larger than the output."""
+        memory = self.memory["output"] = GuardedDeviceMemory(_output_bytes(spec))
+        return memory.inner
+
+    def new_workspace(self, size_bytes: int) -> Any:
+        """Device memory that is larger than the workspace; None where a kernel needs none."""
+        if not size_bytes:
+            return None
+        memory = self.memory["workspace"] = GuardedDeviceMemory(size_bytes)
+        return memory.inner
+
+
+def guarded_adapter(name: str) -> GuardedNative | GuardedNativeCuda:
+    """By the adapter's module name."""
+    return GuardedNativeCuda() if name == "native_cuda" else GuardedNative()
+
+
+def _output_bytes(spec: Spec) -> int:
+    return int(np.prod(spec.output_shape(), dtype=np.int64)) * spec.numpy_dtype.itemsize

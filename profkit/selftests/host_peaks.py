@@ -1,0 +1,95 @@
+"""The host's peaks: measured twice each, and against what kernels of this build reach."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+
+from profkit import _core
+from profkit.backends import load_adapter
+from profkit.backends.adapter import Conditions, Prepared
+from profkit.measurement.cores import usable_cpus
+from profkit.measurement.neighbours import others_share, processor_use
+from profkit.ops.bias_relu import BiasRelu
+from profkit.ops.matmul import MatMul
+from profkit.ops.spec import Spec
+from profkit.selftests.findings import Finding, Setting
+from profkit.selftests.rates import ABOVE, judge_peak, judge_rate
+
+PART = "peaks/host"
+RATE_S = 1.0
+"""So long a kernel is called; its fastest call counts."""
+LEAST_BYTES, MOST_BYTES = 512 << 20, 1 << 30
+FAR_MORE = 8
+CACHED = "its data may lie in caches"
+REPEATS = 3
+BUSY = 0.25
+"""Share of the processors' time that others may have: a peak is the best of many short loops."""
+
+
+def check(setting: Setting) -> list[Finding]:
+    """Measure arithmetic and bandwidth."""
+    threads, products, copy = setting.threads, {"float32": 768, "float64": 512}, _large_copy()
+    findings = []
+    for dtype, size in products.items():
+        spec = MatMul(size, size, size, dtype=dtype)
+        peak = partial(_core.peak_flops, dtype, threads)
+        findings += _pair(dtype, "FLOP/s", peak, spec, spec.flops(), threads)
+    bandwidth = partial(_core.copy_bandwidth, threads)
+    size, l3_bytes = copy.min_bytes(), _core.cpu_features()["l3_bytes"]
+    return [*findings, *_pair("bandwidth", "B/s", bandwidth, copy, size, threads, cache_excuse(size, l3_bytes))]
+
+
+def cache_excuse(size_bytes: int, l3_bytes: int) -> str:
+    """Why a copy may be faster than memory; empty where its data is far more than the caches hold."""
+    return CACHED if not l3_bytes or size_bytes < FAR_MORE * l3_bytes else ""
+
+
+def _pair(
+    name: str,
+    unit: str,
+    measure: Callable[[], float],
+    spec: Spec,
+    amount: int,
+    threads: int,
+    other_excuse: str = "",
+) -> list[Finding]:
+    """A peak, and a kernel's rate against it; a peak that was disturbed is measured again."""
+    before = processor_use(os.getpid(), usable_cpus())
+    measured = [measure(), measure()]
+    key, seconds = _fastest_call(spec, threads)
+    while amount / seconds > ABOVE * max(measured) and len(measured) < 2 + REPEATS:
+        measured.append(measure())
+    share = others_share(before, processor_use(os.getpid(), usable_cpus())) or 0.0
+    excuse = f"others used {100 * share:.0f} % of the processors meanwhile" if share > BUSY else ""
+    return [
+        judge_peak(PART, f"{name} peak", unit, sorted(measured)[-2:], excuse),
+        judge_rate(PART, f"{name} rate", unit, amount / seconds, max(measured), key, excuse or other_excuse),
+    ]
+
+
+def _fastest_call(spec: Spec, threads: int) -> tuple[str, float]:
+    """The first kernel of the registry that takes the spec, and the seconds of its fastest call."""
+    adapter = load_adapter("native")
+    row = next(row for row in adapter.implementations(spec.op) if not row.forms and not adapter.supports(row, spec))
+    prepared = adapter.prepare(row, spec, spec.make_inputs(), Conditions(threads, "reused", tuned=False))
+    return row.key, min(_seconds(prepared))
+
+
+def _seconds(prepared: Prepared) -> list[float]:
+    found: list[float] = []
+    end = time.perf_counter() + RATE_S
+    while not found or time.perf_counter() < end:
+        begin = time.perf_counter()
+        prepared.call()
+        found.append(time.perf_counter() - begin)
+    return found
+
+
+def _large_copy() -> BiasRelu:
+    """Reads and writes far more than the caches hold, and hardly computes."""
+    wanted = min(MOST_BYTES, max(LEAST_BYTES, 16 * _core.cpu_features()["l3_bytes"]))
+    image = BiasRelu(1, 64, 64, 64)
+    return BiasRelu(max(1, wanted // image.min_bytes()), 64, 64, 64)

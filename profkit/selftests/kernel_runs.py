@@ -1,0 +1,103 @@
+"""The worker's side of proving kernels: which runs a kernel offers, and one run against float64.
+
+Kernels run through their adapters, as they are measured, on guarded memory, and are judged by the same tolerance.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import cast
+
+from profkit.backends import load_adapter
+from profkit.backends.adapter import Array, Conditions, Implementation
+from profkit.backends.device_arrays import cuda_module
+from profkit.backends.native import held_spec, kernel_key
+from profkit.backends.native_params import native_params
+from profkit.backends.native_threads import worthwhile_threads
+from profkit.backends.tuned import tuning_text
+from profkit.errors import SpecError, UnavailableError
+from profkit.measurement.protocol import Message
+from profkit.measurement.tuning_tasks import TunedAdapter
+from profkit.measurement.worker import checked_result
+from profkit.ops.spec import Spec, max_error, tolerance
+from profkit.selftests.guarded import guarded_adapter
+from profkit.selftests.shapes import TUNED_FLOPS, shapes_of
+
+KEPT_REFERENCES = 128
+CALLS = 2
+
+
+def runs_of(adapter: str, key: str, is_full: bool, threads: int) -> Message:
+    """For each shape why the kernel refuses it, or its runs: sizes of blocks as text, and threads."""
+    row = _row(adapter, key)
+    return {"shapes": [_runs_of_shape(row, spec, is_full, threads) for spec in shapes_of(row.op, is_full)]}
+
+
+def run_kernel(adapter: str, key: str, shape: int, is_full: bool, tuning: str, threads: int) -> Message:
+    """Run it twice, each time on memory full of NaN; the larger error, its tolerance, and the spec."""
+    row = _row(adapter, key)
+    spec = shapes_of(row.op, is_full)[shape]
+    inputs, reference = _known(spec)
+    trial = Implementation(row.key, row.adapter, options={**row.options, **({"tuning": tuning} if tuning else {})})
+    guarded = guarded_adapter(adapter)
+    prepared = guarded.prepare(trial, spec, inputs, Conditions(threads, "reused", tuned=False))
+    error = 0.0
+    for _ in range(CALLS):
+        guarded.spoil()
+        error = max(error, max_error(checked_result(prepared.to_numpy(prepared.call()), spec), reference))
+        guarded.check()
+    limit = tolerance(spec.numpy_dtype, spec.reduction_length(), row.rounding)
+    return {"max_error": error, "tolerance": limit, "spec": spec.to_dict()}
+
+
+def _row(adapter: str, key: str) -> Implementation:
+    rows = load_adapter(adapter).implementations(key.split("/")[0])
+    return next(row for row in rows if row.key == key)
+
+
+def _runs_of_shape(row: Implementation, spec: Spec, is_full: bool, threads: int) -> Message:
+    adapter = cast(TunedAdapter, load_adapter(row.adapter))
+    try:
+        refusal = adapter.supports(row, spec)
+        reason = refusal or _missing_type(spec)
+    except UnavailableError as error:
+        refusal, reason = "", str(error)
+    if reason:
+        is_taken_elsewhere = bool(refusal) and row.device != "cpu" and _is_usual(row, spec)
+        return {"refused": reason, "is_taken_elsewhere": is_taken_elsewhere, "runs": []}
+    offer: Message = {"refused": "", "is_taken_elsewhere": False}
+    if row.device != "cpu":
+        return {**offer, "runs": [("", threads), *((text, threads) for text in _tunings(row, spec, threads))]}
+    held = held_spec(row, spec)
+    counts = [1, threads] if worthwhile_threads(held, threads) > 1 else [1]
+    runs = [("", count) for count in counts]
+    return {**offer, "runs": [*runs, *((text, counts[-1]) for text in _tunings(row, spec, threads) if is_full)]}
+
+
+def _is_usual(row: Implementation, spec: Spec) -> bool:
+    """Whether a usual CUDA device takes it."""
+    return not cuda_module().supports(kernel_key(row), native_params(spec), {})
+
+
+def _tunings(row: Implementation, spec: Spec, threads: int) -> list[str]:
+    """Every size of blocks or configuration that a tuner could choose, one at a time."""
+    if row.forms or (row.device == "cpu" and spec.flops() > TUNED_FLOPS):
+        return []  # forms are tuned as the kernel that they are forms of
+    adapter = cast(TunedAdapter, load_adapter(row.adapter))
+    found = adapter.tunables(row, spec, threads)
+    return [tuning_text({item["name"]: value}) for item in found for value in item["candidates"]]
+
+
+def _missing_type(spec: Spec) -> str:
+    """bfloat16 needs a package of its own."""
+    try:
+        spec.numpy_dtype  # noqa: B018 - the lookup is what is tried
+    except SpecError as error:
+        return str(error)
+    return ""
+
+
+@lru_cache(KEPT_REFERENCES)
+def _known(spec: Spec) -> tuple[dict[str, Array], Array]:
+    inputs = spec.make_inputs()
+    return inputs, spec.reference(inputs)

@@ -1,0 +1,206 @@
+"""The whole selftest: what there is to prove in, a Report out. A check that hangs, dies or raises costs itself only."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from functools import partial
+from importlib import metadata
+from typing import Any
+
+from profkit import _core
+from profkit.backends.adapter import Implementation
+from profkit.backends.device_arrays import cuda_module
+from profkit.backends.machine import build_id
+from profkit.errors import UnavailableError, UsageError
+from profkit.measurement.arrays import scratch_folder
+from profkit.measurement.cores import default_threads
+from profkit.measurement.environment import fingerprint
+from profkit.measurement.process import WorkerFailure
+from profkit.measurement.progress import Progress, Watcher
+from profkit.measurement.run import first_signal_interrupts, ignore_progress
+from profkit.measurement.selection import matches
+from profkit.selftests.asking import CheckProcess, TimeLimit, status_of
+from profkit.selftests.findings import NOT_PROVEN, Finding, Report, Setting
+from profkit.selftests.kernels import native_rows, prove_kernels, rows_here
+
+# Keys, and the modules of this package whose `check` proves them.
+HOST_PARTS = {"recorder/host": "host_recorder", "peaks/host": "host_peaks"}
+CUDA_PARTS = {"recorder/cuda": "cuda_recorder", "timers/cuda": "cuda_timers", "peaks/cuda": "cuda_peaks"}
+LIMIT_S = 120.0
+"""Of the whole, unless it is to be full."""
+GROUP_S = 90.0
+"""Of a group of checks; kernels have a limit for each run."""
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked for."""
+
+    is_full: bool = False
+    only: Sequence[str] = ()
+    timeout_s: float = 20.0
+
+    def wants(self, key: str) -> bool:
+        """Whether this kernel or part is named."""
+        return not self.only or any(matches(key, word) or word in key.split("/") for word in self.only)
+
+
+class Selftest:
+    """The course of one selftest; `report` has what is known whenever it is looked at."""
+
+    def __init__(self, options: Options, watcher: Watcher = ignore_progress) -> None:
+        self.options = options
+        date = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        self.report = Report(fingerprint(), options.is_full, list(options.only), date, build_facts())
+        self._watcher = watcher
+        self._limit = TimeLimit(options.timeout_s, None if options.is_full else LIMIT_S)
+        self._threads = default_threads()
+        self._host_rows = [row for row in native_rows("native") if options.wants(row.key)]
+        self._cuda_rows = [row for row in _cuda_rows() if options.wants(row.key)]
+        self._host_parts = [part for part in HOST_PARTS if options.wants(part)]
+        self._cuda_parts = [part for part in CUDA_PARTS if options.wants(part)]
+        sets = len(_core.cpu_features()["simd_supported"]) if self._host_rows else 0
+        self._step, self._steps = 0, sets + len(self._host_parts) + bool(self._cuda_rows or self._cuda_parts)
+        self._folder = ""
+        for word in options.only:
+            if not any(Options(only=[word]).wants(key) for key in self._all_keys()):
+                raise UsageError(_unmatched(word, self._all_keys()))
+
+    def run(self) -> Report:
+        """Everything; Ctrl-C or a polite kill ends it early, with `interrupted` set and what was found."""
+        begin = time.monotonic()
+        with scratch_folder() as folder, first_signal_interrupts():
+            self._folder = folder
+            try:
+                # Devices first: if the time is over before all is done, they matter more.
+                self._run_cuda()
+                self._run_host()
+            except KeyboardInterrupt:
+                self.report.interrupted = True
+        self.report.seconds = time.monotonic() - begin
+        return self.report
+
+    def _run_host(self) -> None:
+        features = _core.cpu_features()
+        sets = features["simd_supported"] if self._host_rows else []
+        for name in sets:
+            self._kernels(name, {"PROFKIT_SIMD": name}, "native")
+        for name in [name for name in features["simd_compiled"] if self._host_rows and name not in sets]:
+            reason = f"{name} is compiled, and this processor does not run it"
+            self.report.findings.append(Finding("kernels/host", f"kernels on {name}", NOT_PROVEN, reason))
+        for part in self._host_parts:
+            self._part(part, HOST_PARTS[part], "", {})
+
+    def _run_cuda(self) -> None:
+        if not (self._cuda_rows or self._cuda_parts):
+            return
+        self._tell("devices", 0.0, "CUDA devices")
+        try:
+            with self._process("devices", {}) as process:
+                answer = process.ask({"do": "devices"}, GROUP_S)
+        except WorkerFailure as failure:
+            self._without_devices(failure)
+            return
+        finally:
+            self._step += 1
+        self.report.devices = answer["devices"]
+        self.report.cuda = {name: answer[name] for name in ("driver", "runtime")}
+        self._steps += len(self.report.devices) * (bool(self._cuda_rows) + len(self._cuda_parts))
+        for position, device in enumerate(self.report.devices):
+            place, environment = f"cuda {device['index']}", {VISIBLE: _visible(position)}
+            if self._cuda_rows:
+                self._kernels(place, environment, "native_cuda")
+            for part in self._cuda_parts:
+                self._part(part, CUDA_PARTS[part], place, environment)
+
+    def _without_devices(self, failure: WorkerFailure) -> None:
+        """One finding for all that needs one; a driver that crashes or hangs is wrong."""
+        status, reason = status_of(failure)
+        count = len(self._cuda_rows)
+        lacking = [
+            *([f"compiled kernels ({count})"] if count else []),
+            *(part.split("/")[0] for part in self._cuda_parts),
+        ]
+        detail = f"{reason}; not run: {', '.join(lacking)}"
+        self.report.findings.append(Finding("CUDA", "devices", status, detail))
+
+    def _kernels(self, place: str, environment: dict[str, str], adapter: str) -> None:
+        tell = partial(self._tell, f"kernels on {place}")
+        tell(0.0, "")
+        with self._process(f"kernels/{place}", environment) as process:
+            try:
+                rows = [row for row in rows_here(process, adapter) if self.options.wants(row.key)]
+            except WorkerFailure as failure:
+                self.report.findings.append(Finding("kernels", "registry", *status_of(failure), place))
+                rows = []
+            prove_kernels(process, rows, place, self._threads, self.options.is_full, tell, self.report.kernels)
+        self._step += 1
+
+    def _part(self, part: str, module: str, place: str, environment: dict[str, str]) -> None:
+        self._tell(part.partition("/")[0], 0.0, place)
+        setting = Setting(self._folder, GROUP_S / 2, self._threads)
+        try:
+            with self._process(part, environment) as process:
+                answer = process.ask({"do": "part", "part": module, **asdict(setting)}, GROUP_S)
+                found = [Finding(**finding) for finding in answer["findings"]]
+        except WorkerFailure as failure:
+            found = [Finding(part, part.split("/")[0], *status_of(failure))]
+        for finding in found:
+            finding.place = place
+        self.report.findings += found
+        self._step += 1
+
+    def _process(self, name: str, environment: dict[str, str]) -> CheckProcess:
+        return CheckProcess(name, environment, self._threads, self._limit, uses_device=VISIBLE in environment)
+
+    def _tell(self, phase: str, fraction: float, text: str) -> None:
+        self._watcher(Progress(self._step, max(self._step + 1, self._steps), phase, fraction, text))
+
+    def _all_keys(self) -> list[str]:
+        rows = [*native_rows("native"), *_cuda_rows()]
+        return [*(row.key for row in rows), *HOST_PARTS, *CUDA_PARTS]
+
+
+def _cuda_rows() -> list[Implementation]:
+    return native_rows("native_cuda") if _is_built() else []
+
+
+def _is_built() -> bool:
+    """Whether this build has CUDA kernels; they are listed without a driver."""
+    try:
+        cuda_module()
+    except UnavailableError:
+        return False
+    return True
+
+
+def build_facts() -> dict[str, Any]:
+    """Which build this is."""
+    facts: dict[str, Any] = {"commit": _commit(), "core": {**_core.build_info(), "id": build_id(_core)}}
+    if _is_built():
+        facts["cuda"] = {**cuda_module().build_info(), "id": build_id(cuda_module())}
+    return facts
+
+
+def _commit() -> str:
+    """Of an install from a repository, as pip notes it; empty for any other."""
+    noted = json.loads(metadata.distribution("profkit").read_text("direct_url.json") or "{}")
+    return str(noted.get("vcs_info", {}).get("commit_id", ""))
+
+
+def _visible(position: int) -> str:
+    """The word by which a process sees this device alone, whatever this one is allowed to see."""
+    words = [word for word in os.environ.get(VISIBLE, "").split(",") if word.strip()]
+    return words[position].strip() if position < len(words) else str(position)
+
+
+def _unmatched(word: str, keys: Sequence[str]) -> str:
+    parts = sorted({key.partition("/")[0] for key in (*HOST_PARTS, *CUDA_PARTS)})
+    example = next(iter(keys), "")
+    return f"--only {word}: there is {', '.join(parts)}, host, cuda, and kernels such as {example}"
