@@ -12,8 +12,6 @@ constexpr int8_t kLayer = 2;
 constexpr int8_t kOperator = 3;
 constexpr int8_t kPrimitive = 4;
 
-size_t index(int32_t number) { return static_cast<size_t>(number); }
-
 bool is_operator(int8_t level) { return level == kOperator || level == kPrimitive; }
 
 // A span cut to a step.
@@ -162,11 +160,12 @@ StepShares share_steps(const NetworkSpanView& spans, const StepView& steps) {
   const auto cut = [&](size_t row, size_t step) {
     const int64_t start = std::max(spans.start_ns[row], steps.start_ns[step]);
     const int64_t end = std::min(spans.end_ns[row], steps.end_ns[step]);
-    if (start < end) pieces[step].push_back({start, end, row, index(spans.thread[row]), spans.level[row]});
+    if (start < end)
+      pieces[step].push_back({start, end, row, static_cast<size_t>(spans.thread[row]), spans.level[row]});
   };
   for (size_t row = 0; row < spans.count; ++row) {
     if (is_operator(spans.level[row])) {
-      if (spans.step[row] >= 0) cut(row, index(spans.step[row]));
+      if (spans.step[row] >= 0) cut(row, static_cast<size_t>(spans.step[row]));
     } else if (spans.level[row] == kRuntime || spans.level[row] == kLayer) {
       const int64_t* const end = steps.end_ns + steps.count;
       const int64_t* first = std::upper_bound(steps.end_ns, end, spans.start_ns[row]);
@@ -177,7 +176,7 @@ StepShares share_steps(const NetworkSpanView& spans, const StepView& steps) {
     }
   }
   for (size_t step = 0; step < steps.count; ++step) {
-    StepSweep(std::move(pieces[step]), index(spans.threads), step, shares)
+    StepSweep(std::move(pieces[step]), static_cast<size_t>(spans.threads), step, shares)
         .run(steps.start_ns[step], steps.end_ns[step]);
   }
   return shares;

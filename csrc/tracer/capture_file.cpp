@@ -22,7 +22,7 @@
 namespace profkit::tracer {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{256} << 10;  // many blocks per write(), and small beside a cache
+constexpr size_t kFileBufferBytes = size_t{256} << 10;  // many blocks per write(), and small beside a cache
 constexpr int kLockTries = 200;
 
 // The session's lock protects it. Not thread-local: the space for that is scarce in a library loaded late.
@@ -220,7 +220,7 @@ const char* CaptureFile::open(const char* path) {
   const size_t length = std::strlen(path_);
   if (length + std::strlen(path) >= sizeof(path_)) return "the path of the capture file is too long";
   std::strcpy(path_ + length, path);
-  if (buffer_ == nullptr) buffer_ = static_cast<uint8_t*>(reserve_memory(kBufferBytes));
+  if (buffer_ == nullptr) buffer_ = static_cast<uint8_t*>(reserve_memory(kFileBufferBytes));
   if (buffer_ == nullptr) return "no memory for the tracer's buffers";
 
   const int fd = ::open(path_, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -264,8 +264,8 @@ void CaptureFile::add_block(BlockType type, const void* payload, size_t bytes, c
                             size_t more_bytes) {
   const size_t padded = (bytes + more_bytes + 7) / 8 * 8;
   const size_t total = sizeof(BlockHeader) + padded;
-  if (used_ + total > kBufferBytes && !write_out()) is_overflowing_ = true;
-  if (total > kBufferBytes) return;
+  if (used_ + total > kFileBufferBytes && !write_out()) is_overflowing_ = true;
+  if (total > kFileBufferBytes) return;
   uint8_t* const at = buffer_ + used_;
   std::memset(at + total - 8, 0, 8);
   std::memcpy(at + sizeof(BlockHeader), payload, bytes);

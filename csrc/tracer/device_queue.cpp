@@ -8,6 +8,7 @@
 
 #include "tracer/chunks.h"
 #include "tracer/clock.h"
+#include "tracer/lock.h"
 #include "tracer/recorder.h"
 #include "tracer/writer.h"
 
@@ -22,21 +23,13 @@ constexpr uint32_t kWaitingToWake = 16;
 constexpr int64_t kMaxStallNs = 200'000'000;
 constexpr long kStallStepNs = 200'000;
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t queue_mutex = PTHREAD_MUTEX_INITIALIZER;
 uint8_t* memory = nullptr;
 DeviceChunk chunks[kChunks];
 DeviceChunk* free_chunks = nullptr;
 DeviceChunk* first_waiting = nullptr;
 DeviceChunk* last_waiting = nullptr;
 uint32_t waiting_count = 0;
-
-class Lock {
- public:
-  Lock() { pthread_mutex_lock(&mutex); }
-  ~Lock() { pthread_mutex_unlock(&mutex); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-};
 
 void free_all() {
   free_chunks = first_waiting = last_waiting = nullptr;
@@ -48,7 +41,7 @@ void free_all() {
 }
 
 DeviceChunk* take_free() {
-  const Lock lock;
+  const Lock lock(queue_mutex);
   DeviceChunk* const chunk = free_chunks;
   if (chunk == nullptr) return nullptr;
   free_chunks = chunk->next;
@@ -72,7 +65,7 @@ DeviceChunk* take_free_or_wait() {
 }  // namespace
 
 bool prepare_device_queue() {
-  const Lock lock;
+  const Lock lock(queue_mutex);
   if (memory != nullptr) return true;
   memory = static_cast<uint8_t*>(reserve_memory(kChunks * kDeviceChunkBytes));
   if (memory == nullptr) return false;
@@ -90,13 +83,13 @@ void clear_device_queue() {
 }
 
 void reset_device_queue() {
-  pthread_mutex_init(&mutex, nullptr);
+  pthread_mutex_init(&queue_mutex, nullptr);
   if (memory != nullptr) free_all();
   clear_device_queue();
 }
 
 DeviceChunk* collect_device_chunks() {
-  const Lock lock;
+  const Lock lock(queue_mutex);
   DeviceChunk* const first = first_waiting;
   first_waiting = last_waiting = nullptr;
   waiting_count = 0;
@@ -104,7 +97,7 @@ DeviceChunk* collect_device_chunks() {
 }
 
 void give_back_device_chunks(DeviceChunk* first) {
-  const Lock lock;
+  const Lock lock(queue_mutex);
   while (first != nullptr) {
     DeviceChunk* const next = first->next;
     first->next = free_chunks;
@@ -132,7 +125,7 @@ void DeviceAppender::hand_over() {
   if (chunk_ == nullptr) return;
   bool wakes = false;
   {
-    const Lock lock;
+    const Lock lock(queue_mutex);
     chunk_->next = nullptr;
     (last_waiting == nullptr ? first_waiting : last_waiting->next) = chunk_;
     last_waiting = chunk_;

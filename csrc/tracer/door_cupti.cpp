@@ -16,6 +16,7 @@
 #include "tracer/cupti_watch.h"
 #include "tracer/device_correlation.h"
 #include "tracer/device_queue.h"
+#include "tracer/lock.h"
 #include "tracer/recorder.h"
 #include "tracer/session.h"
 
@@ -64,17 +65,6 @@ uint8_t* buffers = nullptr;
 std::atomic<uint32_t> next_free_buffers[kBuffers];
 IndexStack free_buffers;
 std::atomic<uint32_t> buffers_in_work{0};
-
-class Lock {
- public:
-  explicit Lock(pthread_mutex_t& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
-  ~Lock() { pthread_mutex_unlock(&mutex_); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  pthread_mutex_t& mutex_;
-};
 
 void tell(CuptiState state, const char* message) {
   const Lock lock(status_mutex);

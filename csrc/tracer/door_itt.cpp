@@ -27,7 +27,7 @@ using itt::Event;
 using itt::Id;
 using itt::StringHandle;
 
-std::atomic<bool> is_open{false};
+std::atomic<bool> itt_is_open{false};
 
 std::string_view text_of(const char* text) { return text == nullptr ? "" : text; }
 
@@ -178,7 +178,7 @@ void attach(const itt::Global& global, int groups) {
 
 }  // namespace
 
-bool itt_door_is_open() { return is_open.load(std::memory_order_relaxed); }
+bool itt_door_is_open() { return itt_is_open.load(std::memory_order_relaxed); }
 
 }  // namespace profkit::tracer
 
@@ -190,5 +190,5 @@ extern "C" __attribute__((visibility("default"))) void __itt_api_init(profkit::t
   if (global == nullptr || std::memcmp(global->magic, itt::kMagic, sizeof(itt::kMagic)) != 0) return;
   if (global->version_major != itt::kVersion || global->api == nullptr) return;
   attach(*global, groups);
-  is_open.store(true, std::memory_order_relaxed);
+  itt_is_open.store(true, std::memory_order_relaxed);
 }

@@ -19,7 +19,7 @@ using nvtx::DomainHandle;
 using nvtx::EventAttributes;
 using nvtx::StringHandle;
 
-std::atomic<bool> is_open{false};
+std::atomic<bool> nvtx_is_open{false};
 
 // --- Handles: the recorder's ids, tagged so that others are told apart; nobody may follow them ---
 constexpr uint64_t kDomainTag = 0x706B4400ull << 32;
@@ -277,7 +277,7 @@ bool attach_core2(const nvtx::ExportedCallbacks& callbacks) {
 
 }  // namespace
 
-bool nvtx_door_is_open() { return is_open.load(std::memory_order_relaxed); }
+bool nvtx_door_is_open() { return nvtx_is_open.load(std::memory_order_relaxed); }
 
 }  // namespace profkit::tracer
 
@@ -292,6 +292,6 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
   const bool has_core = attach_core(*callbacks);
   const bool has_core2 = attach_core2(*callbacks);
   if (!has_core && !has_core2) return 0;
-  is_open.store(true, std::memory_order_relaxed);
+  nvtx_is_open.store(true, std::memory_order_relaxed);
   return 1;
 }

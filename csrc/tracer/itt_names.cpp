@@ -106,7 +106,7 @@ class Table {
 };
 
 // At most half full, so that a search is short.
-Table<itt::Domain, 1024, 512> domains;
+Table<itt::Domain, 1024, 512> itt_domains;
 Table<itt::StringHandle, size_t{1} << 19, size_t{1} << 18> strings;
 
 constexpr char kTooMany[] = "(too many names)";
@@ -145,7 +145,7 @@ uint32_t remembered(int* id, MakeId make) {
 }  // namespace
 
 itt::Domain* itt_domain(std::string_view name) {
-  itt::Domain* domain = domains.find_or_make(name, make_domain);
+  itt::Domain* domain = itt_domains.find_or_make(name, make_domain);
   return domain == nullptr ? &other_domains : domain;
 }
 
