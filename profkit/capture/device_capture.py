@@ -1,8 +1,9 @@
 """What a GPU did in a traced program: columns of the reader in, a DeviceTrace on the capture's clock out.
 
 Two passes, since CUPTI promises no order: calls find their ranges first, then kernels, copies and memory their calls.
-A call belongs to the range that CUPTI was told about when it began; without that, to the innermost one that was open
-on its thread. What finds nothing stays without a range, and is counted.
+A call belongs to the range that CUPTI was told about when it began. Without that, it belongs to the innermost range on
+its thread that was open at its time and had begun before CUPTI was told of any: a later one would have been told, and
+two clocks cannot say whether it ended just before the call. What finds nothing stays without a range, and is counted.
 """
 
 from __future__ import annotations
@@ -125,28 +126,39 @@ class _Maker:
         order = time_order(raw["start_ns"], raw["end_ns"])
         thread = self._threads_of(raw)[order]
         start_ns = raw["start_ns"][order]
+        process = raw["process"][order]
         told = row_of[raw["token_range"][order]]
         seen = OpenRanges(ranges["thread"], ranges["start_ns"], ranges["end_ns"], ranges["parent"]).at(thread, start_ns)
+        untold = _untold(seen, ranges, self._told_since(told, process, ranges)[process])
         made = {
             "thread": thread,
             "start_ns": start_ns,
             "end_ns": raw["end_ns"][order],
             "name": self._numbers(raw["name"][order]),
-            "process": raw["process"][order],
+            "process": process,
             "correlation": raw["correlation"][order],
-            "range": np.where(told == NONE, seen, told),
+            "range": np.where(told == NONE, untold, told),
             "return_code": raw["return_code"][order],
             "is_driver": raw["is_driver"][order],
         }
         found_by = {
             "calls in the range that CUPTI was told": int(np.count_nonzero(told != NONE)),
-            "calls in the range open at their time": int(np.count_nonzero((told == NONE) & (seen != NONE))),
-            "calls in no range": int(np.count_nonzero((told == NONE) & (seen == NONE))),
+            "calls in the range open at their time": int(np.count_nonzero((told == NONE) & (untold != NONE))),
+            "calls in no range": int(np.count_nonzero((told == NONE) & (untold == NONE))),
             "calls of which both were known and differ": int(
                 np.count_nonzero((told != NONE) & (seen != NONE) & (told != seen))
             ),
         }
         return table_of("calls", made, len(order)), found_by
+
+    def _told_since(self, told: Column, process: Column, ranges: Columns) -> Column:
+        """When CUPTI was first told of a range, by process; never, where it dropped records: a token may be missing."""
+        since = np.full(len(self._processes), np.iinfo(np.int64).max)
+        is_told = told != NONE
+        np.minimum.at(since, process[is_told], ranges["start_ns"][told[is_told]])
+        dropped = [each["dropped_by_cupti"] + each["dropped_too_slow"] for each in self._counts]
+        since[np.flatnonzero(dropped)] = np.iinfo(np.int64).max
+        return since
 
     def _threads_of(self, calls: Columns) -> Column:
         """Rows of threads. The system uses a number again: of several threads the last that had begun is meant."""
@@ -267,6 +279,16 @@ class _Maker:
             "overhead_ns": {OVERHEADS.get(kind, f"kind {kind}"): value for kind, value in kinds.items()},
             "cupti": [process.description.get("cupti") for process in self._processes],
         }
+
+
+def _untold(row: Column, ranges: Columns, since_ns: Column) -> Column:
+    """The innermost of these ranges and their parents that had begun before `since_ns`."""
+    row = row.copy()
+    while True:
+        is_told = np.flatnonzero((row != NONE) & (np.append(ranges["start_ns"], 0)[row] >= since_ns))
+        if not len(is_told):
+            return row
+        row[is_told] = ranges["parent"][row[is_told]]
 
 
 def _level(name: str, source: int) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gpu_programs import device_of, kernel_ranges, real_cupti, run_gpu_program
+from gpu_programs import PRELUDE, device_of, kernel_ranges, real_cupti, run_gpu_program
 
 from profkit.capture.device_trace import NONE, ActivityKind, CopyDirection, DeviceTrace, MemoryKind
 
@@ -92,6 +92,32 @@ def check_everything(trace: DeviceTrace | None, warnings: tuple[str, ...]) -> No
     assert trace.facts["overhead_ns"] == {"CUPTI flushes its buffers": pytest.approx(700, abs=2)}
     assert trace.facts["calls in the range that CUPTI was told"] == 7
     assert trace.facts["calls of which both were known and differ"] == 0
+
+
+def test_a_call_after_its_range_is_not_in_it_however_the_clocks_disagree(tmp_path: Path) -> None:
+    prelude = PRELUDE.replace('ctypes.CDLL("libcuda.so.1").cuInit(0)\n', "")
+    capture, _ = run_gpu_program(
+        tmp_path,
+        """
+with profkit.scope("before CUPTI"):
+    ctypes.CDLL("libcuda.so.1").cuInit(0)
+    time.sleep(0.1)
+    with profkit.scope("told"):
+        kernel("inside", call())
+        time.sleep(0.1)
+    gpu.double_begin_calls_early(big(50_000_000))
+    kernel("after it", call())
+gpu.double_begin_calls_early(big(0))
+kernel("of nobody", call())
+""",
+        prelude=prelude,
+    )
+
+    trace = device_of(capture)
+    assert kernel_ranges(trace) == {"inside": "told", "after it": "before CUPTI", "of nobody": "-"}
+    assert trace.facts["calls in the range that CUPTI was told"] == 1
+    assert trace.facts["calls in the range open at their time"] == 1
+    assert trace.facts["calls in no range"] == 1
 
 
 def test_times_are_on_the_captures_clock_though_cuptis_is_another_one(tmp_path: Path) -> None:
