@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from profkit import _core
 from profkit.backends import load_adapter
@@ -24,6 +26,7 @@ RATE_S = 1.0
 LEAST_BYTES, MOST_BYTES = 512 << 20, 1 << 30
 FAR_MORE = 8
 CACHED = "its data may lie in caches"
+SHARED = "in a virtual machine, other guests share the memory's bandwidth"
 REPEATS = 3
 BUSY = 0.25
 """Share of the processors' time that others may have: a peak is the best of many short loops."""
@@ -39,12 +42,21 @@ def check(setting: Setting) -> list[Finding]:
         findings += _pair(dtype, "FLOP/s", peak, spec, spec.flops(), threads)
     bandwidth = partial(_core.copy_bandwidth, threads)
     size, l3_bytes = copy.min_bytes(), _core.cpu_features()["l3_bytes"]
-    return [*findings, *_pair("bandwidth", "B/s", bandwidth, copy, size, threads, cache_excuse(size, l3_bytes))]
+    excuse = cache_excuse(size, l3_bytes) or (SHARED if is_virtual(Path("/proc/cpuinfo")) else "")
+    return [*findings, *_pair("bandwidth", "B/s", bandwidth, copy, size, threads, excuse)]
 
 
 def cache_excuse(size_bytes: int, l3_bytes: int) -> str:
     """Why a copy may be faster than memory; empty where its data is far more than the caches hold."""
     return CACHED if not l3_bytes or size_bytes < FAR_MORE * l3_bytes else ""
+
+
+def is_virtual(cpuinfo: Path) -> bool:
+    """Whether a hypervisor says so; its other guests are not seen in this machine's load."""
+    try:
+        return re.search(r"^flags\b.*\bhypervisor\b", cpuinfo.read_text(), re.M) is not None
+    except OSError:
+        return False
 
 
 def _pair(

@@ -12,6 +12,8 @@ ALIKE = 1.25
 """Two measurements of one peak differ by less where nothing disturbs them."""
 ABOVE = 1.1
 """A rate may be above a peak by so much: both are measured, and clocks vary."""
+EXPLAINED = 3.0
+"""Beyond this no excuse explains it."""
 
 
 def judge_peak(part: str, name: str, unit: str, measured: list[float], excuse: str = "") -> Finding:
@@ -35,6 +37,6 @@ def judge_rate(part: str, name: str, unit: str, rate: float, peak: float, of_wha
     text = f"{of_what} reaches {rate_text(rate, unit)}, {share} of the peak {rate_text(peak, unit)}"
     if rate <= ABOVE * peak:
         return Finding(part, name, PROVEN, text, numbers=numbers)
-    if excuse:
+    if excuse and rate <= EXPLAINED * peak:
         return Finding(part, name, NOT_PROVEN, f"{text}; {excuse}", numbers=numbers)
     return Finding(part, name, WRONG, f"{text}: that cannot be", numbers=numbers)

@@ -239,12 +239,27 @@ def test_clocks_are_wrong_when_they_are_in_every_try(statuses: list[str], status
 
 @pytest.mark.parametrize(
     ("rate", "excuse", "status"),
-    [(0.9e9, "", PROVEN), (1.05e9, "", PROVEN), (1.5e9, "", WRONG), (1.5e9, "others used half of it", NOT_PROVEN)],
+    [
+        (0.9e9, "", PROVEN),
+        (1.05e9, "", PROVEN),
+        (1.5e9, "", WRONG),
+        (1.5e9, "others used half of it", NOT_PROVEN),
+        (3.5e9, "others used half of it", WRONG),
+    ],
 )
 def test_a_rate_above_the_peak_cannot_be(rate: float, excuse: str, status: str) -> None:
     finding = judge_rate("peaks/host", "float32, a kernel", "FLOP/s", rate, 1e9, "a kernel", excuse)
 
     assert finding.status == status
+
+
+@pytest.mark.parametrize(("flags", "is_virtual"), [("fpu hypervisor avx2", True), ("fpu avx2", False)])
+def test_a_virtual_machine_is_known_by_its_processors_flags(flags: str, is_virtual: bool, tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {flags}\n\nprocessor\t: 1\nflags\t\t: {flags}\n")
+
+    assert host_peaks.is_virtual(cpuinfo) == is_virtual
+    assert not host_peaks.is_virtual(tmp_path / "missing")
 
 
 def test_a_device_is_brought_up_within_the_time_of_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
