@@ -131,10 +131,10 @@ class CandidateAdapter:
         path, symbol = Path(implementation.options["path"]), implementation.options["function"]
         if path.suffix in CUDA:
             start = start_nvrtc if is_kernel(path, symbol) else start_cuda
-            self._loaded[implementation.key], facts = start(path, symbol, implementation.op)
+            self._loaded[implementation.key], facts = start(path, symbol)
             return {"candidate": path.name, **facts}
         if path.suffix in NATIVE:
-            library = compile_candidate(path, symbol, implementation.op, host_compiler(path.suffix))
+            library = compile_candidate(path, symbol, host_compiler(path.suffix))
             self._loaded[implementation.key] = library
             return {"candidate": path.name, **library.facts}
         self._loaded[implementation.key] = load_python(path)

@@ -83,6 +83,9 @@ class Conv2d(Spec):
         """Shape of the weights: [out_channels, in_channels / groups, kernel_h, kernel_w]."""
         return (self.out_channels, self.in_channels // self.groups, *self.kernel_size)
 
+    def derived_params(self) -> dict[str, int | float]:
+        return self.window.params()
+
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         if self.direction == INPUT_GRADIENT:
             return {"dy": self.y_shape(), "w": self.w_shape()}

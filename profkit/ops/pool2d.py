@@ -76,6 +76,9 @@ class Pool2d(Spec):
         """Shape of the pooled images, whatever the direction."""
         return image_shape(self.layout, self.batch, self.channels, self.window.out_size)
 
+    def derived_params(self) -> dict[str, int | float]:
+        return self.window.params()
+
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         if self.direction == FORWARD:
             return {"x": self.x_shape()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -71,6 +72,17 @@ class Spec(Fields):
         """The same seeded values, hence the same bytes, for every implementation."""
         generator = np.random.default_rng(seed)
         return {name: random_normal(generator, shape, self.dtype_word) for name, shape in self.input_shapes().items()}
+
+    def params(self) -> dict[str, int | float]:
+        """The fields of the C struct `profkit_<op>_params`, in its order: those of the spec, then `derived_params`."""
+        numbers: dict[str, int | float] = {}
+        for item in dataclasses.fields(self):
+            numbers |= item.metadata["kind"].numbers(item.name, getattr(self, item.name))
+        return numbers | self.derived_params()
+
+    def derived_params(self) -> dict[str, int | float]:
+        """What kernels need besides the fields, as the size of the output."""
+        return {}
 
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON values, with the operator's name; `spec_from_dict` reads it back."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from profkit import _cuda
 from profkit.backends import load_adapter
 from profkit.backends.adapter import Conditions, Implementation
-from profkit.backends.native_params import native_params
 from profkit.backends.tuned import tuning_text
 from profkit.ops.dtypes import TF32
 from profkit.ops.odd_shapes import odd_specs, round_specs
@@ -29,7 +28,7 @@ def main(op: str) -> None:
         for row in adapter.implementations(op):
             if adapter.supports(row, spec):
                 continue
-            for name in _cuda.configurations(row.key, native_params(spec)) or [""]:
+            for name in _cuda.configurations(row.key, spec.params()) or [""]:
                 chosen = {"tuning": tuning_text({"configuration": name})} if name else {}
                 trial = Implementation(row.key, row.adapter, options={**row.options, **chosen})
                 prepared = adapter.prepare(trial, spec, inputs, Conditions())
