@@ -24,6 +24,7 @@ from profkit.backends.tuned import (
     tuning_text,
 )
 from profkit.errors import KernelError, UnavailableError
+from profkit.ops import SPECS
 from profkit.ops.conv2d import WEIGHT_GRADIENT
 from profkit.ops.spec import Spec
 
@@ -31,7 +32,6 @@ REBUILD = "pip install -e ."
 PACKED, NHWC = "packed", "nhwc"
 """Forms: weights brought into the kernel's order ahead of the call; images held as NHWC whatever the spec says."""
 IMAGES = ("x", "dy")
-OPS_WITH_LAYOUT = ("conv2d", "pool2d", "lrn", "bias_relu")
 
 
 class NativeAdapter:
@@ -56,9 +56,10 @@ class NativeAdapter:
         except KernelError:
             return []
         rows = [Implementation(key, self.name) for key in keys]
+        has_layout = hasattr(SPECS[op], "layout")
         for key in keys:
             rows += [_form(key, PACKED)] if key in packing else []
-            if op in OPS_WITH_LAYOUT and not key.endswith("/reference"):
+            if has_layout and not key.endswith("/reference"):
                 rows += [_form(key, NHWC), *([_form(key, NHWC, PACKED)] if key in packing else [])]
         return rows
 

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit import _core
-from profkit.ops.odd_shapes import odd_specs
+from profkit.ops import SPECS, odd_specs
 from profkit.ops.spec import Spec, max_error, tolerance
 from profkit.selftests.guarded import HostMemory
 
-OPERATORS = ("conv2d", "matmul", "pool2d", "lrn", "bias_relu", "softmax")
+OPERATORS = tuple(SPECS)
 FEWEST_ODD_SPECS = {
     "conv2d/native/cpu/implicit_gemm": 40,
     "conv2d/native/cpu/inside_taps": 29,

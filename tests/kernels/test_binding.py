@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from profkit import _core
 from profkit.backends.adapter import aligned_empty
 from profkit.errors import KernelError, UnsupportedError
+from profkit.ops import odd_specs
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.matmul import MatMul
-from profkit.ops.odd_shapes import odd_specs
 from profkit.ops.pool2d import Pool2d
 from profkit.ops.softmax import Softmax
 

@@ -17,9 +17,8 @@ from profkit.backends import load_adapter
 from profkit.backends.adapter import Conditions, Implementation
 from profkit.backends.headers import include_path
 from profkit.errors import KernelError
-from profkit.ops import SPECS
+from profkit.ops import SPECS, odd_specs
 from profkit.ops.conv2d import Conv2d
-from profkit.ops.odd_shapes import odd_specs
 from profkit.ops.spec import Spec, max_error, tolerance
 
 ADAPTER = load_adapter("native")

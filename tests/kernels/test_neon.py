@@ -16,8 +16,8 @@ from kernel_calls import FEWEST_ODD_SPECS, OPERATORS, all_keys, inputs_of, refer
 from sanitized_programs import isa_units, operator_list
 
 from profkit.backends.candidate_library import params_struct
+from profkit.ops import odd_specs
 from profkit.ops.dtypes import is_narrow
-from profkit.ops.odd_shapes import odd_specs
 from profkit.ops.spec import Spec, tolerance
 
 SOURCES = Path(__file__).parents[2] / "csrc"

@@ -22,9 +22,9 @@ from kernel_calls import (
 
 from profkit import _core
 from profkit.errors import UnsupportedError
+from profkit.ops import odd_specs
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.dtypes import is_narrow
-from profkit.ops.odd_shapes import odd_specs
 from profkit.ops.spec import Spec
 
 DIRECTIONS = (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)

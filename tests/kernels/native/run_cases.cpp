@@ -2,8 +2,9 @@
 // that come with them: for instruction sets that only an emulator runs. Leaves: "level <name>", then a line
 // per kernel with its number of cases, or the first case that failed and by how much.
 //
-// A case is: the operator's place in the alphabet (int64), the operator's params, number of inputs (int64), each input's bytes (int64)
-// and bytes, number of results (int64), tolerance (double), the results (double each).
+// A case is: the operator's place in the alphabet (int64), the operator's params, number of inputs (int64),
+// each input's bytes (int64) and bytes, number of results (int64), tolerance (double), the results (double
+// each).
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
