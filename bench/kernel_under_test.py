@@ -10,14 +10,13 @@ SOURCE = """
 import time
 import numpy as np
 from profkit import _core
-from profkit.backends.native_params import native_params
 
 KEY = "conv2d/native/cpu/implicit_gemm"
 SHARE = {share}
 
 
 def prepare(spec, *inputs, threads):
-    params = native_params(spec)
+    params = spec.params()
     output = np.empty(spec.output_shape(), spec.numpy_dtype)
     workspace = np.empty(_core.workspace_bytes(KEY, params, threads) + 64, np.uint8)
     workspace = workspace[-workspace.ctypes.data % 64 :]

@@ -12,6 +12,8 @@ shapes.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
 import json
 import os
 import subprocess
@@ -124,14 +126,17 @@ def serve() -> int:
     import numpy as np
 
     from profkit import _core
-    from profkit.backends.native_params import native_params
     from profkit.ops import spec_from_dict
 
+    older: Any = None
+    with contextlib.suppress(ImportError):
+        older = importlib.import_module("profkit.backends.native_params")
     bound: dict[tuple[str, str, int], Any] = {}
     for line in sys.stdin:
         question = json.loads(line)
         spec = spec_from_dict(question["spec"])
-        params = native_params(spec)
+        # An older build has a function in the method's place.
+        params = spec.params() if hasattr(spec, "params") else older.native_params(spec)
         if "keys" in question:
             bound.clear()
             print(json.dumps([key for key in _core.kernels(spec.op) if not _core.supports(key, params)]), flush=True)

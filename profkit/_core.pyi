@@ -34,10 +34,13 @@ class BoundCall:
         """Fill the bound output, or the given one, which alone is checked then."""
 
 # Arrays are anything with the buffer protocol or DLPack; `params` has every field of the operator's struct in
-# csrc/kernels/params.h. Wrong arguments raise KernelError, parameters a kernel does not offer UnsupportedError.
+# csrc/kernels/<op>/params.h. Wrong arguments raise KernelError, parameters a kernel does not offer UnsupportedError.
 
 def kernels(op: str) -> list[str]:
     """Keys of the operator's kernels, best known first, the reference last."""
+
+def params_fields(op: str) -> list[tuple[str, str]]:
+    """Name and C type of every field of the operator's struct, in order."""
 
 def supports(key: str, params: Mapping[str, int | float]) -> str:
     """Empty when the kernel can run these parameters, otherwise the reason why not."""

@@ -1,16 +1,8 @@
-"""`python -m profkit.bias_relu`: every implementation of bias_relu, compared on this machine."""
+"""`profkit bias_relu`: compare bias + ReLU."""
 
-from __future__ import annotations
+from profkit.cli import operator_command
 
-from collections.abc import Sequence
-
-from profkit.cli import run_operator
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    return run_operator("bias_relu", "bias_relu", argv)
-
+main = operator_command("bias_relu")
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -1,4 +1,4 @@
-"""The command line's index: every command in one list, and the one place where errors become exit codes."""
+"""The command line's index: every command with its summary, and the one place where errors become exit codes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from types import ModuleType
 
 from profkit import __version__
 from profkit.errors import ProfkitError, UsageError
 from profkit.rendering.terminal import stream_width
 
-COMMANDS = {
-    "conv": "compare convolutions (conv2d), forward and gradients",
-    "matmul": "compare matrix products",
-    "pool": "compare max and average pooling (pool2d)",
-    "lrn": "compare local response normalisation",
-    "bias_relu": "compare bias + ReLU",
-    "softmax": "compare softmax",
+_TOOLS = {
     "tune": "find the best sizes of profkit's own kernels on this machine, and keep them",
     "network": "run a whole network in a framework: whose time, whose bytes",
     "trace": "run a program and record where its time and memory go",
@@ -33,6 +30,8 @@ COMMANDS = {
     "selftest": "prove on this machine that kernels, timers and the recorder are right",
     "doctor": "show what works here, and what to type for the rest",
 }
+_LIBRARY = ("api", "cli", "errors")
+"""Modules beside the commands that cannot be typed."""
 INTERRUPTED = 130
 MESSAGE_WIDTH = 100
 _HELP = ("-h", "--help", "help")
@@ -47,21 +46,37 @@ def main(argv: Sequence[str] | None = None) -> int:
         return guarded("", _list_commands, words)
     if words[0] == "--version":
         return guarded("", _show_version, words)
-    if words[0] not in COMMANDS:
+    if words[0] not in commands():
         return guarded("", _refuse, words)
     command: Callable[[Sequence[str]], int] = importlib.import_module(f"profkit.{words[0]}").main
     return command(words[1:])
 
 
-def run_operator(op: str, command: str, argv: Sequence[str] | None) -> int:
-    """What the command modules call: compare implementations of one operator."""
+@cache
+def commands() -> dict[str, str]:
+    """Every command and its summary. Operators come first: modules of this package whose docstrings have theirs."""
+    found = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+    operators = [name for name in found if name not in (*_TOOLS, *_LIBRARY)]
+    return {name: _summary(importlib.import_module(f"profkit.{name}")) for name in operators} | _TOOLS
+
+
+def _summary(module: ModuleType) -> str:
+    return (module.__doc__ or "").partition(": ")[2].rstrip(".")
+
+
+def operator_command(op: str) -> Callable[..., int]:
+    """The `main` of the module that compares implementations of one operator; that of conv2d is called conv."""
+    command = op.removesuffix("2d")
 
     def run(words: Sequence[str]) -> int:
         from profkit._compare import compare
 
         return compare(op, command, words)
 
-    return guarded(command, run, argv)
+    def main(argv: Sequence[str] | None = None) -> int:
+        return guarded(command, run, argv)
+
+    return main
 
 
 def guarded(command: str, run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> int:
@@ -121,10 +136,10 @@ def wrapped(text: str) -> str:
 
 
 def _list_commands(_: Sequence[str]) -> int:
-    width = max(map(len, COMMANDS))
+    width = max(map(len, commands()))
     print("profkit: one operator, every implementation, compared fairly\n")
     print("usage: profkit COMMAND [flags]   (or python -m profkit.COMMAND [flags])\n")
-    for name, summary in COMMANDS.items():
+    for name, summary in commands().items():
         print(f"  {name:{width}}  {summary}")
     print("\nprofkit COMMAND --help shows a command's flags; start with: profkit conv --stride 2")
     return 0
@@ -136,6 +151,6 @@ def _show_version(_: Sequence[str]) -> int:
 
 
 def _refuse(words: Sequence[str]) -> int:
-    nearest = get_close_matches(words[0], COMMANDS, n=1, cutoff=0.4)
+    nearest = get_close_matches(words[0], commands(), n=1, cutoff=0.4)
     hint = f"did you mean {nearest[0]}? " if nearest else ""
-    raise UsageError(f"unknown command {words[0]!r}; {hint}commands: {', '.join(COMMANDS)}")
+    raise UsageError(f"unknown command {words[0]!r}; {hint}commands: {', '.join(commands())}")

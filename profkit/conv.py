@@ -1,16 +1,8 @@
-"""`python -m profkit.conv`: every implementation of conv2d, compared on this machine."""
+"""`profkit conv`: compare convolutions (conv2d), forward and gradients."""
 
-from __future__ import annotations
+from profkit.cli import operator_command
 
-from collections.abc import Sequence
-
-from profkit.cli import run_operator
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    return run_operator("conv2d", "conv", argv)
-
+main = operator_command("conv2d")
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -1,16 +1,8 @@
-"""`python -m profkit.lrn`: every implementation of lrn, compared on this machine."""
+"""`profkit lrn`: compare local response normalisation."""
 
-from __future__ import annotations
+from profkit.cli import operator_command
 
-from collections.abc import Sequence
-
-from profkit.cli import run_operator
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    return run_operator("lrn", "lrn", argv)
-
+main = operator_command("lrn")
 
 if __name__ == "__main__":
     raise SystemExit(main())

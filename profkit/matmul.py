@@ -1,16 +1,8 @@
-"""`python -m profkit.matmul`: every implementation of matmul, compared on this machine."""
+"""`profkit matmul`: compare matrix products."""
 
-from __future__ import annotations
+from profkit.cli import operator_command
 
-from collections.abc import Sequence
-
-from profkit.cli import run_operator
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    return run_operator("matmul", "matmul", argv)
-
+main = operator_command("matmul")
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -1,16 +1,8 @@
-"""`python -m profkit.pool`: every implementation of pool2d, compared on this machine."""
+"""`profkit pool`: compare max and average pooling (pool2d)."""
 
-from __future__ import annotations
+from profkit.cli import operator_command
 
-from collections.abc import Sequence
-
-from profkit.cli import run_operator
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    return run_operator("pool2d", "pool", argv)
-
+main = operator_command("pool2d")
 
 if __name__ == "__main__":
     raise SystemExit(main())

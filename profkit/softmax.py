@@ -1,16 +1,8 @@
-"""`python -m profkit.softmax`: every implementation of softmax, compared on this machine."""
+"""`profkit softmax`: compare softmax."""
 
-from __future__ import annotations
+from profkit.cli import operator_command
 
-from collections.abc import Sequence
-
-from profkit.cli import run_operator
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    return run_operator("softmax", "softmax", argv)
-
+main = operator_command("softmax")
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -55,7 +55,7 @@ def build_program(
 def isa_units(isa: str) -> list[Path]:
     """The translation units of one instruction set, as csrc/CMakeLists.txt generates them."""
     folder, found = shared_folder() / "units", []
-    lines = (SOURCES / "isa_units.txt").read_text().splitlines()
+    lines = [line for path in sorted(SOURCES.glob("**/isa_units.txt")) for line in path.read_text().splitlines()]
     for name, sets, *files in (line.split() for line in lines if not line.startswith("#")):
         if isa in sets.split(","):
             found.append(folder / f"{name}_{isa}.cpp")
@@ -63,6 +63,18 @@ def isa_units(isa: str) -> list[Path]:
                 folder.mkdir(exist_ok=True)
                 found[-1].write_text("".join(f'#include "{file}"\n' for file in (f"kernels/isa_{isa}.h", *files)))
     return found
+
+
+def operator_list() -> Path:
+    """A folder with operator_list.h, as csrc/CMakeLists.txt generates it."""
+    folder = shared_folder() / "operators"
+    paths = sorted(path.relative_to(SOURCES) for path in SOURCES.glob("kernels/*/params.h"))
+    includes = "".join(f'#include "{path}"\n' for path in paths)
+    with locked("operators"):
+        folder.mkdir(exist_ok=True)
+        names = " ".join(f"DO({path.parent.name})" for path in paths)
+        (folder / "operator_list.h").write_text(f"#pragma once\n{includes}#define PROFKIT_OPERATORS(DO) {names}\n")
+    return folder
 
 
 @cache

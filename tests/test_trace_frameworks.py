@@ -55,7 +55,6 @@ def parents_of(capture: Capture, name: str) -> set[str]:
 DONE_WHEN = """
 import numpy as np, nvtx, torch, profkit
 from profkit import _core
-from profkit.backends.native_params import native_params
 from profkit.ops import BiasRelu
 
 spec = BiasRelu(batch=4, channels=16, height=16, width=16)
@@ -70,7 +69,7 @@ def step():
     with nvtx.annotate("forward", domain="model"):
         loss = layer(torch.from_numpy(batch)).sum()
     loss.backward()
-    _core.run("bias_relu/native/cpu/reference", native_params(spec), inputs, output, None, 1)
+    _core.run("bias_relu/native/cpu/reference", spec.params(), inputs, output, None, 1)
 
 for _ in range(3):
     step()

@@ -1,10 +1,9 @@
-// The field tables of params.h, one per operator, and the reading of a dict with them.
 #include "bindings/arguments.h"
 
-#include <string>
-#include <variant>
-#include <vector>
+#include <cstring>
+#include <sstream>
 
+#include "kernels/operators.h"
 #include "runtime/check.h"
 
 namespace py = pybind11;
@@ -14,130 +13,47 @@ namespace {
 
 constexpr int64_t kMostThreads = 4096;
 
-template <class P>
-struct Field {
-  const char* name;
-  std::variant<int64_t P::*, double P::*> member;
+// "rows, classes" as the operator's params.h lists them, and whether they are doubles.
+struct Listed {
+  bool is_real;
+  const char* names;
 };
-
-template <class P>
+template <class Params>
 struct Fields;
-
-template <>
-struct Fields<profkit_conv2d_params> {
-  using P = profkit_conv2d_params;
-  static inline const std::vector<Field<P>> all = {
-      {"batch", &P::batch},
-      {"in_channels", &P::in_channels},
-      {"height", &P::height},
-      {"width", &P::width},
-      {"out_channels", &P::out_channels},
-      {"kernel_h", &P::kernel_h},
-      {"kernel_w", &P::kernel_w},
-      {"stride_h", &P::stride_h},
-      {"stride_w", &P::stride_w},
-      {"pad_top", &P::pad_top},
-      {"pad_bottom", &P::pad_bottom},
-      {"pad_left", &P::pad_left},
-      {"pad_right", &P::pad_right},
-      {"dilation_h", &P::dilation_h},
-      {"dilation_w", &P::dilation_w},
-      {"groups", &P::groups},
-      {"out_h", &P::out_h},
-      {"out_w", &P::out_w},
-      {"bias", &P::bias},
-      {"activation", &P::activation},
-      {"layout", &P::layout},
-      {"dtype", &P::dtype},
-      {"direction", &P::direction},
+#define PROFKIT_INTEGER_NAMES(...) {false, #__VA_ARGS__},
+#define PROFKIT_NUMBER_NAMES(...) {true, #__VA_ARGS__},
+#define PROFKIT_FIELDS(op)                                                                                \
+  template <>                                                                                             \
+  struct Fields<profkit_##op##_params> {                                                                  \
+    static constexpr Listed lists[] = {PROFKIT_FIELDS_##op(PROFKIT_INTEGER_NAMES, PROFKIT_NUMBER_NAMES)}; \
   };
-};
-
-template <>
-struct Fields<profkit_matmul_params> {
-  using P = profkit_matmul_params;
-  static inline const std::vector<Field<P>> all = {
-      {"batch", &P::batch},
-      {"m", &P::m},
-      {"n", &P::n},
-      {"k", &P::k},
-      {"transpose_a", &P::transpose_a},
-      {"transpose_b", &P::transpose_b},
-      {"bias", &P::bias},
-      {"dtype", &P::dtype},
-      {"activation", &P::activation},
-  };
-};
-
-template <>
-struct Fields<profkit_pool2d_params> {
-  using P = profkit_pool2d_params;
-  static inline const std::vector<Field<P>> all = {
-      {"batch", &P::batch},           {"channels", &P::channels}, {"height", &P::height},
-      {"width", &P::width},           {"kernel_h", &P::kernel_h}, {"kernel_w", &P::kernel_w},
-      {"stride_h", &P::stride_h},     {"stride_w", &P::stride_w}, {"pad_top", &P::pad_top},
-      {"pad_bottom", &P::pad_bottom}, {"pad_left", &P::pad_left}, {"pad_right", &P::pad_right},
-      {"out_h", &P::out_h},           {"out_w", &P::out_w},       {"mode", &P::mode},
-      {"layout", &P::layout},         {"dtype", &P::dtype},       {"direction", &P::direction},
-  };
-};
-
-template <>
-struct Fields<profkit_lrn_params> {
-  using P = profkit_lrn_params;
-  static inline const std::vector<Field<P>> all = {
-      {"batch", &P::batch}, {"channels", &P::channels}, {"height", &P::height},
-      {"width", &P::width}, {"size", &P::size},         {"layout", &P::layout},
-      {"dtype", &P::dtype}, {"alpha", &P::alpha},       {"beta", &P::beta},
-      {"k", &P::k},
-  };
-};
-
-template <>
-struct Fields<profkit_bias_relu_params> {
-  using P = profkit_bias_relu_params;
-  static inline const std::vector<Field<P>> all = {
-      {"batch", &P::batch}, {"channels", &P::channels}, {"height", &P::height},
-      {"width", &P::width}, {"layout", &P::layout},     {"dtype", &P::dtype},
-  };
-};
-
-template <>
-struct Fields<profkit_softmax_params> {
-  using P = profkit_softmax_params;
-  static inline const std::vector<Field<P>> all = {
-      {"rows", &P::rows},
-      {"columns", &P::columns},
-      {"dtype", &P::dtype},
-  };
-};
+PROFKIT_OPERATORS(PROFKIT_FIELDS)
 
 std::string written(py::handle value) { return py::repr(value); }
 
-void read_number(const char* name, py::handle value, int64_t* target) {
+int64_t read_integer(const std::string& name, py::handle value) {
   const py::object whole = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
   const int64_t number = whole ? PyLong_AsLongLong(whole.ptr()) : -1;
   if (PyErr_Occurred() != nullptr) {
     PyErr_Clear();
-    throw KernelError("params: " + std::string(name) + " must be a whole number of 64 bits, got " +
-                      written(value));
+    throw KernelError("params: " + name + " must be a whole number of 64 bits, got " + written(value));
   }
-  *target = number;
+  return number;
 }
 
-void read_number(const char* name, py::handle value, double* target) {
-  *target = PyFloat_AsDouble(value.ptr());
+double read_real(const std::string& name, py::handle value) {
+  const double number = PyFloat_AsDouble(value.ptr());
   if (PyErr_Occurred() != nullptr) {
     PyErr_Clear();
-    throw KernelError("params: " + std::string(name) + " must be a number, got " + written(value));
+    throw KernelError("params: " + name + " must be a number, got " + written(value));
   }
+  return number;
 }
 
-template <class P>
-[[noreturn]] void refuse_unknown(const py::dict& values) {
+[[noreturn]] void refuse_unknown(const py::dict& values, const std::vector<ParamsField>& fields) {
   for (const auto& item : values) {
     bool known = false;
-    for (const Field<P>& field : Fields<P>::all)
+    for (const ParamsField& field : fields)
       known = known || written(item.first) == written(py::str(field.name));
     if (!known) throw KernelError("params: unknown name " + written(item.first));
   }
@@ -147,23 +63,48 @@ template <class P>
 }  // namespace
 
 template <class Params>
+const std::vector<ParamsField>& params_fields() {
+  static const std::vector<ParamsField> fields = [] {
+    std::vector<ParamsField> found;
+    for (const Listed& list : Fields<Params>::lists) {
+      std::istringstream names(list.names);
+      for (std::string name; names >> name;) {
+        if (name.back() == ',') name.pop_back();
+        found.push_back({name, list.is_real});
+      }
+    }
+    return found;
+  }();
+  return fields;
+}
+
+template <class Params>
 Params read_params(const py::dict& values) {
+  const std::vector<ParamsField>& fields = params_fields<Params>();
+  // Every field has 8 bytes: the struct is an array of int64_t and double.
   Params params{};
-  for (const Field<Params>& field : Fields<Params>::all) {
-    PyObject* value = PyDict_GetItemString(values.ptr(), field.name);
-    if (value == nullptr) throw KernelError("params: " + std::string(field.name) + " is missing");
-    std::visit([&](auto member) { read_number(field.name, value, &(params.*member)); }, field.member);
+  PROFKIT_CHECK(sizeof(Params) == 8 * fields.size(), "params: the struct is not its list of fields");
+  char* target = reinterpret_cast<char*>(&params);
+  for (const ParamsField& field : fields) {
+    PyObject* value = PyDict_GetItemString(values.ptr(), field.name.c_str());
+    if (value == nullptr) throw KernelError("params: " + field.name + " is missing");
+    if (field.is_real) {
+      const double number = read_real(field.name, value);
+      std::memcpy(target, &number, 8);
+    } else {
+      const int64_t number = read_integer(field.name, value);
+      std::memcpy(target, &number, 8);
+    }
+    target += 8;
   }
-  if (values.size() != Fields<Params>::all.size()) refuse_unknown<Params>(values);
+  if (values.size() != fields.size()) refuse_unknown(values, fields);
   return params;
 }
 
-template profkit_conv2d_params read_params<profkit_conv2d_params>(const py::dict&);
-template profkit_matmul_params read_params<profkit_matmul_params>(const py::dict&);
-template profkit_pool2d_params read_params<profkit_pool2d_params>(const py::dict&);
-template profkit_lrn_params read_params<profkit_lrn_params>(const py::dict&);
-template profkit_bias_relu_params read_params<profkit_bias_relu_params>(const py::dict&);
-template profkit_softmax_params read_params<profkit_softmax_params>(const py::dict&);
+#define PROFKIT_INSTANTIATE(op)                                                    \
+  template const std::vector<ParamsField>& params_fields<profkit_##op##_params>(); \
+  template profkit_##op##_params read_params<profkit_##op##_params>(const py::dict&);
+PROFKIT_OPERATORS(PROFKIT_INSTANTIATE)
 
 int checked_threads(int64_t threads) {
   if (threads < 1 || threads > kMostThreads) {

@@ -3,9 +3,20 @@
 
 #include <pybind11/pybind11.h>
 
-#include "kernels/params.h"
+#include <cstdint>
+#include <string>
+#include <vector>
 
 namespace profkit {
+
+struct ParamsField {
+  std::string name;
+  bool is_real;  // a double, otherwise an int64_t
+};
+
+// The fields of the struct, in order, as <operator>/params.h lists them.
+template <class Params>
+const std::vector<ParamsField>& params_fields();
 
 // Every field of the struct must be in the dict, and nothing else; KernelError says which is not.
 template <class Params>

@@ -10,25 +10,32 @@
 
 #include "bindings/arguments.h"
 #include "kernels/cuda_registry.h"
-#include "kernels/shapes.h"
+#include "kernels/operators.h"
 #include "runtime/check.h"
 #include "runtime/cuda_device.h"
 
 namespace py = pybind11;
 
 namespace profkit {
+
+#define PROFKIT_DECLARE(op) const std::vector<CudaKernel<profkit_##op##_params>>& op##_cuda_kernels();
+PROFKIT_CUDA_OPERATORS(PROFKIT_DECLARE)
+#undef PROFKIT_DECLARE
+
 namespace {
+
+#define PROFKIT_NAME(op) #op,
+constexpr const char* kCudaOperators[] = {PROFKIT_CUDA_OPERATORS(PROFKIT_NAME)};
+#undef PROFKIT_NAME
 
 template <class Action>
 auto with_rows(const std::string& key, Action&& action) {
   const std::string op = key.substr(0, key.find('/'));
-  if (op == "conv2d") return action(conv2d_cuda_kernels());
-  if (op == "matmul") return action(matmul_cuda_kernels());
-  if (op == "pool2d") return action(pool2d_cuda_kernels());
-  if (op == "lrn") return action(lrn_cuda_kernels());
-  if (op == "bias_relu") return action(bias_relu_cuda_kernels());
-  if (op == "softmax") return action(softmax_cuda_kernels());
-  throw KernelError("unknown operator " + op + "; known: conv2d, matmul, pool2d, lrn, bias_relu, softmax");
+#define PROFKIT_TRY(name) \
+  if (op == #name) return action(name##_cuda_kernels());
+  PROFKIT_CUDA_OPERATORS(PROFKIT_TRY)
+#undef PROFKIT_TRY
+  throw KernelError("unknown operator " + op + "; known: " + joined(kCudaOperators));
 }
 
 template <class Params>
@@ -163,7 +170,7 @@ std::vector<std::string> keys(const std::string& op) {
 }  // namespace
 
 void register_cuda_kernels(py::module_& module) {
-  for (const char* op : {"conv2d", "matmul", "pool2d", "lrn", "bias_relu", "softmax"}) keys(op);
+  for (const char* op : kCudaOperators) keys(op);
   py::class_<CudaBoundCall>(module, "CudaBoundCall").def("__call__", &CudaBoundCall::operator());
   module.def("kernels", &keys, py::arg("op"));
   module.def(

@@ -18,8 +18,7 @@
 #include "bindings/tracer.h"
 #include "kernels/cpu_tuning.h"
 #include "kernels/cuda_structs.h"
-#include "kernels/registry.h"
-#include "kernels/shapes.h"
+#include "kernels/operators.h"
 #include "runtime/aligned_memory.h"
 #include "runtime/check.h"
 
@@ -27,18 +26,6 @@ namespace py = pybind11;
 
 namespace profkit {
 namespace {
-
-// Calls action(rows of the operator); the rows' type carries the params struct.
-template <class Action>
-auto with_operator(const std::string& op, Action&& action) {
-  if (op == "conv2d") return action(conv2d_kernels());
-  if (op == "matmul") return action(matmul_kernels());
-  if (op == "pool2d") return action(pool2d_kernels());
-  if (op == "lrn") return action(lrn_kernels());
-  if (op == "bias_relu") return action(bias_relu_kernels());
-  if (op == "softmax") return action(softmax_kernels());
-  throw KernelError("unknown operator " + op + "; known: conv2d, matmul, pool2d, lrn, bias_relu, softmax");
-}
 
 std::string operator_of(const std::string& key) { return key.substr(0, key.find('/')); }
 
@@ -51,6 +38,9 @@ const Kernel<Params>& find_kernel(const std::vector<Kernel<Params>>& rows, const
   }
   throw KernelError("unknown kernel " + key + "; known: " + known);
 }
+
+template <class Params>
+Params params_of(const std::vector<Kernel<Params>>&);  // for its type
 
 template <class Params>
 Params checked_params(const std::vector<Kernel<Params>>&, const py::dict& values) {
@@ -302,6 +292,18 @@ std::vector<std::string> keys(const std::string& op) {
   });
 }
 
+// Name and type of every field of the operator's struct, in order.
+py::list fields(const std::string& op) {
+  return with_operator(op, [](const auto& rows) {
+    using Params = decltype(params_of(rows));
+    py::list result;
+    for (const ParamsField& field : params_fields<Params>()) {
+      result.append(py::make_tuple(field.name, field.is_real ? "double" : "int64_t"));
+    }
+    return result;
+  });
+}
+
 std::string reason_against(const std::string& key, const py::dict& params) {
   return with_operator(operator_of(key), [&](const auto& rows) {
     return find_kernel(rows, key).supports(checked_params(rows, params));
@@ -361,12 +363,13 @@ void register_kernels(py::module_& module) {
     return structs;
   });
   // A duplicate key must fail at import, not at the first use of its operator.
-  for (const char* op : {"conv2d", "matmul", "pool2d", "lrn", "bias_relu", "softmax"}) keys(op);
+  for (const char* op : kOperators) keys(op);
 
   py::class_<BoundCall>(module, "BoundCall")
       .def("__call__", &BoundCall::run)
       .def("__call__", &BoundCall::run_into, py::arg("output"));
   module.def("kernels", &keys, py::arg("op"));
+  module.def("params_fields", &fields, py::arg("op"));
   module.def("supports", &reason_against, py::arg("key"), py::arg("params"));
   module.def("tunables", &tunables, py::arg("key"), py::arg("params"), py::arg("threads"));
   module.def("workspace_bytes", &workspace_bytes, py::arg("key"), py::arg("params"), py::arg("threads"),

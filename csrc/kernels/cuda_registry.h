@@ -40,15 +40,9 @@ struct CudaKernel {
   int (*policy)(const Params&, const CudaDevice&) = nullptr;  // the index taken for kByPolicy
 };
 
-// One list per operator, in <op>/cuda_rows.cpp, best known first; the simplest kernel is the last row and
-// takes every float32 problem. To add one: a row there, a declaration in <op>/cuda_kernels.h, its .cu in
-// csrc/CMakeLists.txt.
-const std::vector<CudaKernel<profkit_conv2d_params>>& conv2d_cuda_kernels();
-const std::vector<CudaKernel<profkit_matmul_params>>& matmul_cuda_kernels();
-const std::vector<CudaKernel<profkit_pool2d_params>>& pool2d_cuda_kernels();
-const std::vector<CudaKernel<profkit_lrn_params>>& lrn_cuda_kernels();
-const std::vector<CudaKernel<profkit_bias_relu_params>>& bias_relu_cuda_kernels();
-const std::vector<CudaKernel<profkit_softmax_params>>& softmax_cuda_kernels();
+// One list per operator, <operator>_cuda_kernels in <operator>/cuda_rows.cpp, best known first; the simplest
+// kernel is the last row and takes every float32 problem. To add one: a row there, a declaration in
+// <operator>/cuda_kernels.h, its .cu.
 
 // The rows as they came; a key that appears twice would hide a kernel.
 template <class Params>

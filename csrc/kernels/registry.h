@@ -12,7 +12,7 @@
 
 namespace profkit {
 
-// What a launch works on. Inputs stand in the order of params.h; the workspace holds at least
+// What a launch works on. Inputs stand in the order of <operator>/arrays.cpp; the workspace holds at least
 // workspace_bytes(params, threads) bytes, aligned to 64. `packed` is what CpuPacking made of inputs[1] for
 // the same parameters, threads and sizes of blocks, or null.
 struct Buffers {
@@ -47,15 +47,6 @@ struct Kernel {
   CpuTuning<Params> tuning = {};
   CpuPacking<Params> packing = {};
 };
-
-// One list per operator, in registry.cpp; a reference kernel is always the last row and
-// qualifies for every float32 and float64 call.
-const std::vector<Kernel<profkit_conv2d_params>>& conv2d_kernels();
-const std::vector<Kernel<profkit_matmul_params>>& matmul_kernels();
-const std::vector<Kernel<profkit_pool2d_params>>& pool2d_kernels();
-const std::vector<Kernel<profkit_lrn_params>>& lrn_kernels();
-const std::vector<Kernel<profkit_bias_relu_params>>& bias_relu_kernels();
-const std::vector<Kernel<profkit_softmax_params>>& softmax_kernels();
 
 // The rows as they came. A key that appears twice would hide a kernel: throws, so the module refuses to load.
 template <class Params>

@@ -1,9 +1,12 @@
 // Which arrays an operator takes and gives, and which numbers it refuses: what the binding checks before any
-// kernel sees a pointer.
+// kernel sees a pointer. Each operator says it in <operator>/arrays.cpp, with the checks below; they throw
+// KernelError, with the numbers, when the parameters contradict themselves.
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/params.h"
@@ -23,12 +26,24 @@ struct Arrays {
   int64_t dtype;  // of every array
 };
 
-// Throw KernelError, with the numbers, when the parameters contradict themselves.
-Arrays arrays_of(const profkit_conv2d_params& params);
-Arrays arrays_of(const profkit_matmul_params& params);
-Arrays arrays_of(const profkit_pool2d_params& params);
-Arrays arrays_of(const profkit_lrn_params& params);
-Arrays arrays_of(const profkit_bias_relu_params& params);
-Arrays arrays_of(const profkit_softmax_params& params);
+// Numbers from `smallest` to 2^31, by their names.
+void require_counts(std::initializer_list<std::pair<const char*, int64_t>> values, int64_t smallest = 1);
+// A number from 0 to choices - 1.
+void require_choice(const char* name, int64_t value, int64_t choices);
+
+// One direction of a sliding window.
+struct WindowSide {
+  const char* name;
+  int64_t size, before, after, kernel, stride, dilation, out;
+};
+void require_window(const WindowSide& side);
+
+// An array of that shape has at most 2^46 elements.
+void require_size(const Shape& shape);
+
+Shape image_shape(int64_t layout, int64_t batch, int64_t channels, int64_t height, int64_t width);
+
+// The same arrays, once their element type and their sizes are right.
+Arrays checked(Arrays arrays);
 
 }  // namespace profkit

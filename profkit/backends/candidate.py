@@ -32,8 +32,6 @@ from profkit.ops.spec import Spec
 PYTHON, NATIVE, CUDA = (".py",), (".cpp", ".cc", ".cxx", ".c"), (".cu",)
 SUFFIXES = PYTHON + NATIVE + CUDA
 DEFAULT_SYMBOL = "candidate"
-# The command's word for an operator is accepted as a function's name too: `python -m profkit.conv` runs `conv`.
-_COMMAND_WORDS = {"conv2d": "conv", "pool2d": "pool"}
 
 
 def candidate_implementations(texts: list[str], op: str) -> list[Implementation]:
@@ -72,8 +70,8 @@ def _parse(text: str, op: str) -> tuple[Path, str, bool]:
 
 
 def function_names(op: str) -> list[str]:
-    """Names that are looked for, in this order, when none was typed."""
-    return [_COMMAND_WORDS[op], op] if op in _COMMAND_WORDS else [op]
+    """Names that are looked for, in this order, when none was typed: the command's (conv), the operator's (conv2d)."""
+    return list(dict.fromkeys((op.removesuffix("2d"), op)))
 
 
 def _find_function(text: str, path: Path, wanted: Sequence[str]) -> str:
@@ -131,10 +129,10 @@ class CandidateAdapter:
         path, symbol = Path(implementation.options["path"]), implementation.options["function"]
         if path.suffix in CUDA:
             start = start_nvrtc if is_kernel(path, symbol) else start_cuda
-            self._loaded[implementation.key], facts = start(path, symbol, implementation.op)
+            self._loaded[implementation.key], facts = start(path, symbol)
             return {"candidate": path.name, **facts}
         if path.suffix in NATIVE:
-            library = compile_candidate(path, symbol, implementation.op, host_compiler(path.suffix))
+            library = compile_candidate(path, symbol, host_compiler(path.suffix))
             self._loaded[implementation.key] = library
             return {"candidate": path.name, **library.facts}
         self._loaded[implementation.key] = load_python(path)

@@ -30,7 +30,7 @@ OUT_OF_MEMORY = 2
 """cudaErrorMemoryAllocation."""
 
 
-def start_cuda(path: Path, symbol: str, op: str) -> tuple[CandidateLibrary, dict[str, str]]:
+def start_cuda(path: Path, symbol: str) -> tuple[CandidateLibrary, dict[str, str]]:
     """Compile for the device; without one as well, since a file that does not compile is its author's first trouble."""
     missing: UnavailableError | KernelError | None = None
     facts: dict[str, Any] = {}
@@ -38,7 +38,7 @@ def start_cuda(path: Path, symbol: str, op: str) -> tuple[CandidateLibrary, dict
         facts = cuda_device()
     except (UnavailableError, KernelError) as error:
         missing = error
-    library = compile_candidate(path, symbol, op, cuda_compiler(int(facts.get("capability", WITHOUT_DEVICE))))
+    library = compile_candidate(path, symbol, cuda_compiler(int(facts.get("capability", WITHOUT_DEVICE))))
     if missing is not None:
         raise type(missing)(f"{path.name} compiles, but cannot run here: {missing}")
     return library, {**library.facts, "device": str(facts["name"])}

@@ -1,15 +1,13 @@
 """A user's C, C++ or CUDA file, compiled, as a function to call; runs in the worker.
 
 Enters: the file, its symbol and the compiler (for .cu: candidate_cuda.py). Leaves: a call on raw addresses through
-ctypes, which releases the GIL. The C structs are read from params.h itself, so that there is no second list of their
-fields.
+ctypes, which releases the GIL.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -19,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from profkit.backends.headers import include_path
-from profkit.backends.native_params import native_params
 from profkit.backends.scratch import temporary_folder
 from profkit.errors import KernelError, UnavailableError, UnsupportedError
 from profkit.ops.spec import Spec
@@ -51,7 +48,6 @@ class CandidateLibrary:
 
     name: str
     function: Callable[..., int]
-    struct: type[ctypes.Structure]
     facts: dict[str, str]
     failure: Callable[[int, str], Exception]
 
@@ -61,7 +57,7 @@ class CandidateLibrary:
         The returned function takes the output: its address or a ctypes array. The kernel returns 0 for success, a
         negative number for a spec that it does not offer.
         """
-        params = self.struct(**native_params(spec))
+        params = params_struct(spec)
         pointers = (ctypes.c_void_p * len(addresses))(*addresses)
         reference, function, name, failure = ctypes.byref(params), self.function, self.name, self.failure
 
@@ -82,19 +78,15 @@ def host_compiler(suffix: str) -> Compiler:
     return Compiler(find_compiler(suffix), [*FLAGS, "-std=c11" if suffix == ".c" else "-std=c++17", *own])
 
 
-def compile_candidate(path: Path, symbol: str, op: str, compiler: Compiler) -> CandidateLibrary:
+def compile_candidate(path: Path, symbol: str, compiler: Compiler) -> CandidateLibrary:
     """Compile and load; the compiler's own words are the message when that fails."""
     with temporary_folder("candidate") as folder:
-        header = Path(folder) / "include" / "profkit" / "params.h"
-        header.parent.mkdir(parents=True)
-        header.write_text(header_path().read_text(encoding="utf-8"), encoding="utf-8")
         library = Path(folder) / "candidate.so"
         # Libraries named in the flags (-lopenblas) must stand behind the file that uses them.
-        command = [*compiler.command, f"-I{header.parents[1]}", "-o", str(library), str(path), *compiler.flags]
+        command = [*compiler.command, f"-I{include_path()}", "-o", str(library), str(path), *compiler.flags]
         _run_compiler(command, path, folder)
         # The file may go once it is mapped: nothing is left behind even if the kernel crashes later.
         loaded = _load(library, path)
-        struct = read_struct(header.read_text(encoding="utf-8"), f"profkit_{op}_params")
     try:
         function = loaded[symbol]
     except AttributeError:
@@ -103,7 +95,7 @@ def compile_candidate(path: Path, symbol: str, op: str, compiler: Compiler) -> C
     function.restype = ctypes.c_int
     function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, compiler.last_argument]
     facts = {"compiler": _version(compiler.command), "flags": " ".join(compiler.flags)}
-    return CandidateLibrary(f"{path.name}:{symbol}", function, struct, facts, compiler.failure)
+    return CandidateLibrary(f"{path.name}:{symbol}", function, facts, compiler.failure)
 
 
 def _load(library: Path, path: Path) -> ctypes.CDLL:
@@ -131,27 +123,13 @@ def find_compiler(suffix: str) -> list[str]:
     )
 
 
-def header_path() -> Path:
-    """params.h of the checkout or of the installed package (an interpreter without the compiled module has both)."""
-    package = Path(__file__).resolve().parents[1]
-    for path in (package.parent / "csrc" / "kernels" / "params.h", package / "include" / "profkit" / "params.h"):
-        if path.is_file():
-            return path
-    return include_path() / "profkit" / "params.h"
-
-
-def read_struct(header: str, name: str) -> type[ctypes.Structure]:
-    """The ctypes form of a C struct of int64_t and double fields."""
-    found = re.search(rf"typedef struct {name} \{{(.*?)\}}", header, re.DOTALL)
-    if found is None:
-        raise KernelError(f"params.h declares no struct {name}")
-    types: dict[str, Any] = {"int64_t": ctypes.c_int64, "double": ctypes.c_double}
-    fields = [
-        (field.strip(), types[kind])
-        for kind, names in re.findall(r"(int64_t|double)\s+([^;]+);", found.group(1))
-        for field in names.split(",")
-    ]
-    return type(name, (ctypes.Structure,), {"_fields_": fields})
+def params_struct(spec: Spec) -> ctypes.Structure:
+    """The C struct of the spec's parameters, which has the fields of `Spec.params` in their order."""
+    numbers = spec.params()
+    types = [ctypes.c_double if isinstance(number, float) else ctypes.c_int64 for number in numbers.values()]
+    kind = type(f"profkit_{spec.op}_params", (ctypes.Structure,), {"_fields_": list(zip(numbers, types))})
+    struct: ctypes.Structure = kind(**numbers)
+    return struct
 
 
 def _run_compiler(command: Sequence[str], path: Path, folder: str) -> None:

@@ -18,9 +18,7 @@ import numpy as np
 
 from profkit.backends.adapter import Array, DeviceCall, Prepared
 from profkit.backends.candidate_launch import LaunchLine, read_launch_line
-from profkit.backends.candidate_library import header_path, read_struct
-from profkit.backends.headers import include_flags
-from profkit.backends.native_params import native_params
+from profkit.backends.headers import include_flags, include_path
 from profkit.errors import KernelError, UnavailableError
 from profkit.ops.spec import Spec
 
@@ -45,7 +43,6 @@ class CandidateKernel:
     name: str
     kernel: Any
     line: LaunchLine
-    params_type: np.dtype[Any]
 
 
 def is_kernel(path: Path, symbol: str) -> bool:
@@ -54,7 +51,7 @@ def is_kernel(path: Path, symbol: str) -> bool:
     return re.search(rf'extern\s+"C"\s*({{.*)?\b__global__\s[^;{{]*\b{symbol}\s*\(', text, re.DOTALL) is not None
 
 
-def start_nvrtc(path: Path, symbol: str, op: str) -> tuple[CandidateKernel, dict[str, str]]:
+def start_nvrtc(path: Path, symbol: str) -> tuple[CandidateKernel, dict[str, str]]:
     """Compile; the compiler's own words are the message when that fails."""
     text, name = _source(path), f"{path.name}:{symbol}"
     line = read_launch_line(text, name)
@@ -72,10 +69,8 @@ def start_nvrtc(path: Path, symbol: str, op: str) -> tuple[CandidateKernel, dict
         if type(error).__name__ != "CompileException":
             raise
         raise KernelError(f"{path.name} does not compile (NVRTC):\n{error}") from error
-    fields = read_struct(header_path().read_text(encoding="utf-8"), f"profkit_{op}_params")._fields_
-    params_type = np.dtype([(str(item[0]), np.dtype(item[1])) for item in fields], align=True)
     facts = {"compiler": "NVRTC", "flags": " ".join(FLAGS), "cupy": str(cupy.__version__)}
-    return CandidateKernel(name, kernel, line, params_type), facts
+    return CandidateKernel(name, kernel, line), facts
 
 
 def _source(path: Path) -> str:
@@ -85,21 +80,21 @@ def _source(path: Path) -> str:
 
 def source_of(text: str, name: str) -> str:
     """The file with params.h before it, whose own include NVRTC could not follow."""
-    header = header_path().read_text(encoding="utf-8").replace("#include <stdint.h>\n", "")
+    header = (include_path() / "profkit" / "params.h").read_text(encoding="utf-8")
+    header = header.replace("#include <stdint.h>\n", "")
     return f'{_INTEGERS}{header}#line 1 "{name}"\n{text}'
 
 
 def prepare_nvrtc(candidate: CandidateKernel, spec: Spec, inputs: Mapping[str, Array]) -> Prepared:
     """Inputs and output on the device ahead of the call, which waits for CuPy's current stream."""
     candidate.line.check(spec, candidate.name)
-    numbers = native_params(spec)
+    numbers = spec.params()
     launch = candidate.line.geometry(numbers)
     if launch.shared_bytes > SHARED_UNASKED:
         candidate.kernel.max_dynamic_shared_size_bytes = launch.shared_bytes
     cupy = importlib.import_module("cupy")
-    params = np.zeros((), candidate.params_type)
-    for name, value in numbers.items():
-        params[name] = value
+    kinds = [(name, np.float64 if isinstance(number, float) else np.int64) for name, number in numbers.items()]
+    params = np.array(tuple(numbers.values()), kinds)
     # As bytes: CuPy does not know all types, and the kernel gets addresses only.
     arrays = [cupy.asarray(np.ascontiguousarray(array).reshape(-1).view(np.uint8)) for array in inputs.values()]
     size = int(np.prod(spec.output_shape(), dtype=np.int64)) * spec.numpy_dtype.itemsize

@@ -12,7 +12,6 @@ import numpy as np
 from profkit.backends.adapter import Array, Availability, Conditions, Implementation, Prepared, aligned_empty
 from profkit.backends.framework import to_layout
 from profkit.backends.machine import cpu_fingerprint
-from profkit.backends.native_params import native_params
 from profkit.backends.native_threads import worthwhile_threads
 from profkit.backends.outputs import call_on_pooled, call_on_same, pool_note, unwritten
 from profkit.backends.tuned import (
@@ -25,6 +24,7 @@ from profkit.backends.tuned import (
     tuning_text,
 )
 from profkit.errors import KernelError, UnavailableError
+from profkit.ops import SPECS
 from profkit.ops.conv2d import WEIGHT_GRADIENT
 from profkit.ops.spec import Spec
 
@@ -32,7 +32,6 @@ REBUILD = "pip install -e ."
 PACKED, NHWC = "packed", "nhwc"
 """Forms: weights brought into the kernel's order ahead of the call; images held as NHWC whatever the spec says."""
 IMAGES = ("x", "dy")
-OPS_WITH_LAYOUT = ("conv2d", "pool2d", "lrn", "bias_relu")
 
 
 class NativeAdapter:
@@ -57,9 +56,10 @@ class NativeAdapter:
         except KernelError:
             return []
         rows = [Implementation(key, self.name) for key in keys]
+        has_layout = hasattr(SPECS[op], "layout")
         for key in keys:
             rows += [_form(key, PACKED)] if key in packing else []
-            if op in OPS_WITH_LAYOUT and not key.endswith("/reference"):
+            if has_layout and not key.endswith("/reference"):
                 rows += [_form(key, NHWC), *([_form(key, NHWC, PACKED)] if key in packing else [])]
         return rows
 
@@ -67,7 +67,7 @@ class NativeAdapter:
         """What the kernel itself says."""
         if NHWC in implementation.forms and getattr(spec, "layout", "") == "NHWC":
             return "the spec's layout is NHWC already: the kernel's plain row takes it as it is"
-        core, key, params = _core(), kernel_key(implementation), native_params(held_spec(implementation, spec))
+        core, key, params = _core(), kernel_key(implementation), held_spec(implementation, spec).params()
         reason: str = core.supports(key, params)
         if not reason and PACKED in implementation.forms and core.packed_bytes(key, params, 1) == 0:
             return "it packs nothing ahead for such a call"
@@ -76,7 +76,7 @@ class NativeAdapter:
     def tunables(self, implementation: Implementation, spec: Spec, threads: int) -> list[dict[str, Any]]:
         """Name, default and candidates of what a tuner may choose for this spec; empty when there is nothing."""
         found: list[dict[str, Any]] = _core().tunables(
-            implementation.key, native_params(spec), worthwhile_threads(spec, threads)
+            implementation.key, spec.params(), worthwhile_threads(spec, threads)
         )
         return found
 
@@ -101,7 +101,7 @@ class NativeAdapter:
     ) -> Prepared:
         """Workspace (and a reused output) are allocated here, not in the call."""
         held = held_spec(implementation, spec)
-        core, key, params = _core(), kernel_key(implementation), native_params(held)
+        core, key, params = _core(), kernel_key(implementation), held.params()
         arrays = [
             _in_order(spec, held, inputs[name]) if name in IMAGES else inputs[name] for name in spec.input_shapes()
         ]
@@ -171,7 +171,7 @@ def cpu_tuning(implementation: Implementation, spec: Spec, conditions: Condition
         return {}, known.problem
     text = tuning_text(choice.tuning)
     try:
-        core.workspace_bytes(key, native_params(spec), worthwhile_threads(spec, conditions.threads), choice.tuning)
+        core.workspace_bytes(key, spec.params(), worthwhile_threads(spec, conditions.threads), choice.tuning)
     except (KernelError, TypeError) as error:
         reason = "they must be whole numbers" if isinstance(error, TypeError) else error
         return {}, f"the tuned sizes {text} in {tuned_file()} are ignored: {reason}"

@@ -81,7 +81,7 @@ def cost_name(key: str, spec: Spec) -> str:
 
 def terms(key: str, spec: Spec, lanes: int, packed: bool = False) -> Terms:
     """Pieces of work, by term, of one call; `spec` as the kernel sees it, in its own layout."""
-    count = _COUNTERS[spec.op](key, spec, lanes)
+    count = _COUNTERS.get(spec.op, _elements)(key, spec, lanes)
     if packed:
         count[WEIGHTS] = 0.0
     return {**count, CALL: 1.0}
@@ -203,7 +203,4 @@ _COUNTERS = {
     "conv2d": _conv2d,
     "matmul": _matmul,
     "pool2d": _pool2d,
-    "lrn": _elements,
-    "bias_relu": _elements,
-    "softmax": _elements,
 }

@@ -25,7 +25,6 @@ from profkit.backends.device_arrays import (
 from profkit.backends.framework import no_cuda_driver
 from profkit.backends.machine import build_id
 from profkit.backends.native import kernel_key
-from profkit.backends.native_params import native_params
 from profkit.backends.tuned import Tuning, find_choice, is_wanted, parse_tuning, read_choices, tuned_file, tuning_text
 from profkit.errors import KernelError, UnavailableError
 from profkit.ops.dtypes import TF32
@@ -73,12 +72,12 @@ class NativeCudaAdapter:
             device = cuda_device()
         except UnavailableError:
             device = {}
-        reason: str = cuda.supports(kernel_key(implementation), native_params(spec), device)
+        reason: str = cuda.supports(kernel_key(implementation), spec.params(), device)
         return reason
 
     def tunables(self, implementation: Implementation, spec: Spec, threads: int) -> list[dict[str, Any]]:
         """The configurations of this kernel for this spec; empty when there is one way only."""
-        cuda, key, params = cuda_module(), kernel_key(implementation), native_params(spec)
+        cuda, key, params = cuda_module(), kernel_key(implementation), spec.params()
         names = cuda.configurations(key, params, cuda_device())
         if len(names) < 2:
             return []
@@ -116,7 +115,7 @@ class NativeCudaAdapter:
         self, implementation: Implementation, spec: Spec, inputs: Mapping[str, Array], conditions: Conditions
     ) -> Prepared:
         """Inputs, output and workspace are on the device before the call, which enqueues on a stream of its own."""
-        cuda, key, params = cuda_module(), kernel_key(implementation), native_params(spec)
+        cuda, key, params = cuda_module(), kernel_key(implementation), spec.params()
         configuration, note = configuration_of(implementation, spec, conditions)
         arrays = [uploaded(inputs[name]) for name in spec.input_shapes()]
         output = self.new_output(spec)
@@ -150,7 +149,7 @@ class NativeCudaAdapter:
 def configuration_of(implementation: Implementation, spec: Spec, conditions: Conditions) -> tuple[int, str]:
     """The number of the configuration to take, and what the row says: a trial's own, else what the tuner chose here."""
     cuda, key = cuda_module(), kernel_key(implementation)
-    names = cuda.configurations(key, native_params(spec), cuda_device())
+    names = cuda.configurations(key, spec.params(), cuda_device())
     if "tuning" in implementation.options:
         return _number(parse_tuning(implementation.options["tuning"]), names), ""
     if not conditions.tuned or not is_wanted():

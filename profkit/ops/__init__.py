@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import importlib
+import pkgutil
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from profkit.errors import SpecError
+from profkit.errors import SpecError, UsageError
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
-from profkit.ops.odd_shapes import odd_specs
 from profkit.ops.pool2d import Pool2d
-from profkit.ops.presets import default_preset, find_preset, presets_for
 from profkit.ops.softmax import Softmax
 from profkit.ops.spec import Spec
 
-SPECS: dict[str, type[Spec]] = {
-    kind.op: kind for kind in (Conv2d, MatMul, Pool2d, LocalResponseNorm, BiasRelu, Softmax)
-}
+for _module in pkgutil.iter_modules(__path__):
+    if not _module.ispkg:
+        importlib.import_module(f"{__name__}.{_module.name}")
+SPECS: dict[str, type[Spec]] = {kind.op: kind for kind in Spec.__subclasses__()}
+"""Whatever a file of this folder defines."""
 
 __all__ = [
     "SPECS",
@@ -37,6 +39,37 @@ __all__ = [
     "presets_for",
     "spec_from_dict",
 ]
+
+
+def presets_for(op: str) -> Mapping[str, Spec]:
+    """All presets of an operator by name; the first is the default."""
+    return _kind(op).presets()
+
+
+def default_preset(op: str) -> str:
+    """Name of the preset that equals the spec without arguments."""
+    return next(iter(presets_for(op)))
+
+
+def find_preset(op: str, name: str) -> Spec:
+    """The preset of that name; an unknown one is an error that offers the nearest names."""
+    presets = presets_for(op)
+    if name in presets:
+        return presets[name]
+    close = difflib.get_close_matches(name, presets, n=4, cutoff=0.4)
+    offer = f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(presets)}"
+    raise UsageError(f"{op} has no preset {name!r}: {offer}")
+
+
+def odd_specs(op: str) -> list[Spec]:
+    """The operator's odd shapes, always the same list in the same order."""
+    return _kind(op).odd_shapes()
+
+
+def _kind(op: str) -> type[Spec]:
+    if op not in SPECS:
+        raise UsageError(f"no operator {op!r}: there are {', '.join(SPECS)}")
+    return SPECS[op]
 
 
 def spec_from_dict(data: Mapping[str, Any]) -> Spec:

@@ -41,12 +41,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """`parse` takes any accepted form to the one stored; `word` takes the stored form to the flag's word."""
+    """`parse` takes any accepted form to the one stored; `word` takes the stored form to the flag's word.
+
+    `numbers` are the fields of the operator's C struct that the value becomes, given its name.
+    """
 
     metavar: str
     parse: Callable[[str, Any], Any]
     word: Callable[[Any], str] = str
     to_json: Callable[[Any], Any] = lambda value: value
+    numbers: Callable[[str, Any], dict[str, int | float]] = lambda name, value: {name: value}
 
 
 def _integer(name: str, value: Any) -> int:
@@ -140,22 +144,34 @@ def _short_word(value: Any) -> str:
     return "x".join(map(str, short)) if isinstance(short, list) else str(short)
 
 
+def _sides(name: str, value: Pair) -> dict[str, int | float]:
+    """`kernel_size` becomes kernel_h and kernel_w."""
+    stem = name.removesuffix("_size")
+    return {f"{stem}_h": value[0], f"{stem}_w": value[1]}
+
+
 COUNT = Kind("N", _parse_count)
-PAIR = Kind("N|HxW", _parse_pair, _short_word, _short)
-PADDING = Kind("N|same|valid|TxBxLxR", _parse_padding, _short_word, _short)
-FLAG = Kind("yes|no", _parse_flag, lambda value: "yes" if value else "no")
+PAIR = Kind("N|HxW", _parse_pair, _short_word, _short, _sides)
+# What `same` comes to depends on other fields: the spec derives the numbers.
+PADDING = Kind("N|same|valid|TxBxLxR", _parse_padding, _short_word, _short, lambda *_: {})
+FLAG = Kind(
+    "yes|no",
+    _parse_flag,
+    lambda value: "yes" if value else "no",
+    numbers=lambda name, value: {name: int(value)},
+)
 NUMBER = Kind("X", _parse_number, _number_word)
 
 
 def choice(*words: str) -> Kind:
-    """A field that takes one of the given words."""
+    """A field that takes one of the given words; its number is the word's place, as in the enum of that name in C."""
 
     def parse(name: str, value: Any) -> str:
         if value not in words:
             raise SpecError(f"{name}: expected one of {', '.join(words)}, got {value!r}")
         return str(value)
 
-    return Kind("|".join(words), parse)
+    return Kind("|".join(words), parse, numbers=lambda name, value: {name: words.index(value)})
 
 
 def choice_of_numbers(*numbers: int) -> Kind:

@@ -46,3 +46,28 @@ class BiasRelu(Spec):
     def reference(self, inputs: Mapping[str, Array]) -> NDArray[np.float64]:
         x = to_nchw(self.layout, inputs["x"].astype(np.float64))
         return from_nchw(self.layout, np.maximum(x + inputs["b"].astype(np.float64)[None, :, None, None], 0.0))
+
+    @classmethod
+    def presets(cls) -> dict[str, Spec]:
+        return {
+            "cifar10.conv1": BiasRelu(128, 64, 32, 32),
+            "cifar10.conv2": BiasRelu(128, 64, 16, 16),
+            "alexnet.conv1": BiasRelu(32, 96, 55, 55),
+            "alexnet.conv2": BiasRelu(32, 256, 27, 27),
+            "alexnet.conv3": BiasRelu(32, 384, 13, 13),
+            "googlenet.conv1": BiasRelu(32, 64, 112, 112),
+            "lenet.p32.conv1": BiasRelu(128, 96, 28, 28),
+            "solar.conv1": BiasRelu(512, 32, 48, 48),
+            "solar.conv2": BiasRelu(512, 64, 46, 46),
+        }
+
+    @classmethod
+    def odd_shapes(cls) -> list[Spec]:
+        images = ((1, 1, 1, 1), (3, 1, 5, 7), (1, 5, 1, 1), (2, 3, 7, 5), (2, 17, 3, 3), (1, 33, 9, 2), (5, 4, 8, 8))
+        plain = [BiasRelu(*image, layout=layout) for image in images for layout in ("NCHW", "NHWC")]
+        double = [BiasRelu(2, 5, 3, 4, dtype="float64"), BiasRelu(2, 5, 3, 4, layout="NHWC", dtype="float64")]
+        return [*plain, *double, BiasRelu(2, 5, 3, 7, dtype="float16"), BiasRelu(2, 5, 3, 7, dtype="bfloat16")]
+
+    @classmethod
+    def larger_shapes(cls) -> list[Spec]:
+        return [BiasRelu(3, 33, 61, 59), BiasRelu(3, 33, 61, 59, layout="NHWC", dtype="float64")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from profkit.errors import SpecError
 from profkit.ops import axes
 from profkit.ops.axes import Pair, axis
 from profkit.ops.dtypes import DTYPE
-from profkit.ops.spec import Array, Spec
+from profkit.ops.spec import LENET_MAPS, Array, Spec
 from profkit.ops.window import FORMULA, Window
 
 if TYPE_CHECKING:
@@ -82,6 +82,9 @@ class Conv2d(Spec):
     def w_shape(self) -> tuple[int, ...]:
         """Shape of the weights: [out_channels, in_channels / groups, kernel_h, kernel_w]."""
         return (self.out_channels, self.in_channels // self.groups, *self.kernel_size)
+
+    def derived_params(self) -> dict[str, int | float]:
+        return self.window.params()
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         if self.direction == INPUT_GRADIENT:
@@ -156,3 +159,137 @@ class Conv2d(Spec):
         """Channel slices (input, output) of every group."""
         c, k = self.in_channels // self.groups, self.out_channels // self.groups
         return [(slice(g * c, (g + 1) * c), slice(g * k, (g + 1) * k)) for g in range(self.groups)]
+
+    @classmethod
+    def presets(cls) -> dict[str, Spec]:
+        presets: dict[str, Spec] = {
+            "cifar10.conv2": _conv(128, "64x16x16", 64, 5, pad=2),
+            "cifar10.conv1": _conv(128, "3x32x32", 64, 5, pad=2),
+            # The tutorial's 24x24 crop, to which the published operation counts belong.
+            "cifar10.crop24.conv1": _conv(128, "3x24x24", 64, 5, pad=2),
+            "cifar10.crop24.conv2": _conv(128, "64x12x12", 64, 5, pad=2),
+            "alexnet.conv1": _conv(32, "3x227x227", 96, 11, stride=4),
+            "alexnet.conv2": _conv(32, "96x27x27", 256, 5, pad=2).replaced(groups=2),
+            "alexnet.conv3": _conv(32, "256x13x13", 384, 3, pad=1),
+            "alexnet.conv4": _conv(32, "384x13x13", 384, 3, pad=1).replaced(groups=2),
+            "alexnet.conv5": _conv(32, "384x13x13", 256, 3, pad=1).replaced(groups=2),
+            "alexnet.conv2.ungrouped": _conv(32, "96x27x27", 256, 5, pad=2),
+            "alexnet.conv4.ungrouped": _conv(32, "384x13x13", 384, 3, pad=1),
+            "alexnet.conv5.ungrouped": _conv(32, "384x13x13", 256, 3, pad=1),
+            "googlenet.conv1": _conv(32, "3x224x224", 64, 7, stride=2, pad=3),
+            "googlenet.conv2.reduce": _conv(32, "64x56x56", 64, 1),
+            "googlenet.conv2": _conv(32, "64x56x56", 192, 3, pad=1),
+        }
+        presets |= _inception("googlenet.3a", 192, 28, (64, 96, 128, 16, 32, 32))
+        presets |= _inception("googlenet.5b", 832, 7, (384, 192, 384, 48, 128, 128))
+        for maps in LENET_MAPS:
+            presets[f"lenet.p{maps}.conv1"] = _conv(128, "3x32x32", 3 * maps, 5)
+            presets[f"lenet.p{maps}.conv2"] = _conv(128, f"{3 * maps}x14x14", 3 * maps, 5)
+        presets["solar.conv1"] = _conv(512, "1x50x50", 32, 3)
+        presets["solar.conv2"] = _conv(512, "32x48x48", 64, 3)
+        return presets | _allcnn() | _wide_resnet()
+
+    @classmethod
+    def odd_shapes(cls) -> list[Spec]:
+        base = {"batch": 2, "in_channels": 3, "out_channels": 4, "stride": 1, "padding": 0}
+        everywhere = [
+            Conv2d(**{**base, **shape, "direction": direction})
+            for shape in _CONV_SHAPES
+            for direction in (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
+        ]
+        return [*everywhere, *(Conv2d(**{**base, **shape}) for shape in _CONV_FORWARD_ONLY)]
+
+    @classmethod
+    def round_shapes(cls) -> list[Spec]:
+        return [
+            *(Conv2d(1, 8, 6, 6, 8, 3, padding=1, direction=way) for way in (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)),
+            Conv2d(1, 8, 7, 7, 8, 5, padding=1),
+            Conv2d(1, 8, 7, 7, 8, 3, padding=1, groups=8),
+        ]
+
+    @classmethod
+    def larger_shapes(cls) -> list[Spec]:
+        return [
+            Conv2d(2, 33, 30, 29, 34, 3, stride=stride, padding=1, layout=layout, dtype=dtype, direction=way)
+            for way in (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
+            for stride, layout, dtype in ((1, "NCHW", "float32"), (2, "NHWC", "float32"), (1, "NCHW", "float64"))
+        ]
+
+
+_CONV_SHAPES: tuple[dict[str, Any], ...] = (
+    {"batch": 1, "in_channels": 1, "height": 1, "width": 1, "out_channels": 1, "kernel_size": 1},
+    {"batch": 3, "in_channels": 5, "height": 1, "width": 1, "out_channels": 7, "kernel_size": 3, "padding": 1},
+    {"in_channels": 4, "height": 10, "width": 8, "out_channels": 6, "kernel_size": 3, "stride": 2, "padding": "same"},
+    {"height": 11, "width": 7, "kernel_size": 3, "stride": 3, "padding": 1, "dtype": "float64"},
+    {"height": 13, "width": 12, "kernel_size": 2, "stride": 5},
+    {"height": 6, "width": 5, "kernel_size": 2, "stride": "1x3", "padding": 4},
+    {"height": 7, "width": 9, "kernel_size": "3x4", "padding": "1x2x0x3", "layout": "NHWC"},
+    {"height": 12, "width": 11, "kernel_size": 3, "dilation": "2x3", "padding": 2},
+    {"in_channels": 6, "out_channels": 9, "height": 8, "width": 8, "kernel_size": 3, "groups": 3, "padding": "same"},
+    {"in_channels": 5, "out_channels": 5, "height": 7, "width": 6, "kernel_size": 3, "groups": 5, "padding": 1},
+    {"height": 17, "width": 5, "kernel_size": "7x1", "layout": "NHWC", "stride": "2x1"},
+    {"in_channels": 9, "height": 6, "width": 7, "kernel_size": 3, "stride": 2, "padding": 1, "dtype": "float16"},
+    {"out_channels": 17, "height": 7, "width": 5, "kernel_size": 3, "padding": 1, "dtype": "bfloat16"},
+)
+_CONV_FORWARD_ONLY: tuple[dict[str, Any], ...] = (
+    {"in_channels": 3, "height": 9, "width": 11, "out_channels": 5, "kernel_size": 5, "padding": 2},
+    {"height": 5, "width": 17, "kernel_size": "1x7", "padding": "0x0x3x3"},
+    {"height": 9, "width": 10, "kernel_size": 3, "padding": 1, "bias": True},
+    {"height": 9, "width": 10, "kernel_size": 3, "stride": 2, "bias": True, "activation": "relu", "layout": "NHWC"},
+    {"height": 6, "width": 6, "kernel_size": 5, "padding": "same", "activation": "relu", "dtype": "float64"},
+    {"height": 9, "width": 7, "kernel_size": 3, "bias": True, "activation": "relu", "dtype": "float16"},
+    {"height": 5, "width": 6, "kernel_size": 2, "bias": True, "layout": "NHWC", "dtype": "bfloat16"},
+    # One more than a usual vector or tile in every direction.
+    {"batch": 1, "in_channels": 17, "out_channels": 33, "height": 17, "width": 19, "kernel_size": 3, "padding": 1},
+    {"in_channels": 3, "out_channels": 6, "height": 8, "width": 9, "kernel_size": 3, "groups": 3, "layout": "NHWC"},
+)
+
+
+def _conv(batch: int, image: str, out_channels: int, kernel: int, *, stride: int = 1, pad: int = 0) -> Conv2d:
+    """`image` is channels x height x width."""
+    channels, height, width = map(int, image.split("x"))
+    return Conv2d(batch, channels, height, width, out_channels, kernel, stride, pad)
+
+
+def _inception(name: str, channels: int, size: int, filters: tuple[int, int, int, int, int, int]) -> dict[str, Spec]:
+    """The six convolutions of a module: 1x1; 3x3.reduce, 3x3; 5x5.reduce, 5x5; pool_proj."""
+    one, reduce3, three, reduce5, five, proj = filters
+    area = f"{size}x{size}"
+    return {
+        f"{name}.1x1": _conv(32, f"{channels}x{area}", one, 1),
+        f"{name}.3x3.reduce": _conv(32, f"{channels}x{area}", reduce3, 1),
+        f"{name}.3x3": _conv(32, f"{reduce3}x{area}", three, 3, pad=1),
+        f"{name}.5x5.reduce": _conv(32, f"{channels}x{area}", reduce5, 1),
+        f"{name}.5x5": _conv(32, f"{reduce5}x{area}", five, 5, pad=2),
+        f"{name}.pool_proj": _conv(32, f"{channels}x{area}", proj, 1),
+    }
+
+
+def _allcnn() -> dict[str, Spec]:
+    """All-CNN-C. The study gives no padding: 1 around every 3x3 filter but the last, as first published."""
+    return {
+        "allcnn.conv1": _conv(100, "3x32x32", 96, 3, pad=1),
+        "allcnn.conv2": _conv(100, "96x32x32", 96, 3, pad=1),
+        "allcnn.conv3": _conv(100, "96x32x32", 96, 3, stride=2, pad=1),
+        "allcnn.conv4": _conv(100, "96x16x16", 192, 3, pad=1),
+        "allcnn.conv5": _conv(100, "192x16x16", 192, 3, pad=1),
+        "allcnn.conv6": _conv(100, "192x16x16", 192, 3, stride=2, pad=1),
+        "allcnn.conv7": _conv(100, "192x8x8", 192, 3),
+        "allcnn.conv8": _conv(100, "192x6x6", 192, 1),
+        "allcnn.conv9": _conv(100, "192x6x6", 10, 1),
+    }
+
+
+def _wide_resnet() -> dict[str, Spec]:
+    """WRN-16-4 on 32x32 images: one convolution of each shape in its three groups, and the shortcuts' 1x1."""
+    presets: dict[str, Spec] = {
+        "wrn16-4.stem": _conv(128, "3x32x32", 16, 3, pad=1),
+        "wrn16-4.group1.first": _conv(128, "16x32x32", 64, 3, pad=1),
+        "wrn16-4.group1": _conv(128, "64x32x32", 64, 3, pad=1),
+    }
+    for group, channels, size in ((2, 64, 32), (3, 128, 16)):
+        image = f"{channels}x{size}x{size}"
+        presets[f"wrn16-4.group{group}.first"] = _conv(128, image, 2 * channels, 3, stride=2, pad=1)
+        presets[f"wrn16-4.group{group}.shortcut"] = _conv(128, image, 2 * channels, 1, stride=2)
+        presets[f"wrn16-4.group{group}"] = _conv(128, f"{2 * channels}x{size // 2}x{size // 2}", 2 * channels, 3, pad=1)
+    return presets

@@ -71,3 +71,42 @@ class LocalResponseNorm(Spec):
         for i in range(self.size):
             energy += squares[:, i : i + self.channels]
         return from_nchw(self.layout, x / (self.k + self.alpha / self.size * energy) ** self.beta)
+
+    @classmethod
+    def presets(cls) -> dict[str, Spec]:
+        # BVLC AlexNet normalises before it pools; its alpha is 0.0001 over 5 channels.
+        return {
+            "cifar10.norm1": LocalResponseNorm(128, 64, 16, 16),
+            "cifar10.norm2": LocalResponseNorm(128, 64, 16, 16),
+            "cifar10.crop24.norm1": LocalResponseNorm(128, 64, 12, 12),
+            "alexnet.norm1": LocalResponseNorm(32, 96, 55, 55, size=5, alpha=0.0001),
+            "alexnet.norm2": LocalResponseNorm(32, 256, 27, 27, size=5, alpha=0.0001),
+            "googlenet.norm1": LocalResponseNorm(32, 64, 56, 56, size=5, alpha=0.0001),
+            "googlenet.norm2": LocalResponseNorm(32, 192, 56, 56, size=5, alpha=0.0001),
+        }
+
+    @classmethod
+    def odd_shapes(cls) -> list[Spec]:
+        return [
+            LocalResponseNorm(1, 1, 1, 1),
+            LocalResponseNorm(1, 1, 3, 3, size=1),
+            LocalResponseNorm(2, 3, 5, 4),
+            LocalResponseNorm(2, 9, 4, 5),
+            LocalResponseNorm(2, 16, 3, 7, layout="NHWC"),
+            LocalResponseNorm(1, 33, 5, 5, size=5, alpha=0.0001),
+            LocalResponseNorm(2, 8, 3, 3, size=2, alpha=0.5),
+            LocalResponseNorm(2, 8, 3, 3, size=4, alpha=0.5, layout="NHWC"),
+            LocalResponseNorm(2, 5, 3, 3, size=6, alpha=1.0),
+            LocalResponseNorm(1, 4, 2, 9, size=20, alpha=1.0),
+            LocalResponseNorm(2, 7, 4, 4, size=3, alpha=1.0, beta=0.5, k=2.0),
+            LocalResponseNorm(2, 7, 4, 4, size=3, alpha=1.0, beta=1.0, k=0.5),
+            LocalResponseNorm(2, 7, 4, 4, size=3, alpha=2.0, beta=0.33),
+            LocalResponseNorm(2, 6, 5, 3, dtype="float64", alpha=1.0),
+            LocalResponseNorm(1, 17, 3, 3, dtype="float64", layout="NHWC", size=5, alpha=1.0),
+            LocalResponseNorm(2, 9, 3, 4, dtype="float16", size=5),
+            LocalResponseNorm(2, 9, 3, 4, dtype="bfloat16", size=5),
+        ]
+
+    @classmethod
+    def larger_shapes(cls) -> list[Spec]:
+        return [LocalResponseNorm(2, 33, 41, 39, size=5), LocalResponseNorm(2, 33, 41, 39, size=5, layout="NHWC")]

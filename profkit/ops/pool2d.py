@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from profkit.ops import axes
 from profkit.ops.axes import axis
 from profkit.ops.dtypes import DTYPE
 from profkit.ops.layout import LAYOUT, from_nchw, image_shape, to_nchw
-from profkit.ops.spec import Array, Spec
+from profkit.ops.spec import LENET_MAPS, Array, Spec
 from profkit.ops.window import FORMULA, Window
 
 if TYPE_CHECKING:
@@ -76,6 +76,9 @@ class Pool2d(Spec):
         """Shape of the pooled images, whatever the direction."""
         return image_shape(self.layout, self.batch, self.channels, self.window.out_size)
 
+    def derived_params(self) -> dict[str, int | float]:
+        return self.window.params()
+
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         if self.direction == FORWARD:
             return {"x": self.x_shape()}
@@ -124,3 +127,79 @@ class Pool2d(Spec):
             for _, met in window.taps(padded):
                 np.add(met, shares, out=met)
         return from_nchw(self.layout, window.unpadded(padded))
+
+    @classmethod
+    def presets(cls) -> dict[str, Spec]:
+        # SAME at stride 2 pads after only, and so does Caffe's rounding up in GoogLeNet: the odd one is 0x1x0x1.
+        presets: dict[str, Spec] = {
+            "cifar10.pool1": _pool(128, "64x32x32", 3, 2, "same"),
+            "cifar10.pool2": _pool(128, "64x16x16", 3, 2, "same"),
+            "alexnet.pool1": _pool(32, "96x55x55", 3, 2),
+            "alexnet.pool2": _pool(32, "256x27x27", 3, 2),
+            "alexnet.pool5": _pool(32, "256x13x13", 3, 2),
+            "googlenet.pool1": _pool(32, "64x112x112", 3, 2, "same"),
+            "googlenet.pool2": _pool(32, "192x56x56", 3, 2, "same"),
+            "googlenet.3a.pool": _pool(32, "192x28x28", 3, 1, "1"),
+            "googlenet.pool5": _pool(32, "1024x7x7", 7, 1).replaced(mode=AVERAGE),
+            "allcnn.pool": _pool(100, "10x6x6", 6, 1).replaced(mode=AVERAGE),
+            "solar.pool": _pool(512, "64x46x46", 2, 2),
+        }
+        for maps in LENET_MAPS:
+            presets[f"lenet.p{maps}.pool1"] = _pool(128, f"{3 * maps}x28x28", 2, 2)
+            presets[f"lenet.p{maps}.pool2"] = _pool(128, f"{3 * maps}x10x10", 2, 2)
+        return presets
+
+    @classmethod
+    def odd_shapes(cls) -> list[Spec]:
+        shapes: tuple[dict[str, Any], ...] = (
+            {"height": 1, "width": 1, "kernel_size": 1, "stride": 1, "padding": 0},
+            {"height": 5, "width": 7, "kernel_size": 3, "stride": 2, "padding": "same"},
+            {"height": 8, "width": 8, "kernel_size": 3, "stride": 2, "padding": "same", "layout": "NHWC"},
+            {"height": 9, "width": 6, "kernel_size": 2, "stride": 2, "padding": 0},
+            {"height": 7, "width": 7, "kernel_size": 3, "stride": 1, "padding": 1, "dtype": "float64"},
+            {"height": 11, "width": 10, "kernel_size": 2, "stride": 3, "padding": 0},
+            {"height": 6, "width": 6, "kernel_size": "2x3", "stride": "1x2", "padding": "1x0x0x1"},
+            {"height": 7, "width": 7, "kernel_size": 7, "stride": 1, "padding": 0, "layout": "NHWC"},
+            {"height": 9, "width": 5, "kernel_size": 5, "stride": 5, "padding": 2},
+            # More than half of the window is padding, yet no window is empty: several frameworks refuse this.
+            {"height": 5, "width": 6, "kernel_size": 3, "stride": 1, "padding": 2},
+            {"height": 3, "width": 17, "channels": 19, "kernel_size": "1x4", "stride": 1, "padding": "0x0x1x2"},
+            # Few values in 16 bits: maxima that are equal are usual here.
+            {"height": 9, "width": 8, "kernel_size": 3, "stride": 2, "padding": 1, "dtype": "float16"},
+            {
+                "height": 8,
+                "width": 9,
+                "kernel_size": 2,
+                "stride": 2,
+                "padding": 0,
+                "dtype": "bfloat16",
+                "layout": "NHWC",
+            },
+        )
+        base = {"batch": 2, "channels": 3}
+        return [
+            Pool2d(**{**base, **shape, "mode": mode, "direction": direction})
+            for direction in (FORWARD, INPUT_GRADIENT)
+            for shape in shapes
+            for mode in (MAX, AVERAGE)
+        ]
+
+    @classmethod
+    def round_shapes(cls) -> list[Spec]:
+        return [
+            Pool2d(1, 8, 6, 6, kernel_size=2, stride=2, layout="NHWC", direction=way)
+            for way in (FORWARD, INPUT_GRADIENT)
+        ]
+
+    @classmethod
+    def larger_shapes(cls) -> list[Spec]:
+        return [
+            Pool2d(3, 19, 61, 59, kernel_size=3, stride=2, padding=1, mode=mode, layout=layout, direction=way)
+            for way in (FORWARD, INPUT_GRADIENT)
+            for mode, layout in ((MAX, "NCHW"), (AVERAGE, "NHWC"))
+        ]
+
+
+def _pool(batch: int, image: str, kernel: int, stride: int, padding: str = "valid") -> Pool2d:
+    channels, height, width = map(int, image.split("x"))
+    return Pool2d(batch, channels, height, width, kernel, stride, padding)

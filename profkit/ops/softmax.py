@@ -44,3 +44,28 @@ class Softmax(Spec):
         powers = np.exp(x - x.max(axis=1, keepdims=True))
         result: NDArray[np.float64] = powers / powers.sum(axis=1, keepdims=True)
         return result
+
+    @classmethod
+    def presets(cls) -> dict[str, Spec]:
+        return {
+            "imagenet": Softmax(128, 1000),
+            "cifar10": Softmax(128, 10),
+            "mlp.shuttle": Softmax(128, 7),
+            "square.1024": Softmax(1024, 1024),
+        }
+
+    @classmethod
+    def odd_shapes(cls) -> list[Spec]:
+        sizes = ((1, 1), (1, 2), (7, 1), (3, 5), (5, 10), (2, 16), (4, 17), (17, 33), (1, 1000), (9, 129), (2, 999))
+        others = (
+            ((1, 1), "float64"),
+            ((3, 7), "float64"),
+            ((5, 130), "float64"),
+            ((5, 33), "float16"),
+            ((4, 17), "bfloat16"),
+        )
+        return [*(Softmax(*size) for size in sizes), *(Softmax(*size, dtype=dtype) for size, dtype in others)]
+
+    @classmethod
+    def larger_shapes(cls) -> list[Spec]:
+        return [Softmax(257, 1001), Softmax(130, 515, dtype="float64")]

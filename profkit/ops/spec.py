@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,6 +16,8 @@ from profkit.ops.fields import Fields
 __all__ = ["Array", "Spec", "max_error", "tolerance"]
 
 Array = NDArray[Any]
+LENET_MAPS = (2, 4, 8, 16, 32, 64)
+"""The study's numbers of feature maps per image channel: presets lenet.p2 and so on."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,33 @@ class Spec(Fields):
         """The result in float64 with plain NumPy: what every implementation is checked against."""
         raise NotImplementedError
 
+    @classmethod
+    def presets(cls) -> dict[str, Spec]:
+        """Named shapes from published networks (the operator studies); the first is the spec without arguments.
+
+        Every preset is the bare operator: bias and activation of the layer are left off, so that all implementations
+        run one kernel (`--bias yes --activation relu` adds them). Paddings of convolutions are numbers, which every
+        framework runs natively (pad 2 is SAME for a 5x5 filter at stride 1). Batches: cifar10, lenet, wrn16-4 and
+        mlp.shuttle 128, alexnet and googlenet 32 (the study sweeps 1 to 512), allcnn 100, solar 512, mlp.cifar10 32,
+        mlp.solar 1000.
+        """
+        return {"default": cls()}
+
+    @classmethod
+    def odd_shapes(cls) -> list[Spec]:
+        """Odd, tiny and non-multiple shapes, on which every kernel and adapter is tested; each runs in milliseconds."""
+        return [cls()]
+
+    @classmethod
+    def round_shapes(cls) -> list[Spec]:
+        """Small shapes for kernels that decline odd ones, because their vectors and tiles must divide the sizes."""
+        return []
+
+    @classmethod
+    def larger_shapes(cls) -> list[Spec]:
+        """Enough work for several threads and tiles; each float64 reference takes less than a tenth of a second."""
+        return []
+
     def min_bytes(self) -> int:
         """Bytes that must move at least once: every input read, the output written."""
         shapes = [*self.input_shapes().values(), self.output_shape()]
@@ -71,6 +101,17 @@ class Spec(Fields):
         """The same seeded values, hence the same bytes, for every implementation."""
         generator = np.random.default_rng(seed)
         return {name: random_normal(generator, shape, self.dtype_word) for name, shape in self.input_shapes().items()}
+
+    def params(self) -> dict[str, int | float]:
+        """The fields of the C struct `profkit_<op>_params`, in its order: those of the spec, then `derived_params`."""
+        numbers: dict[str, int | float] = {}
+        for item in dataclasses.fields(self):
+            numbers |= item.metadata["kind"].numbers(item.name, getattr(self, item.name))
+        return numbers | self.derived_params()
+
+    def derived_params(self) -> dict[str, int | float]:
+        """What kernels need besides the fields, as the size of the output."""
+        return {}
 
     def to_dict(self) -> dict[str, Any]:
         """Fields as JSON values, with the operator's name; `spec_from_dict` reads it back."""

@@ -54,6 +54,11 @@ class Window:
         )
         return rows, columns
 
+    def params(self) -> dict[str, int | float]:
+        """Paddings and output size, as the C structs call them."""
+        names = ("pad_top", "pad_bottom", "pad_left", "pad_right", "out_h", "out_w")
+        return dict(zip(names, (*self.pads, *self.out_size)))
+
     def check(self) -> None:
         """Raise SpecError with the formula filled in when no window fits."""
         for i, side in enumerate(("height", "width")):

@@ -10,7 +10,6 @@ import numpy as np
 
 import profkit
 from profkit.backends.device_arrays import ORDINAL, cuda_module
-from profkit.backends.native_params import native_params
 from profkit.ops.matmul import MatMul
 
 LONGEST_S = 60
@@ -33,7 +32,7 @@ def main() -> int:
     stream, memory = cuda.Stream(), [cuda.DeviceMemory(size) for _ in range(3)]
     for part in memory:
         part.upload(np.zeros(size, np.uint8))
-    call = cuda.bind(KEY, native_params(spec), memory[:2], memory[2], None, stream.handle)
+    call = cuda.bind(KEY, spec.params(), memory[:2], memory[2], None, stream.handle)
     timer, data, host = cuda.DeviceTimer(stream.handle, GIVE_UP_AFTER_S), cuda.DeviceMemory(COPY_BYTES), _host_bytes()
     call()  # the first launch loads the module
     cuda.synchronize(stream.handle)

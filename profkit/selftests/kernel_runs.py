@@ -12,7 +12,6 @@ from profkit.backends import load_adapter
 from profkit.backends.adapter import Array, Conditions, Implementation
 from profkit.backends.device_arrays import cuda_module
 from profkit.backends.native import held_spec, kernel_key
-from profkit.backends.native_params import native_params
 from profkit.backends.native_threads import worthwhile_threads
 from profkit.backends.tuned import tuning_text
 from profkit.errors import SpecError, UnavailableError
@@ -76,7 +75,7 @@ def _runs_of_shape(row: Implementation, spec: Spec, is_full: bool, threads: int)
 
 def _is_usual(row: Implementation, spec: Spec) -> bool:
     """Whether a usual CUDA device takes it."""
-    return not cuda_module().supports(kernel_key(row), native_params(spec), {})
+    return not cuda_module().supports(kernel_key(row), spec.params(), {})
 
 
 def _tunings(row: Implementation, spec: Spec, threads: int) -> list[str]:

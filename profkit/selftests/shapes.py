@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from profkit.ops.odd_shapes import larger_specs, odd_specs, round_specs
-from profkit.ops.presets import presets_for
+from profkit.ops import SPECS, odd_specs, presets_for
 from profkit.ops.spec import Spec
 
 MOST_FLOPS, MOST_BYTES = 3e8, 32 << 20
@@ -17,7 +16,7 @@ TUNED_FLOPS = 3e7
 @cache
 def shapes_of(op: str, is_full: bool) -> tuple[Spec, ...]:
     """Odd, round and larger ones; `is_full` adds the layers of real networks."""
-    found = [*odd_specs(op), *round_specs(op), *larger_specs(op)]
+    found = [*odd_specs(op), *SPECS[op].round_shapes(), *SPECS[op].larger_shapes()]
     if is_full:
         presets = presets_for(op).values()
         found += [spec for spec in presets if spec.flops() <= MOST_FLOPS and spec.min_bytes() <= MOST_BYTES]

@@ -10,12 +10,10 @@ import pytest
 
 from profkit.backends.adapter import Array, Conditions, Implementation
 from profkit.backends.candidate import ADAPTER, candidate_implementations
-from profkit.backends.candidate_library import header_path, read_struct
-from profkit.backends.native_params import native_params
 from profkit.errors import KernelError, UnavailableError, UnsupportedError, UsageError
 from profkit.measurement import protocol
 from profkit.measurement.worker import Worker
-from profkit.ops import SPECS, BiasRelu, Conv2d, MatMul, Softmax, Spec, odd_specs
+from profkit.ops import BiasRelu, Conv2d, MatMul, Softmax, Spec, odd_specs
 from profkit.ops.spec import max_error, tolerance
 
 needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler on this machine")
@@ -302,15 +300,6 @@ def test_a_missing_compiler_is_a_clear_message(tmp_path: Path, monkeypatch: pyte
 
     with pytest.raises(UnavailableError, match=r"no compiler.*\$CXX"):
         ADAPTER.start(candidate, Conditions())
-
-
-@pytest.mark.parametrize("op", SPECS)
-def test_the_structs_of_params_h_have_exactly_the_fields_that_specs_fill(op: str) -> None:
-    struct = read_struct(header_path().read_text(), f"profkit_{op}_params")
-
-    names = [field[0] for field in struct._fields_]
-
-    assert sorted(names) == sorted(native_params(SPECS[op]()))
 
 
 def example(name: str) -> str:

@@ -17,7 +17,6 @@ from profkit.backends.candidate import ADAPTER, candidate_implementations
 from profkit.backends.candidate_launch import Geometry, evaluate, read_launch_line
 from profkit.backends.candidate_nvrtc import CandidateKernel, is_kernel, source_of
 from profkit.backends.headers import include_flags
-from profkit.backends.native_params import native_params
 from profkit.errors import KernelError, UnavailableError, UnsupportedError
 from profkit.ops import BiasRelu, MatMul
 from profkit.ops.spec import max_error, tolerance
@@ -111,7 +110,7 @@ def test_a_launch_line_is_worked_out_for_a_spec() -> None:
     text = "// profkit: grid (n + 15) / 16, (m + 15) / 16, batch; block 16, 16; shared 32 * 64; only dtype float32\n"
     line = read_launch_line(text, "mine.cu")
 
-    assert line.geometry(native_params(MatMul(33, 16, 5))) == Geometry((1, 3, 1), (16, 16), 2048)
+    assert line.geometry(MatMul(33, 16, 5).params()) == Geometry((1, 3, 1), (16, 16), 2048)
     assert line.only == {"dtype": "float32"}
 
 
@@ -136,15 +135,15 @@ def test_a_launch_line_that_is_missing_or_wrong_is_shown_with_an_example(text: s
 
 @pytest.mark.parametrize("text", ["rows / 2", "m +", "m / 0", "f(m)", "2.5", "m ** 2", "(m", "__import__('os')"])
 def test_an_expression_that_cannot_be_worked_out_says_what_may_be_in_it(text: str) -> None:
-    with pytest.raises(KernelError, match=r"it may hold whole numbers, \+ - \* / \( \) and batch, m, n"):
-        evaluate(text, native_params(MatMul(2, 3, 4)))
+    with pytest.raises(KernelError, match=r"it may hold whole numbers, \+ - \* / \( \) and m, n, k"):
+        evaluate(text, MatMul(2, 3, 4).params())
 
 
 def test_negative_shared_memory_is_refused() -> None:
     line = read_launch_line("// profkit: grid 1; block 1; shared m - 5", "mine.cu")
 
     with pytest.raises(KernelError, match="shared m - 5: -3 bytes cannot be asked for"):
-        line.geometry(native_params(MatMul(2, 3, 4)))
+        line.geometry(MatMul(2, 3, 4).params())
 
 
 @pytest.mark.parametrize(
@@ -168,4 +167,4 @@ def test_a_grid_without_blocks_is_refused() -> None:
     line = read_launch_line("// profkit: grid m / 16; block 16", "mine.cu")
 
     with pytest.raises(KernelError, match="grid 0: every number must be at least 1"):
-        line.geometry(native_params(MatMul(2, 3, 4)))
+        line.geometry(MatMul(2, 3, 4).params())

@@ -127,12 +127,11 @@ def test_an_exception_inside_ends_the_recording_and_keeps_what_was_recorded(tmp_
 def test_native_kernels_open_a_range_named_by_their_key_inside_the_caller_s(tmp_path: Path) -> None:
     import numpy as np
 
-    from profkit.backends.native_params import native_params
     from profkit.ops.bias_relu import BiasRelu
 
     spec = BiasRelu(batch=2, channels=3, height=4, width=5)
     key, output = "bias_relu/native/cpu/reference", np.empty(spec.output_shape(), np.float32)
-    call = _core.bind(key, native_params(spec), list(spec.make_inputs().values()), output, None, 1)
+    call = _core.bind(key, spec.params(), list(spec.make_inputs().values()), output, None, 1)
 
     def run() -> None:
         with profkit.scope("step"):
@@ -251,7 +250,6 @@ def test_a_candidate_s_range_is_named_by_its_operator_and_closed_when_it_fails(t
 
     import numpy as np
 
-    from profkit.backends.native_params import native_params
     from profkit.errors import KernelError
     from profkit.ops.bias_relu import BiasRelu
 
@@ -260,9 +258,7 @@ def test_a_candidate_s_range_is_named_by_its_operator_and_closed_when_it_fails(t
     spec = BiasRelu(batch=2, channels=3, height=4, width=5)
     output = np.empty(spec.output_shape(), np.float32)
     address = ctypes.cast(failing, ctypes.c_void_p).value
-    call = _core.bind_candidate(
-        address or 0, "bias_relu", native_params(spec), list(spec.make_inputs().values()), output, 1
-    )
+    call = _core.bind_candidate(address or 0, "bias_relu", spec.params(), list(spec.make_inputs().values()), output, 1)
 
     def run() -> None:
         with profkit.scope("outer"), pytest.raises(KernelError, match="error code 5"):

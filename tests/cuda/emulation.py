@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import struct
 import subprocess
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ import pytest
 from sanitized_programs import compiled_object
 from shared_work import shared_folder
 
-from profkit.backends.native_params import native_params
+from profkit.backends.candidate_library import params_struct
 from profkit.ops.spec import Spec, max_error, tolerance
 
 ROOT = Path(__file__).parents[2]
@@ -81,21 +79,14 @@ class Outcome:
         return "" if error <= limit else f"{self.case}: error {error:.3g}, at most {limit:.3g}"
 
 
-@cache
-def _listed_sources() -> tuple[tuple[str, str], ...]:
-    """Operator and file name of every .cu that csrc/CMakeLists.txt lists."""
-    return tuple(re.findall(r"kernels/(\w+)/(cuda_\w+\.cu)\b", (SOURCES / "CMakeLists.txt").read_text()))
-
-
 def all_cuda_sources() -> list[Path]:
     """The kernels of every operator."""
-    return [SOURCES / "kernels" / folder / name for folder, name in _listed_sources()]
+    return sorted((SOURCES / "kernels").glob("*/cuda_*.cu"))
 
 
 def cuda_sources(op: str) -> list[Path]:
     """Those of one operator and of the operators it is made of."""
-    folders = (op, *_PARTS.get(op, ()))
-    return [SOURCES / "kernels" / folder / name for folder, name in _listed_sources() if folder in folders]
+    return [path for path in all_cuda_sources() if path.parent.name in (op, *_PARTS.get(op, ()))]
 
 
 def build(op: str, sanitizers: str = "") -> Path:
@@ -107,7 +98,7 @@ def build(op: str, sanitizers: str = "") -> Path:
 
 def run_kernels(op: str) -> tuple[Path, tuple[str, ...]]:
     """The main program of an operator's kernels, with the flags it needs."""
-    return NATIVE / "run_kernels.cpp", (f"-DPROFKIT_FAMILY={op}",)
+    return NATIVE / "run_kernels.cpp", (f"-DPROFKIT_FAMILY={op}", f'-DPROFKIT_PARAMS_HEADER="kernels/{op}/params.h"')
 
 
 def link_emulated(name: str, sources: Sequence[tuple[Path, tuple[str, ...]]], sanitizers: str = "") -> Path:
@@ -192,26 +183,9 @@ def troubles(outcomes: Iterable[Outcome], rounding: float = 1.0) -> list[str]:
     return [text for outcome in outcomes if not outcome.is_unsupported and (text := outcome.trouble(rounding))]
 
 
-@cache
-def _struct_fields(op: str) -> tuple[tuple[str, str], ...]:
-    """Name and struct letter of every field of profkit_<op>_params, in order."""
-    text = (SOURCES / "kernels" / "params.h").read_text()
-    found = re.search(rf"struct profkit_{op}_params {{(.*?)}}", text, re.S)
-    assert found is not None
-    body = re.sub(r"//.*", "", found.group(1))
-    letters = {"int64_t": "q", "double": "d"}
-    return tuple(
-        (name.strip(), letters[kind])
-        for kind, names in re.findall(r"(int64_t|double)\s+([^;]+);", body)
-        for name in names.split(",")
-    )
-
-
 def packed_params(spec: Spec) -> bytes:
     """The spec as the bytes of its C struct."""
-    params, parts = native_params(spec), _struct_fields(spec.op)
-    assert params.keys() == {name for name, _ in parts}
-    return struct.pack("<" + "".join(letter for _, letter in parts), *(params[name] for name, _ in parts))
+    return bytes(params_struct(spec))
 
 
 def _bytes(data: bytes) -> bytes:

@@ -11,10 +11,9 @@ from pathlib import Path
 from profkit import _cuda
 from profkit.backends import load_adapter
 from profkit.backends.adapter import Conditions, Implementation
-from profkit.backends.native_params import native_params
 from profkit.backends.tuned import tuning_text
+from profkit.ops import SPECS, odd_specs
 from profkit.ops.dtypes import TF32
-from profkit.ops.odd_shapes import odd_specs, round_specs
 from profkit.ops.spec import max_error, tolerance
 
 
@@ -23,13 +22,13 @@ def main(op: str) -> None:
     runs = []
     Path(os.environ["PROFKIT_CUDA_DOUBLE_LOG"]).touch()
     log = open(os.environ["PROFKIT_CUDA_DOUBLE_LOG"], encoding="utf-8")  # noqa: SIM115 (as long as the process)
-    for spec in [*odd_specs(op), *round_specs(op)]:
+    for spec in [*odd_specs(op), *SPECS[op].round_shapes()]:
         inputs = spec.make_inputs()
         reference = spec.reference(inputs)
         for row in adapter.implementations(op):
             if adapter.supports(row, spec):
                 continue
-            for name in _cuda.configurations(row.key, native_params(spec)) or [""]:
+            for name in _cuda.configurations(row.key, spec.params()) or [""]:
                 chosen = {"tuning": tuning_text({"configuration": name})} if name else {}
                 trial = Implementation(row.key, row.adapter, options={**row.options, **chosen})
                 prepared = adapter.prepare(trial, spec, inputs, Conditions())

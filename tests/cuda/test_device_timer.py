@@ -24,7 +24,6 @@ def said(error, action):
 """
 # A product of some thousand multiplications: short, and its end can be seen in its output.
 BOUND = """
-from profkit.backends.native_params import native_params
 from profkit.ops import MatMul
 
 spec = MatMul(8, 8, 8)
@@ -34,7 +33,7 @@ for memory in inputs:
 output = _cuda.DeviceMemory(256)
 output.fill(0)
 _cuda.synchronize(0)  # the fill went to the default stream, which the call's does not wait for
-call = _cuda.bind("matmul/native/cuda/naive", native_params(spec), inputs, output, None, stream.handle)
+call = _cuda.bind("matmul/native/cuda/naive", spec.params(), inputs, output, None, stream.handle)
 
 def result():
     array = np.zeros(64, np.float32)

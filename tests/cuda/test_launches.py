@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from cuda_double import run_on_double
-from emulation import note_proof
+from emulation import SOURCES, note_proof
 
 RUNNER = str(Path(__file__).parent / "launch_runner.py")
-OPERATORS = ("bias_relu", "conv2d", "lrn", "matmul", "pool2d", "softmax")
+OPERATORS = sorted(path.parent.name for path in SOURCES.glob("kernels/*/cuda_rows.cpp"))
 KEYS = "import json; from profkit import _cuda; print(json.dumps(_cuda.kernels({op!r})))"
 
 
@@ -63,13 +63,12 @@ prepared.call()
 
 REFUSED = """
 from profkit import _cuda
-from profkit.backends.native_params import native_params
 from profkit.ops import MatMul
 spec = MatMul(4, 4, 4)
 arrays = [_cuda.DeviceMemory(64) for _ in range(3)]
 stream = _cuda.Stream()
 def bind(inputs=arrays[:2], output=arrays[2], configuration=-1, key="matmul/native/cuda/naive"):
-    return _cuda.bind(key, native_params(spec), inputs, output, None, stream.handle, configuration)
+    return _cuda.bind(key, spec.params(), inputs, output, None, stream.handle, configuration)
 """
 
 

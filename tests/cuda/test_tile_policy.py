@@ -9,13 +9,12 @@ from cuda_double import run_on_double
 PROGRAM = """
 import json, sys
 from profkit import _cuda
-from profkit.backends.native_params import native_params
 from profkit.ops import MatMul
 device = {"capability": 90, "multiprocessors": 132, "shared_bytes_per_block": 232448}
 shapes = json.loads(sys.argv[1])
 chosen = []
 for m, n, batch in shapes:
-    params = native_params(MatMul(m, n, 64, batch=batch))
+    params = MatMul(m, n, 64, batch=batch).params()
     key = "matmul/native/cuda/" + ("batched" if batch > 1 else "double_buffered")
     chosen.append(_cuda.configurations(key, params, device)[_cuda.policy(key, params, device)])
 print(json.dumps(chosen))

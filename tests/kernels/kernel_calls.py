@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit import _core
-from profkit.backends.native_params import native_params
-from profkit.ops.odd_shapes import odd_specs
+from profkit.ops import SPECS, odd_specs
 from profkit.ops.spec import Spec, max_error, tolerance
 from profkit.selftests.guarded import HostMemory
 
-OPERATORS = ("conv2d", "matmul", "pool2d", "lrn", "bias_relu", "softmax")
+OPERATORS = tuple(SPECS)
 FEWEST_ODD_SPECS = {
     "conv2d/native/cpu/implicit_gemm": 40,
     "conv2d/native/cpu/inside_taps": 29,
@@ -67,12 +66,12 @@ def describe(spec: Spec) -> str:
 
 def takes(key: str, spec: Spec) -> bool:
     """Whether the kernel offers to run the spec."""
-    return not _core.supports(key, native_params(spec))
+    return not _core.supports(key, spec.params())
 
 
 def taken(key: str, specs: Sequence[Spec], fewest: int) -> list[Spec]:
     """The specs that the kernel offers to run; fails with its reasons when they are fewer than they must be."""
-    reasons = [_core.supports(key, native_params(spec)) for spec in specs]
+    reasons = [_core.supports(key, spec.params()) for spec in specs]
     found = [spec for spec, reason in zip(specs, reasons) if not reason]
     if len(found) < fewest:
         refused = [f"{describe(spec)}: {reason}" for spec, reason in zip(specs, reasons) if reason]
@@ -103,7 +102,7 @@ def reference_of(spec: Spec) -> NDArray[np.float64]:
 
 def run_kernel(key: str, spec: Spec, threads: int, tuning: Mapping[str, int] = MappingProxyType({})) -> NDArray[Any]:
     """Run on an output and a workspace of NaN bytes; what is not written, or read unwritten, shows as NaN."""
-    params = native_params(spec)
+    params = spec.params()
     shape = spec.output_shape()
     memory = HostMemory(int(np.prod(shape)) * spec.numpy_dtype.itemsize)
     workspace = HostMemory(_core.workspace_bytes(key, params, threads, dict(tuning)))

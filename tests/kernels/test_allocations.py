@@ -34,7 +34,6 @@ import numpy as np
 from kernel_calls import all_keys, describe, inputs_of, taken_odd_specs
 from profkit import _core
 from profkit.backends.adapter import aligned_empty
-from profkit.backends.native_params import native_params
 
 counter = ctypes.c_long.in_dll(ctypes.CDLL(None), "allocations")
 before = counter.value
@@ -44,7 +43,7 @@ assert counter.value > before, "the counter does not count"
 guilty = []
 for key in all_keys():
     for spec in taken_odd_specs(key):
-        params = native_params(spec)
+        params = spec.params()
         for threads in (1, 3):
             workspace = aligned_empty((_core.workspace_bytes(key, params, threads),), np.uint8)
             output = aligned_empty(spec.output_shape(), spec.numpy_dtype)

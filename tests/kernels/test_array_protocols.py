@@ -13,13 +13,12 @@ import pytest
 from numpy.typing import NDArray
 
 from profkit import _core
-from profkit.backends.native_params import native_params
 from profkit.errors import KernelError
 from profkit.ops.softmax import Softmax
 
 KEY = "softmax/native/cpu/reference"
 SPEC = Softmax(3, 5)
-PARAMS = native_params(SPEC)
+PARAMS = SPEC.params()
 X: NDArray[Any] = SPEC.make_inputs()["x"]
 EXPECTED = SPEC.reference({"x": X})
 

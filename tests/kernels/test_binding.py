@@ -17,18 +17,17 @@ from numpy.typing import NDArray
 
 from profkit import _core
 from profkit.backends.adapter import aligned_empty
-from profkit.backends.native_params import native_params
 from profkit.errors import KernelError, UnsupportedError
+from profkit.ops import odd_specs
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.matmul import MatMul
-from profkit.ops.odd_shapes import odd_specs
 from profkit.ops.pool2d import Pool2d
 from profkit.ops.softmax import Softmax
 
 KEY = "bias_relu/native/cpu/reference"
 SPEC = BiasRelu(batch=2, channels=3, height=4, width=5)
-PARAMS = native_params(SPEC)
+PARAMS = SPEC.params()
 
 
 def arrays() -> tuple[list[NDArray[Any]], NDArray[Any]]:
@@ -84,7 +83,7 @@ def test_a_dimension_of_one_may_have_any_stride() -> None:
     strange = np.lib.stride_tricks.as_strided(x, x.shape, (4, 20, 4, 4))
     output = np.empty(spec.output_shape(), np.float32)
 
-    _core.run(KEY, native_params(spec), [strange, b], output, None, 1)
+    _core.run(KEY, spec.params(), [strange, b], output, None, 1)
 
     np.testing.assert_allclose(output, spec.reference({"x": x, "b": b}), rtol=1e-6)
 
@@ -161,8 +160,8 @@ def test_missing_unknown_and_wrong_params_are_refused_by_name() -> None:
 
 
 def test_params_that_contradict_themselves_never_reach_a_kernel() -> None:
-    conv = native_params(Conv2d())
-    pool = native_params(Pool2d())
+    conv = Conv2d().params()
+    pool = Pool2d().params()
     wide = dict.fromkeys(("batch", "channels", "height", "width"), 2**31)
 
     for key, params, words in (
@@ -180,7 +179,7 @@ def test_params_that_contradict_themselves_never_reach_a_kernel() -> None:
 def test_a_padded_image_that_no_memory_holds_is_refused_before_a_size_overflows() -> None:
     most = 2**31 - 1
     wide: dict[str, int | float] = {"dilation_h": most, "dilation_w": most, "pad_top": most, "pad_left": most}
-    one = native_params(Conv2d(1, 1, 1, 1, out_channels=1, kernel_size=2, padding=1))
+    one = Conv2d(1, 1, 1, 1, out_channels=1, kernel_size=2, padding=1).params()
     params = {**one, **wide, "pad_bottom": 0, "pad_right": 0, "out_h": 1, "out_w": 1}
 
     for key in _core.kernels("conv2d"):
@@ -194,7 +193,7 @@ def test_a_workspace_whose_size_does_not_fit_64_bits_is_a_memory_error() -> None
     if "conv2d/native/cpu/im2col" not in all_keys():
         pytest.skip("the instruction set in use has no kernel with so large a workspace")
     side = 2**20
-    large = native_params(Conv2d(1, 1, 4, 4, out_channels=1, kernel_size=3, padding=1))
+    large = Conv2d(1, 1, 4, 4, out_channels=1, kernel_size=3, padding=1).params()
     params = {**large, "height": 2 * side, "width": 2 * side, "kernel_h": side, "kernel_w": side}
     params = {**params, "out_h": side + 3, "out_w": side + 3}
 
@@ -203,7 +202,7 @@ def test_a_workspace_whose_size_does_not_fit_64_bits_is_a_memory_error() -> None
 
 
 def test_a_pooling_window_of_padding_only_is_refused() -> None:
-    params = native_params(Pool2d(1, 1, 4, 4, kernel_size=(2, 2), stride=(2, 2), padding="valid"))
+    params = Pool2d(1, 1, 4, 4, kernel_size=(2, 2), stride=(2, 2), padding="valid").params()
 
     with pytest.raises(KernelError, match="padding only"):
         _core.supports("pool2d/native/cpu/reference", {**params, "pad_top": 2, "out_h": 3})
@@ -211,7 +210,7 @@ def test_a_pooling_window_of_padding_only_is_refused() -> None:
 
 def test_a_workspace_that_is_too_small_misaligned_or_shared_is_refused() -> None:
     key, spec = kernel_with_workspace()
-    params, inputs = native_params(spec), list(spec.make_inputs().values())
+    params, inputs = spec.params(), list(spec.make_inputs().values())
     output = np.empty(spec.output_shape(), spec.numpy_dtype)
     needed = _core.workspace_bytes(key, params, 1)
     room = aligned_empty((needed + 128,), np.uint8)
@@ -238,7 +237,7 @@ def kernel_with_workspace() -> tuple[str, Any]:
     for op in ("conv2d", "matmul"):
         for key in _core.kernels(op):
             for spec in odd_specs(op):
-                params = native_params(spec)
+                params = spec.params()
                 if not _core.supports(key, params) and _core.workspace_bytes(key, params, 1) > 0:
                     return key, spec
     pytest.skip("no kernel of this build needs a workspace")
@@ -265,7 +264,7 @@ def test_a_bound_call_keeps_its_arrays_and_sees_new_values() -> None:
     spec = Softmax(2, 3)
     x = np.zeros((2, 3), np.float32)
     output = np.empty((2, 3), np.float32)
-    bound = _core.bind("softmax/native/cpu/reference", native_params(spec), [x], output, None, 1)
+    bound = _core.bind("softmax/native/cpu/reference", spec.params(), [x], output, None, 1)
     view = x[:]
     del x
 
@@ -299,9 +298,9 @@ def test_a_candidate_gets_params_inputs_output_and_threads() -> None:
         return 0
 
     compiled = C_SIGNATURE(candidate)
-    _core.run_candidate(address_of(compiled), "matmul", native_params(spec), inputs, output, 2)
+    _core.run_candidate(address_of(compiled), "matmul", spec.params(), inputs, output, 2)
 
-    assert seen == {"params": [1, 2, 3, 4], "inputs": [array.ctypes.data for array in inputs], "threads": 2}
+    assert seen == {"params": [2, 3, 4, 1], "inputs": [array.ctypes.data for array in inputs], "threads": 2}
     assert output[1, 2] == 7.0
 
 
@@ -311,7 +310,7 @@ def test_a_candidates_error_code_is_an_error() -> None:
 
     with pytest.raises(KernelError, match="the candidate returned error code 42"):
         _core.run_candidate(
-            address_of(failing), "softmax", native_params(spec), [np.zeros((1, 2), "f")], np.zeros((1, 2), "f"), 1
+            address_of(failing), "softmax", spec.params(), [np.zeros((1, 2), "f")], np.zeros((1, 2), "f"), 1
         )
 
 
@@ -331,7 +330,7 @@ def test_whatever_a_candidate_throws_becomes_an_error(tmp_path: Path) -> None:
     source, library = tmp_path / "throwing.cpp", tmp_path / "throwing.so"
     source.write_text(THROWING)
     subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
-    loaded, params = ctypes.CDLL(str(library)), native_params(Softmax(1, 2))
+    loaded, params = ctypes.CDLL(str(library)), Softmax(1, 2).params()
 
     for name, error, words in (
         ("no_memory", MemoryError, "bad_alloc"),
@@ -353,7 +352,7 @@ def test_a_bound_call_that_runs_already_refuses_a_second_thread() -> None:
 
     compiled = C_SIGNATURE(waiting)
     arguments = ([np.zeros((1, 2), "f")], np.zeros((1, 2), "f"), 1)
-    call = _core.bind_candidate(address_of(compiled), "softmax", native_params(Softmax(1, 2)), *arguments)
+    call = _core.bind_candidate(address_of(compiled), "softmax", Softmax(1, 2).params(), *arguments)
     with ThreadPoolExecutor(1) as executor:
         first = executor.submit(call)
         assert started.wait(timeout=60)
@@ -369,7 +368,7 @@ def test_a_bound_call_that_runs_already_refuses_a_second_thread() -> None:
 def test_a_candidate_is_checked_like_a_kernel() -> None:
     spec = Softmax(1, 2)
     never = C_SIGNATURE(lambda params, inputs, output, threads: 0)
-    params, right = native_params(spec), np.zeros((1, 2), "f")
+    params, right = spec.params(), np.zeros((1, 2), "f")
 
     with pytest.raises(KernelError, match="address is 0"):
         _core.run_candidate(0, "softmax", params, [right], right.copy(), 1)

@@ -9,7 +9,6 @@ import pytest
 from kernel_calls import assert_right, describe, inputs_of, keys_of, taken
 
 from profkit import _core
-from profkit.backends.native_params import native_params
 from profkit.errors import KernelError
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.matmul import MatMul
@@ -50,7 +49,7 @@ def taken_specs(key: str) -> list[Spec]:
 
 def tunings(key: str, spec: Spec, threads: int) -> list[dict[str, int]]:
     """Every candidate of every size alone, and the smallest and the largest of all sizes together."""
-    known = _core.tunables(key, native_params(spec), threads)
+    known = _core.tunables(key, spec.params(), threads)
     assert known, f"{key} on {describe(spec)} has no sizes to choose"
     sizes = [[None, *sorted({*tunable["candidates"][:1], *tunable["candidates"][-1:]})] for tunable in known]
     names = [tunable["name"] for tunable in known]
@@ -80,13 +79,13 @@ def test_a_size_that_cannot_be_is_refused_with_the_numbers(tuning: dict[str, int
     spec = SPECS[0]
 
     with pytest.raises(KernelError, match=message):
-        _core.workspace_bytes(BLOCKED, native_params(spec), 1, tuning)
+        _core.workspace_bytes(BLOCKED, spec.params(), 1, tuning)
     with pytest.raises(KernelError, match=message):
-        _core.bind(BLOCKED, native_params(spec), list(inputs_of(spec).values()), None, None, 1, tuning)
+        _core.bind(BLOCKED, spec.params(), list(inputs_of(spec).values()), None, None, 1, tuning)
 
 
 def test_a_kernel_without_sizes_says_that_there_is_nothing_to_choose() -> None:
-    few_rows = native_params(MatMul(2, 50, 60))
+    few_rows = MatMul(2, 50, 60).params()
 
     assert _core.tunables(BLOCKED, few_rows, 1) == []
     with pytest.raises(KernelError, match="there is nothing to choose"):
@@ -96,7 +95,7 @@ def test_a_kernel_without_sizes_says_that_there_is_nothing_to_choose() -> None:
 
 
 def test_asked_sizes_are_really_taken() -> None:
-    params = native_params(SPECS[0])
+    params = SPECS[0].params()
     default = _core.workspace_bytes(BLOCKED, params, 1)
     smallest = {tunable["name"]: min(tunable["candidates"]) for tunable in _core.tunables(BLOCKED, params, 1)}
 
@@ -106,6 +105,6 @@ def test_asked_sizes_are_really_taken() -> None:
 @pytest.mark.parametrize("key", KEYS)
 def test_candidates_never_repeat_the_default(key: str) -> None:
     for spec in taken_specs(key):
-        for tunable in _core.tunables(key, native_params(spec), 2):
+        for tunable in _core.tunables(key, spec.params(), 2):
             assert tunable["default"] not in tunable["candidates"]
             assert len(set(tunable["candidates"])) == len(tunable["candidates"])

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from sanitized_programs import SOURCES, build_program, isa_units
+from sanitized_programs import SOURCES, build_program, isa_units, operator_list
 
 from profkit import _core
 
@@ -33,16 +33,16 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if platform.machine() != "x86_64":
         pytest.skip("the sanitized build is of x86's instruction sets")
     kernels = SOURCES / "kernels"
-    files = [kernels / f"{name}.cpp" for name in ("cpu_tuning", "registry", "shapes")]
+    files = [kernels / f"{name}.cpp" for name in ("cpu_tuning", "shapes")]
     files += [SOURCES / "runtime" / f"{name}.cpp" for name in ("cpu_features", "threads")]
-    files += sorted(kernels.glob("*/cpu_*.cpp"))
+    files += [*sorted(kernels.glob("*/cpu_*.cpp")), *sorted(kernels.glob("*/arrays.cpp"))]
     # The slow ones first: two compilers work at a time.
     units = [unit for isa in reversed(ISA_FLAGS) for unit in isa_units(isa)]
     return build_program(
         tmp_path_factory.mktemp("kernels") / "run_every_row",
         [*units, PROGRAM, *files],
         "address,undefined",
-        (*FLAGS, "-DPROFKIT_HAS_GENERIC=1", "-DPROFKIT_HAS_AVX2=1"),
+        (*FLAGS, f"-I{operator_list()}", "-DPROFKIT_HAS_GENERIC=1", "-DPROFKIT_HAS_AVX2=1"),
         flags_of,
     )
 

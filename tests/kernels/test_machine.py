@@ -49,17 +49,16 @@ def test_every_kernel_is_right_at_every_simd_level(level: str) -> None:
 
 PORTABLE = """
 from profkit import _core
-from profkit.backends.native_params import native_params
 from profkit.backends.native_policy import choose_kernel
 from profkit.ops.conv2d import Conv2d
 
 spec = Conv2d(batch=1, in_channels=32, height=16, width=16, out_channels=32, kernel_size=(3, 3), padding=(1, 1, 1, 1))
-reasons = {key.rpartition("/")[2]: _core.supports(key, native_params(spec)) for key in _core.kernels("conv2d")}
+reasons = {key.rpartition("/")[2]: _core.supports(key, spec.params()) for key in _core.kernels("conv2d")}
 print(*sorted(name for name, reason in reasons.items() if not reason))
 print(choose_kernel(spec, 1, tuned=False).key)
 print(reasons["direct"])
 try:
-    _core.workspace_bytes("conv2d/native/cpu/direct", native_params(spec), 1)
+    _core.workspace_bytes("conv2d/native/cpu/direct", spec.params(), 1)
 except Exception as error:
     print(type(error).__name__)
 """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +16,9 @@ from profkit import _core
 from profkit.backends import load_adapter
 from profkit.backends.adapter import Conditions, Implementation
 from profkit.backends.headers import include_path
-from profkit.backends.native_params import native_params
-from profkit.errors import UnsupportedError
+from profkit.errors import KernelError
+from profkit.ops import SPECS, odd_specs
 from profkit.ops.conv2d import Conv2d
-from profkit.ops.odd_shapes import odd_specs
 from profkit.ops.spec import Spec, max_error, tolerance
 
 ADAPTER = load_adapter("native")
@@ -48,18 +49,24 @@ def test_params_of_every_odd_shape_are_complete_and_consistent(op: str) -> None:
 def test_params_hold_same_padding_as_numbers_with_the_odd_one_after() -> None:
     spec = Conv2d(height=10, width=7, kernel_size=(4, 3), stride=(1, 2), padding="same")
 
-    params = native_params(spec)
+    params = spec.params()
 
     assert [params[name] for name in ("pad_top", "pad_bottom", "pad_left", "pad_right")] == [1, 2, 1, 1]
     assert (params["out_h"], params["out_w"]) == (10, 4)
 
 
-def test_an_operator_unknown_to_c_is_unsupported() -> None:
-    class Fold(Spec):
-        op = "fold"
+@pytest.mark.parametrize("op", OPERATORS)
+def test_specs_fill_the_fields_of_the_c_struct_in_their_order(op: str) -> None:
+    kinds = {float: "double", int: "int64_t"}
 
-    with pytest.raises(UnsupportedError, match="fold has no native parameters"):
-        native_params(Fold())
+    filled = [(name, kinds[type(number)]) for name, number in SPECS[op]().params().items()]
+
+    assert filled == _core.params_fields(op)
+
+
+def test_an_operator_that_c_does_not_know_is_refused_by_name() -> None:
+    with pytest.raises(KernelError, match="unknown operator fold; known: bias_relu, conv2d, lrn, "):
+        _core.params_fields("fold")
 
 
 @pytest.mark.parametrize("op", OPERATORS)
@@ -118,7 +125,7 @@ def test_the_workspace_is_held_and_counted() -> None:
 
     prepared = ADAPTER.prepare(implementation, spec, spec.make_inputs(), Conditions(threads=2))
 
-    assert prepared.held_bytes == _core.workspace_bytes(implementation.key, native_params(spec), 2)
+    assert prepared.held_bytes == _core.workspace_bytes(implementation.key, spec.params(), 2)
 
 
 def test_start_tells_version_compiler_and_simd() -> None:
@@ -129,19 +136,34 @@ def test_start_tells_version_compiler_and_simd() -> None:
     assert all(isinstance(value, str) and value for value in facts.values())
 
 
+def facts_of_struct(spec: Spec) -> Iterator[str]:
+    """What must hold in C: sizes and places of the fields, and the numbers of words."""
+    struct, params = f"profkit_{spec.op}_params", spec.params()
+    yield f"sizeof({struct}) == {8 * len(params)}"
+    for place, name in enumerate(params):
+        yield f"offsetof({struct}, {name}) == {8 * place}"
+    for item in dataclasses.fields(spec):
+        kind = item.metadata["kind"]
+        is_word = isinstance(getattr(spec, item.name), str) and item.name in params
+        for word in kind.metavar.split("|") if is_word else ():
+            enumerator = f"PROFKIT_{word.upper().replace('-', '_')}"
+            yield f"(enum profkit_{item.name}){enumerator} == {kind.numbers(item.name, word)[item.name]}"
+
+
 def test_the_installed_header_is_plain_c_that_candidates_can_include(tmp_path: Path) -> None:
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("no C compiler")
     source = tmp_path / "candidate.c"
     source.write_text(
-        "#include <profkit/params.h>\n"
+        "#include <stddef.h>\n#include <profkit/params.h>\n#include <profkit/params.h>\n"
         "int f(const profkit_lrn_params* p, const void* const* in, void* out, int threads) {\n"
         "  (void)in; (void)out; return p->alpha > 0 ? threads : PROFKIT_NHWC;\n}\n"
+        + "".join(f'_Static_assert({fact}, "");\n' for op in OPERATORS for fact in facts_of_struct(SPECS[op]()))
     )
 
     done = subprocess.run(
-        [compiler, "-std=c99", "-Wall", "-Werror", "-fsyntax-only", f"-I{include_path()}", str(source)],
+        [compiler, "-std=c11", "-Wall", "-Werror", "-fsyntax-only", f"-I{include_path()}", str(source)],
         capture_output=True,
         text=True,
         check=False,

@@ -3,7 +3,6 @@ shape, against the float64 reference."""
 
 from __future__ import annotations
 
-import re
 import shutil
 import struct
 import subprocess
@@ -14,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kernel_calls import FEWEST_ODD_SPECS, OPERATORS, all_keys, inputs_of, reference_of
-from sanitized_programs import isa_units
+from sanitized_programs import isa_units, operator_list
 
-from profkit.backends.native_params import native_params
+from profkit.backends.candidate_library import params_struct
+from profkit.ops import odd_specs
 from profkit.ops.dtypes import is_narrow
-from profkit.ops.odd_shapes import odd_specs
 from profkit.ops.spec import Spec, tolerance
 
 SOURCES = Path(__file__).parents[2] / "csrc"
@@ -42,7 +41,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *isa_units("neon"),
         *isa_units("generic"),
         *sorted(kernels.glob("*/cpu_*.cpp")),
-        *(kernels / name for name in ("registry.cpp", "cpu_tuning.cpp", "shapes.cpp")),
+        *sorted(kernels.glob("*/arrays.cpp")),
+        *(kernels / name for name in ("cpu_tuning.cpp", "shapes.cpp")),
         *(SOURCES / "runtime" / name for name in ("cpu_features.cpp", "threads.cpp")),
         Path(__file__).parent / "native" / "run_cases.cpp",
     ]
@@ -50,7 +50,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def compile_one(source: Path) -> str:
         target = folder / f"{source.parent.name}_{source.stem}.o"
         level = "-O0" if source.stem.endswith("_generic") else "-O1"
-        command = [COMPILER, *FLAGS, level, "-I", str(SOURCES), "-c", str(source), "-o", str(target)]
+        folders = [f"-I{SOURCES}", f"-I{operator_list()}"]
+        command = [COMPILER, *FLAGS, level, *folders, "-c", str(source), "-o", str(target)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return str(target)
@@ -68,19 +69,6 @@ def specs() -> Iterator[Spec]:
         yield from (spec for spec in odd_specs(op) if not is_narrow(spec.dtype_word))
 
 
-def packed_params(spec: Spec) -> bytes:
-    """The operator's struct of params.h, in the order of its fields."""
-    text = re.sub(r"//.*", "", (SOURCES / "kernels" / "params.h").read_text())
-    found = re.search(rf"struct profkit_{spec.op}_params \{{(.*?)\}}", text, re.DOTALL)
-    assert found
-    values = native_params(spec)
-    return b"".join(
-        struct.pack("<d" if kind == "double" else "<q", values[name.strip()])
-        for kind, names in re.findall(r"(int64_t|double) ([^;]+);", found[1])
-        for name in names.split(",")
-    )
-
-
 def case_of(spec: Spec) -> bytes:
     """A case as run_cases.cpp reads it."""
     inputs = [np.ascontiguousarray(array).tobytes() for array in inputs_of(spec).values()]
@@ -88,8 +76,8 @@ def case_of(spec: Spec) -> bytes:
     accepted = tolerance(spec.numpy_dtype, spec.reduction_length())
     return b"".join(
         (
-            struct.pack("<q", OPERATORS.index(spec.op)),
-            packed_params(spec),
+            struct.pack("<q", sorted(OPERATORS).index(spec.op)),
+            bytes(params_struct(spec)),
             struct.pack("<q", len(inputs)),
             *(struct.pack("<q", len(data)) + data for data in inputs),
             struct.pack("<qd", wanted.size, accepted),

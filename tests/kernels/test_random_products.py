@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from kernel_calls import inputs_of, keys_of, reference_of, run_kernel
 
 from profkit import _core
-from profkit.backends.native_params import native_params
 from profkit.ops.matmul import MatMul
 from profkit.ops.spec import max_error, tolerance
 from profkit.selftests.guarded import HostMemory
@@ -47,7 +46,7 @@ def test_a_kernel_is_right_on_any_product(key: str, spec: MatMul, threads: int) 
 @settings(max_examples=60, deadline=None)
 @given(spec=products(), threads=st.sampled_from([1, 2, 7]), share=st.floats(0.01, 1.0))
 def test_b_packed_ahead_gives_the_same_bits(key: str, spec: MatMul, threads: int, share: float) -> None:
-    params, inputs = native_params(spec), list(inputs_of(spec).values())
+    params, inputs = spec.params(), list(inputs_of(spec).values())
     sizes = {"kc": max(1, int(spec.k * share))} if _core.tunables(key, params, threads) else {}
     if _core.packed_bytes(key, params, threads, sizes) == 0:
         return
@@ -62,6 +61,6 @@ def test_b_packed_ahead_gives_the_same_bits(key: str, spec: MatMul, threads: int
 
 @pytest.mark.parametrize("key", _core.packing_kernels("matmul"))
 def test_a_single_row_or_column_packs_nothing_ahead(key: str) -> None:
-    assert _core.packed_bytes(key, native_params(MatMul(1, 64, 64)), 1) == 0
-    assert _core.packed_bytes(key, native_params(MatMul(64, 1, 64)), 1) == 0
-    assert _core.packed_bytes(key, native_params(MatMul(64, 33, 64)), 1) >= 33 * 64 * 4
+    assert _core.packed_bytes(key, MatMul(1, 64, 64).params(), 1) == 0
+    assert _core.packed_bytes(key, MatMul(64, 1, 64).params(), 1) == 0
+    assert _core.packed_bytes(key, MatMul(64, 33, 64).params(), 1) >= 33 * 64 * 4

@@ -21,11 +21,10 @@ from kernel_calls import (
 )
 
 from profkit import _core
-from profkit.backends.native_params import native_params
 from profkit.errors import UnsupportedError
+from profkit.ops import odd_specs
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.dtypes import is_narrow
-from profkit.ops.odd_shapes import odd_specs
 from profkit.ops.spec import Spec
 
 DIRECTIONS = (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
@@ -120,7 +119,7 @@ def test_what_a_kernel_refuses_it_does_not_run(key: str) -> None:
 def test_a_reference_kernel_is_last_and_supports_every_odd_shape_in_float32_and_float64(op: str) -> None:
     key = _core.kernels(op)[-1]
 
-    reasons = {spec: _core.supports(key, native_params(spec)) for spec in odd_specs(op)}
+    reasons = {spec: _core.supports(key, spec.params()) for spec in odd_specs(op)}
 
     assert key == f"{op}/native/cpu/reference"
     for spec, reason in reasons.items():

@@ -16,7 +16,6 @@ from kernel_calls import run_kernel
 from numpy.typing import NDArray
 
 from profkit import _core
-from profkit.backends.native_params import native_params
 from profkit.errors import SpecError
 from profkit.ops import BiasRelu, LocalResponseNorm, Pool2d, Softmax
 from profkit.ops.spec import Spec, max_error, tolerance
@@ -82,15 +81,15 @@ ANY_SPEC = st.one_of(pool_specs(), bias_specs(), lrn_specs(), softmax_specs())
 def fast_keys(spec: Spec) -> list[str]:
     """Every kernel for the spec but the reference."""
     keys = [key for key in _core.kernels(spec.op) if not key.endswith("/reference")]
-    return [key for key in keys if not _core.supports(key, native_params(spec))]
+    return [key for key in keys if not _core.supports(key, spec.params())]
 
 
 def run_on(key: str, spec: Spec, arrays: dict[str, NDArray[Any]], threads: int = 1) -> NDArray[Any]:
     """The kernel's result for these inputs."""
     output = np.full(spec.output_shape(), np.nan, spec.numpy_dtype)
-    workspace = np.zeros(_core.workspace_bytes(key, native_params(spec), threads) + 64, np.uint8)
+    workspace = np.zeros(_core.workspace_bytes(key, spec.params(), threads) + 64, np.uint8)
     start = -workspace.ctypes.data % 64
-    _core.bind(key, native_params(spec), list(arrays.values()), output, workspace[start:], threads)()
+    _core.bind(key, spec.params(), list(arrays.values()), output, workspace[start:], threads)()
     return output
 
 

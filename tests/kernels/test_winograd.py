@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from kernel_calls import assert_right, inputs_of, keys_of, reference_of, run_kernel, taken
 
 from profkit import _core
-from profkit.backends.native_params import native_params
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.spec import Spec, max_error, tolerance
 from profkit.selftests.guarded import HostMemory
@@ -65,7 +64,7 @@ def convolutions(draw: st.DrawFn) -> Conv2d:
 
 def run_packed(key: str, spec: Conv2d, threads: int) -> np.ndarray[Any, Any]:
     """The kernel's result with weights transformed ahead of the call."""
-    params, shape = native_params(spec), spec.output_shape()
+    params, shape = spec.params(), spec.output_shape()
     memory = HostMemory(int(np.prod(shape)) * spec.numpy_dtype.itemsize)
     workspace = HostMemory(_core.workspace_bytes(key, params, threads))
     output = memory.inner.view(spec.numpy_dtype).reshape(shape)
@@ -80,7 +79,7 @@ def run_packed(key: str, spec: Conv2d, threads: int) -> np.ndarray[Any, Any]:
 @settings(max_examples=120, deadline=None)
 @given(spec=convolutions(), threads=st.integers(1, 3), key=st.sampled_from(KEYS))
 def test_winograd_agrees_with_float64_on_random_convolutions(spec: Conv2d, threads: int, key: str) -> None:
-    if _core.supports(key, native_params(spec)):
+    if _core.supports(key, spec.params()):
         return
 
     result = run_kernel(key, spec, threads)
@@ -92,7 +91,7 @@ def test_winograd_agrees_with_float64_on_random_convolutions(spec: Conv2d, threa
 
 def blocks(key: str, spec: Spec, threads: int) -> list[dict[str, int]]:
     """The default, the fewest tiles, whose unit is the instruction set's, and split sums."""
-    known = {item["name"]: item for item in _core.tunables(key, native_params(spec), threads)}["positions"]
+    known = {item["name"]: item for item in _core.tunables(key, spec.params(), threads)}["positions"]
     return [{}, {"positions": min([known["default"], *known["candidates"]])}, {"kc": 5}]
 
 
@@ -125,11 +124,11 @@ def test_winograd_is_right_with_blocks_of_any_size(key: str, fewest: int) -> Non
 )
 @pytest.mark.parametrize("key", KEYS)
 def test_winograd_says_what_it_does_not_take(key: str, fields: dict[str, Any], reason: str) -> None:
-    assert reason in _core.supports(key, native_params(Conv2d(**fields)))
+    assert reason in _core.supports(key, Conv2d(**fields).params())
 
 
 def test_large_tiles_refuse_sums_too_short_for_their_errors() -> None:
     few, enough = (Conv2d(in_channels=channels, kernel_size=3, padding=1) for channels in (31, 32))
 
-    assert "need a sum over 32 channels" in _core.supports(LARGE_TILES, native_params(few))
-    assert _core.supports(LARGE_TILES, native_params(enough)) == ""
+    assert "need a sum over 32 channels" in _core.supports(LARGE_TILES, few.params())
+    assert _core.supports(LARGE_TILES, enough.params()) == ""

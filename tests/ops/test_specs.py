@@ -26,7 +26,6 @@ from profkit.ops import (
     presets_for,
     spec_from_dict,
 )
-from profkit.ops.odd_shapes import odd_specs as listed_odd_specs
 
 EVERY_SPEC = [spec for op in SPECS for spec in (*presets_for(op).values(), *odd_specs(op))]
 
@@ -54,7 +53,7 @@ def test_odd_shapes_are_many_different_small_and_always_the_same(op: str) -> Non
 
     assert 14 <= len(specs) <= 60
     assert len(set(specs)) == len(specs)
-    assert specs == listed_odd_specs(op)
+    assert specs == SPECS[op].odd_shapes()
     assert max(spec.min_bytes() for spec in specs) < 2**20
 
 
@@ -82,7 +81,7 @@ def test_an_unknown_preset_offers_the_nearest_names() -> None:
 
 @pytest.mark.parametrize("ask", [presets_for, default_preset, odd_specs])
 def test_an_unknown_operator_is_a_usage_error_with_the_known_ones(ask: Any) -> None:
-    with pytest.raises(UsageError, match=r"conv3d.*conv2d, matmul"):
+    with pytest.raises(UsageError, match=r"conv3d.*conv2d, lrn, matmul"):
         ask("conv3d")
 
 
@@ -90,7 +89,7 @@ def test_an_unknown_operator_is_a_usage_error_with_the_known_ones(ask: Any) -> N
     ("data", "words"),
     [
         ({"op": "conv3d"}, "'conv3d'.*did you mean conv2d"),
-        ({}, "None.*expected one of conv2d"),
+        ({}, "None.*expected one of bias_relu, conv2d"),
         ({"op": "conv2d", "strides": 2}, "no field 'strides'.*did you mean stride"),
         ({"op": "softmax", "zzz": 2}, "no field 'zzz'.*rows, classes, dtype"),
     ],

@@ -85,13 +85,12 @@ for _ in range(2):
 KERNEL = """
 import numpy as np
 from profkit import _core
-from profkit.backends.native_params import native_params
 from profkit.ops.softmax import Softmax
 
 spec = Softmax()
 output = np.empty(spec.output_shape(), spec.numpy_dtype)
 for key in _core.kernels("softmax"):
-    _core.run(key, native_params(spec), list(spec.make_inputs().values()), output, None, 1)
+    _core.run(key, spec.params(), list(spec.make_inputs().values()), output, None, 1)
 """
 
 

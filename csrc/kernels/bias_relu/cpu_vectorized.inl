@@ -3,6 +3,7 @@
 // thread owns planes, or a piece of the line. Bottleneck: memory.
 #pragma once
 
+#include "kernels/bias_relu/params.h"
 #include "kernels/cpu_entry.h"
 #include "kernels/matmul/cpu_gemm.inl"
 

@@ -1,6 +1,7 @@
 // The launchers of the CUDA bias_relu kernels, for cuda_rows.cpp.
 #pragma once
 
+#include "kernels/bias_relu/params.h"
 #include "kernels/cuda_registry.h"
 
 namespace profkit {

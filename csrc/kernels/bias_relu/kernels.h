@@ -1,7 +1,7 @@
-// The bias_relu kernels that registry.cpp lists.
+// The bias_relu kernels that cpu_kernels.cpp lists.
 #pragma once
 
-#include "kernels/params.h"
+#include "kernels/bias_relu/params.h"
 #include "kernels/registry.h"
 
 namespace profkit {

@@ -7,6 +7,7 @@
 // Weight gradient: grid and taps of forward; the roles of reduction and result change in the caller.
 #pragma once
 
+#include "kernels/conv2d/params.h"
 #include "kernels/matmul/cpu_gemm.inl"
 
 namespace profkit {

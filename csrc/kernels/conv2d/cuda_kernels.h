@@ -1,6 +1,7 @@
 // The launchers of the CUDA conv2d kernels, for cuda_rows.cpp.
 #pragma once
 
+#include "kernels/conv2d/params.h"
 #include "kernels/cuda_registry.h"
 
 namespace profkit {

@@ -5,6 +5,7 @@
 
 #include "kernels/conv2d/cuda_gather.cuh"
 #include "kernels/conv2d/cuda_problem.cuh"
+#include "kernels/conv2d/params.h"
 #include "kernels/cuda_registry.h"
 
 namespace profkit {

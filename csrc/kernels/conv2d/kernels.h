@@ -1,7 +1,7 @@
-// The conv2d kernels that registry.cpp lists.
+// The conv2d kernels that cpu_kernels.cpp lists.
 #pragma once
 
-#include "kernels/params.h"
+#include "kernels/conv2d/params.h"
 #include "kernels/registry.h"
 
 namespace profkit {

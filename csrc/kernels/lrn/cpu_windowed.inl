@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/cpu_entry.h"
+#include "kernels/lrn/params.h"
 #include "kernels/matmul/cpu_gemm.inl"
 
 namespace profkit {

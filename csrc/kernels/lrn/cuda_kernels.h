@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda_registry.h"
+#include "kernels/lrn/params.h"
 
 namespace profkit {
 

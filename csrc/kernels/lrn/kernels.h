@@ -1,7 +1,7 @@
-// The lrn kernels that registry.cpp lists.
+// The lrn kernels that cpu_kernels.cpp lists.
 #pragma once
 
-#include "kernels/params.h"
+#include "kernels/lrn/params.h"
 #include "kernels/registry.h"
 
 namespace profkit {

@@ -6,6 +6,7 @@
 
 #include "kernels/matmul/cpu_few_rows.inl"
 #include "kernels/matmul/cpu_product.inl"
+#include "kernels/matmul/params.h"
 
 namespace profkit {
 namespace PROFKIT_ISA {

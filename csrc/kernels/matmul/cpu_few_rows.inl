@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/matmul/cpu_gemm.inl"
+#include "kernels/matmul/params.h"
 
 namespace profkit {
 namespace PROFKIT_ISA {

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda_registry.h"
+#include "kernels/matmul/params.h"
 
 namespace profkit {
 

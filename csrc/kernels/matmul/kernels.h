@@ -1,7 +1,7 @@
-// The matmul kernels that registry.cpp lists.
+// The matmul kernels that cpu_kernels.cpp lists.
 #pragma once
 
-#include "kernels/params.h"
+#include "kernels/matmul/params.h"
 #include "kernels/registry.h"
 
 namespace profkit {

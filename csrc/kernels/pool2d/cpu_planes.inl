@@ -5,6 +5,7 @@
 
 #include "kernels/cpu_entry.h"
 #include "kernels/pool2d/cpu_rows.inl"
+#include "kernels/pool2d/params.h"
 
 namespace profkit {
 namespace PROFKIT_ISA {

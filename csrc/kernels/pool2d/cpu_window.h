@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/params.h"
+#include "kernels/pool2d/params.h"
 
 namespace profkit {
 
-// Rows top..bottom and columns left..right (ends excluded); shapes.cpp refuses windows without any element.
+// Rows top..bottom and columns left..right (ends excluded); arrays.cpp refuses windows without any element.
 struct PoolWindow {
   int64_t top, bottom, left, right;
 

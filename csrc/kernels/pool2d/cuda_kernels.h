@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda_registry.h"
+#include "kernels/pool2d/params.h"
 
 namespace profkit {
 

@@ -1,7 +1,7 @@
-// The pool2d kernels that registry.cpp lists.
+// The pool2d kernels that cpu_kernels.cpp lists.
 #pragma once
 
-#include "kernels/params.h"
+#include "kernels/pool2d/params.h"
 #include "kernels/registry.h"
 
 namespace profkit {

@@ -26,7 +26,7 @@ void launch(const profkit_softmax_params& p, const Buffers& buffers, int threads
   parallel(threads, [&](int thread) {
     const Range rows = split(p.rows, threads, thread);
     for (int64_t row = rows.begin; row < rows.end; ++row) {
-      softmax_row(input + row * p.columns, output + row * p.columns, p.columns);
+      softmax_row(input + row * p.classes, output + row * p.classes, p.classes);
     }
   });
 }

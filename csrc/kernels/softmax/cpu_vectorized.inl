@@ -6,6 +6,7 @@
 #include "kernels/cpu_entry.h"
 #include "kernels/matmul/cpu_gemm.inl"
 #include "kernels/softmax/cpu_exponential.inl"
+#include "kernels/softmax/params.h"
 
 namespace profkit {
 namespace PROFKIT_ISA {
@@ -113,16 +114,16 @@ PROFKIT_INLINE void softmax_short_row(const T* x, T* y, int64_t columns, bool ha
 template <class T>
 void softmax_run(const profkit_softmax_params& p, const CpuCall& call) {
   constexpr int64_t width = kWidth<T>;
-  const auto own = lanes_from<T>(width - p.columns % width), beyond = lanes_from<T>(p.columns);
+  const auto own = lanes_from<T>(width - p.classes % width), beyond = lanes_from<T>(p.classes);
   on_threads(call.threads, [&](int thread) {
     const Part rows = part_of(p.rows, 1, call.threads, thread);
     for (int64_t row = rows.begin; row < rows.end; ++row) {
-      const T* x = static_cast<const T*>(call.inputs[0]) + row * p.columns;
-      T* y = static_cast<T*>(call.output) + row * p.columns;
-      if (p.columns >= width) {
-        softmax_row<T>(x, y, p.columns, own);
+      const T* x = static_cast<const T*>(call.inputs[0]) + row * p.classes;
+      T* y = static_cast<T*>(call.output) + row * p.classes;
+      if (p.classes >= width) {
+        softmax_row<T>(x, y, p.classes, own);
       } else {
-        softmax_short_row<T>(x, y, p.columns, (rows.end - row) * p.columns >= width, beyond);
+        softmax_short_row<T>(x, y, p.classes, (rows.end - row) * p.classes >= width, beyond);
       }
     }
   });

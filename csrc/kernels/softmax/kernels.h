@@ -1,8 +1,8 @@
-// The softmax kernels that registry.cpp lists.
+// The softmax kernels that cpu_kernels.cpp lists.
 #pragma once
 
-#include "kernels/params.h"
 #include "kernels/registry.h"
+#include "kernels/softmax/params.h"
 
 namespace profkit {
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from profkit.backends.adapter import Array, Availability, Conditions, Implementation, aligned_empty
 from profkit.backends.native import ADAPTER
-from profkit.backends.native_params import native_params
 from profkit.backends.native_policy import choose_kernel
 from profkit.backends.native_threads import worthwhile_threads
 from profkit.backends.networks.contract import NetworkConditions
@@ -46,7 +45,7 @@ class NativeKernels:
 
     def kernel(self, spec: Spec) -> Kernel:
         """The policy's kernel; its arguments are checked in each call (3 us)."""
-        core, params = self._core, native_params(spec)
+        core, params = self._core, spec.params()
         threads = worthwhile_threads(spec, self._threads)
         key = choose_kernel(spec, self._threads, tuned=False).key
         held_bytes: int = core.workspace_bytes(key, params, threads)

@@ -11,7 +11,6 @@ from network_checks import built_here
 from source_checks import assert_sound, recorded, rows
 
 from profkit import _core
-from profkit.backends.native_params import native_params
 from profkit.backends.native_threads import worthwhile_threads
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
@@ -65,7 +64,7 @@ def test_native_bytes_are_the_result_and_the_kernels_workspace(threads: int) -> 
         assert spec is not None
         row = found[f"{layer}/{operator}"]
         used = worthwhile_threads(spec, threads)
-        workspace = _core.workspace_bytes(row["implementation"], native_params(spec), used)
+        workspace = _core.workspace_bytes(row["implementation"], spec.params(), used)
         assert row["temporary_bytes"] == workspace
         assert row["requested_bytes"] == row["peak_bytes"] == workspace + row["output_bytes"]
     assert found["conv2/conv2d"]["temporary_bytes"] > 0

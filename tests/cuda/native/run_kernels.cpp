@@ -1,5 +1,6 @@
 // Runs cases of one operator's CUDA kernels and writes their results: built with the emulator (the .cu files
-// as C++) or from nvcc's host objects on the libcudart double. PROFKIT_FAMILY is the operator.
+// as C++) or from nvcc's host objects on the libcudart double. PROFKIT_FAMILY is the operator,
+// PROFKIT_PARAMS_HEADER the header of its parameters.
 //
 // Request: u32 cases; each: text key, u32 capability, i32 configuration, bytes params, u32 inputs, bytes
 // each, u64 size of the output. Answer: each case: text error (empty: none), u64 workspace bytes, bytes
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "kernels/cuda_registry.h"
+#include PROFKIT_PARAMS_HEADER
 #if defined(PROFKIT_EMULATED)
 #include "simt_launch.h"
 #endif
@@ -22,6 +24,9 @@
 #define PROFKIT_JOIN(a, b) PROFKIT_JOIN_(a, b)
 using Params = PROFKIT_JOIN(PROFKIT_JOIN(profkit_, PROFKIT_FAMILY), _params);
 #define PROFKIT_ROWS PROFKIT_JOIN(PROFKIT_FAMILY, _cuda_kernels)
+namespace profkit {
+const std::vector<CudaKernel<Params>>& PROFKIT_ROWS();
+}
 
 namespace {
 

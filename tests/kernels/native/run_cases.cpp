@@ -2,8 +2,9 @@
 // that come with them: for instruction sets that only an emulator runs. Leaves: "level <name>", then a line
 // per kernel with its number of cases, or the first case that failed and by how much.
 //
-// A case is: operator (int64), the operator's params, number of inputs (int64), each input's bytes (int64)
-// and bytes, number of results (int64), tolerance (double), the results (double each).
+// A case is: the operator's place in the alphabet (int64), the operator's params, number of inputs (int64),
+// each input's bytes (int64) and bytes, number of results (int64), tolerance (double), the results (double
+// each).
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -11,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/registry.h"
+#include "kernels/operators.h"
 #include "runtime/cpu_features.h"
 
 namespace {
@@ -89,25 +90,7 @@ int main() {
   std::printf("level %s\n", simd_name(active_simd()));
   int64_t op = 0;
   for (int64_t number = 0; read(&op, 1); ++number) {
-    switch (op) {
-      case 0:
-        run_case(conv2d_kernels(), number);
-        break;
-      case 1:
-        run_case(matmul_kernels(), number);
-        break;
-      case 2:
-        run_case(pool2d_kernels(), number);
-        break;
-      case 3:
-        run_case(lrn_kernels(), number);
-        break;
-      case 4:
-        run_case(bias_relu_kernels(), number);
-        break;
-      default:
-        run_case(softmax_kernels(), number);
-    }
+    with_operator(kOperators[op], [&](const auto& rows) { run_case(rows, number); });
   }
   for (const auto& [key, count] : ran) std::printf("%s %d\n", key.c_str(), count);
 }

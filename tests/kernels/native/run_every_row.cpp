@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/registry.h"
-#include "kernels/shapes.h"
+#include "kernels/operators.h"
 
 namespace {
 
@@ -220,8 +219,8 @@ int64_t bias_relu_calls() {
 
 int64_t softmax_calls() {
   profkit_softmax_params p{};
-  p.rows = any(1, 9), p.columns = one_of({1, 2, 7, 8, 9, 31, 100}), p.dtype = any_dtype();
-  return run_rows(softmax_kernels(), p, text({p.rows, p.columns, p.dtype}));
+  p.rows = any(1, 9), p.classes = one_of({1, 2, 7, 8, 9, 31, 100}), p.dtype = any_dtype();
+  return run_rows(softmax_kernels(), p, text({p.rows, p.classes, p.dtype}));
 }
 
 }  // namespace

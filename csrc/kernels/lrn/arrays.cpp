@@ -1,0 +1,15 @@
+// Which arrays lrn takes and gives. A kernel may rely on everything that is refused here.
+#include "kernels/lrn/params.h"
+#include "kernels/shapes.h"
+
+namespace profkit {
+
+Arrays arrays_of(const profkit_lrn_params& p) {
+  require_counts({{"batch", p.batch}, {"channels", p.channels}, {"height", p.height}, {"width", p.width}});
+  require_counts({{"size", p.size}});
+  require_choice("layout", p.layout, 2);
+  const Shape images = image_shape(p.layout, p.batch, p.channels, p.height, p.width);
+  return checked({{{"x", images}}, images, p.dtype});
+}
+
+}  // namespace profkit
