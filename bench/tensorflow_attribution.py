@@ -23,7 +23,8 @@ from rounds import Measured, interleaved
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.tensorflow import SessionNetwork
-from profkit.capture.recording import BACKWARD, FORWARD, Level, Recording, SpanLog
+from profkit.capture.recording import Recording, SpanLog
+from profkit.capture.schema import BACKWARD, FORWARD, Level
 from profkit.capture.sources import MEMORY, TIME, Watched, load_source
 from profkit.capture.sources.tensorflow_graph import GraphFacts
 from profkit.capture.sources.tensorflow_kernels import add_kernels, new_log

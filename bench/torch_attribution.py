@@ -22,7 +22,8 @@ from measured_page import page_head
 
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
-from profkit.capture.recording import BACKWARD, FORWARD, Recording
+from profkit.capture.recording import Recording
+from profkit.capture.schema import BACKWARD, FORWARD
 from profkit.capture.sources.layer_shares import mapped_shares, without_layer
 from profkit.capture.sources.torch import owners_of
 from profkit.capture.sources.torch_build import load_recorder

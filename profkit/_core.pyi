@@ -305,7 +305,7 @@ class CaptureContent(TypedDict):
     warnings: list[str]
     strings: list[str]
     processes: list[CaptureProcess]
-    # Columns by the names of profkit/capture/tables.py.
+    # Columns by the names of profkit/capture/schema.py.
     threads: dict[str, NDArray[Any]]
     ranges: dict[str, NDArray[Any]]
     allocations: dict[str, NDArray[Any]]

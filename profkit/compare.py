@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from profkit.attribution.comparison import ComparedRow, Comparison
     from profkit.attribution.profiles import Profile
     from profkit.capture.network_capture import NetworkCapture
-    from profkit.capture.tables import Capture
+    from profkit.capture.schema import Capture
     from profkit.rendering.comparison_text import Asked
 
 FAILED = 4
@@ -78,7 +78,7 @@ def _run(words: Sequence[str]) -> int:
     arguments = build_parser().parse(words)
     from profkit._arguments import chosen_top
     from profkit.attribution.comparison import compare, failures
-    from profkit.capture.opening import open_capture
+    from profkit.capture.opening import open_any
     from profkit.measurement.judging import judge_runs
     from profkit.rendering.comparison_text import Asked, comparison_table
     from profkit.rendering.table import print_table
@@ -90,7 +90,7 @@ def _run(words: Sequence[str]) -> int:
     asked = Asked(
         arguments.a, arguments.b, arguments.margin, arguments.fail_on, chosen_top(arguments.top), arguments.force
     )
-    profiles = _profiles(open_capture(arguments.a), open_capture(arguments.b), arguments.by)
+    profiles = _profiles(open_any(arguments.a), open_any(arguments.b), arguments.by)
     comparison = compare(*profiles, partial(judge_runs, margin=arguments.margin))
     failed = failures(comparison, arguments.fail_on, arguments.force) if arguments.fail_on is not None else ()
     _refuse_unfair(comparison, arguments)

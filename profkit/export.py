@@ -1,6 +1,6 @@
 """`python -m profkit.export run.profkit --perfetto out.pftrace`: a capture file in, files for other programs out.
 
-The GPU traces of torch.profiler and Nsight Systems are taken too, and become traces of both formats.
+The GPU traces of torch.profiler and Nsight Systems are taken too.
 
 profkit.trace offers the same flags: it calls add_export_arguments, check_export_arguments and write_exports.
 """
@@ -20,12 +20,11 @@ from profkit.errors import ProfkitError, UsageError
 
 if TYPE_CHECKING:
     from profkit._arguments import Parser
-    from profkit.capture.device_trace import DeviceTrace
     from profkit.capture.network_capture import NetworkCapture
-    from profkit.capture.tables import Capture
+    from profkit.capture.schema import Capture
     from profkit.rendering.trace_content import TraceContent
 
-    AnyCapture = Capture | NetworkCapture | DeviceTrace
+    AnyCapture = Capture | NetworkCapture
 
 DEFAULT_FLOWS = 1000
 _EXAMPLES = """examples:
@@ -35,6 +34,7 @@ _EXAMPLES = """examples:
   profkit export run.profkit --parquet run_tables        every table, for pandas, polars and DuckDB
   profkit export network.profkit --perfetto n.pftrace    layers above operators above primitives
   profkit export trace.json.gz --format perfetto         a torch.profiler trace as trace.pftrace
+  profkit export trace.json.gz --folded trace.folded     its host code as a flame graph
   profkit export report.sqlite --format chrome           an Nsight Systems export as report.chrome.json.gz
 """
 _HOW_TO_OPEN = {
@@ -139,13 +139,8 @@ def _name_file(arguments: argparse.Namespace) -> None:
 
 def _troubles(capture: AnyCapture) -> list[str]:
     """What a reader of the files must know."""
-    from profkit.capture.device_trace import DeviceTrace
     from profkit.capture.network_capture import NetworkCapture
-    from profkit.rendering.device_content import warning_lines
     from profkit.rendering.usage_content import loss_lines, visible
-
-    if isinstance(capture, DeviceTrace):
-        return warning_lines(capture)
 
     if isinstance(capture, NetworkCapture):
         return [] if capture.status == "ok" else [f"warning: the run is {capture.status}: {visible(capture.reason)}"]
@@ -168,19 +163,14 @@ def build_parser() -> Parser:
     return parser
 
 
-def _exports(capture: AnyCapture, arguments: argparse.Namespace) -> _Exports | _NetworkExports | _DeviceExports:
-    from profkit.capture.device_trace import DeviceTrace
+def _exports(capture: AnyCapture, arguments: argparse.Namespace) -> _Exports | _NetworkExports:
     from profkit.capture.network_capture import NetworkCapture
+    from profkit.capture.schema import PROFKIT
 
     flows = _flows(arguments)
-    if isinstance(capture, DeviceTrace):
-        for kind in _targets(arguments).keys() - _ENDINGS.keys():
-            flag = f"--{kind.replace('_', '-')}"
-            raise UsageError(f"{flag} is for captures of profkit; of a GPU trace there is --perfetto and --chrome")
-        if flows:
-            raise UsageError("--flows draws arrows between allocations of a traced program: this is a GPU trace")
-        return _DeviceExports(capture)
     if not isinstance(capture, NetworkCapture):
+        if flows and capture.recorder != PROFKIT:
+            raise UsageError("--flows draws arrows between allocations of a traced program: this is a GPU trace")
         return _Exports(capture, flows)
     if flows:
         raise UsageError("--flows draws arrows between allocations of a traced program: this is a network's capture")
@@ -196,14 +186,9 @@ class _Exports:
 
     @cached_property
     def _content(self) -> TraceContent:
-        from profkit.rendering.device_trace_content import with_device_lanes
-        from profkit.rendering.trace_content import trace_content
+        from profkit.rendering.device_trace_content import capture_content
 
-        capture = self._capture
-        content = trace_content(capture, self._flows)
-        if capture.device is None:
-            return content
-        return with_device_lanes(content, capture.device, len(capture.threads))
+        return capture_content(self._capture, self._flows)
 
     def write(self, kind: str, path: str) -> None:
         from profkit.query import write_parquet
@@ -245,24 +230,6 @@ class _NetworkExports:
             "parquet": lambda: write_parquet(self._capture, path),
         }
         writers[kind]()
-
-
-class _DeviceExports:
-    """The same for the trace of another profiler."""
-
-    def __init__(self, trace: DeviceTrace) -> None:
-        self._trace = trace
-
-    @cached_property
-    def _content(self) -> TraceContent:
-        from profkit.rendering.device_trace_content import device_trace_content
-
-        return device_trace_content(self._trace)
-
-    def write(self, kind: str, path: str) -> None:
-        from profkit.rendering.trace_files import write_chrome, write_perfetto
-
-        {"chrome": write_chrome, "perfetto": write_perfetto}[kind](self._content, path)
 
 
 def _targets(arguments: argparse.Namespace) -> dict[str, str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from profkit.capture.network_capture import NetworkCapture
-    from profkit.capture.tables import Capture
+    from profkit.capture.schema import Capture
 
 FORMATS = {"csv": "format csv, header", "json": "format json, array true", "parquet": "format parquet"}
 DEFAULT_ROWS = 100
@@ -24,6 +24,8 @@ EXAMPLES = """examples:
   profkit query run.profkit "select title, count(*), sum(duration_ns) from ranges group by 1 order by 3 desc"
   profkit query run.profkit "select thread_name, max(depth) from ranges group by 1" --csv depth.csv
   profkit query network.profkit "select layer, phase, sum(wall_ns) from spans where recording = 0 group by all"
+  profkit query trace.json.gz "select range_name, sum(duration_ns) from activities group by 1 order by 2 desc"
+  profkit query report.sqlite "select direction, sum(bytes), sum(duration_ns) from copies group by 1"
   profkit query run.profkit --tables
   profkit query run.profkit --parquet-folder run_tables
 
@@ -44,7 +46,7 @@ def write_parquet(capture: Capture | NetworkCapture, folder: str) -> list[str]:
 
 def run_query(words: Sequence[str]) -> int:
     """Answer one query, or show or save the tables."""
-    from profkit.capture.opening import open_capture
+    from profkit.capture.opening import open_any
     from profkit.rendering.sql_database import require_duckdb
     from profkit.rendering.whole_file import check_target, refuse_dash
 
@@ -54,7 +56,7 @@ def run_query(words: Sequence[str]) -> int:
     for target in targets.values():
         check_target(target)
     refuse_dash(arguments.parquet_folder or "")
-    capture = open_capture(arguments.capture)
+    capture = open_any(arguments.capture)
     for sentence in _troubles(capture):
         print(sentence, file=sys.stderr)
     if arguments.tables:
@@ -72,7 +74,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 
     parser = Parser("profkit query", "SQL (DuckDB) on the tables of a capture.", EXAMPLES)
     parser.usage = 'profkit query CAPTURE "SELECT ..." [flags]'
-    parser.add_argument("capture", metavar="CAPTURE", help="capture file")
+    parser.add_argument(
+        "capture", metavar="CAPTURE", help="file that profkit trace, network or record, or torch.profiler or nsys left"
+    )
     parser.add_argument("sql", metavar="SQL", nargs="?", default="", help="one query; see --tables for what is there")
     parser.add_argument("--tables", action="store_true", help="show the tables and their columns")
     parser.add_argument("--rows", metavar="N", type=int, default=DEFAULT_ROWS, help="print at most N rows (100)")

@@ -1,7 +1,7 @@
 """`python -m profkit.report run.profkit`: a capture file in, its table on the terminal and files out.
 
-A capture is of a traced program (rows are ranges), of a network's run (rows are kinds of operators, layers, ...) or
-the GPU trace of torch.profiler or Nsight Systems (rows are operators, layers, kernels, copies, ...).
+A capture is of a traced program, torch.profiler or Nsight Systems (rows are ranges, or operators, layers, kernels,
+copies, ... of a GPU), or of a network's run (rows are kinds of operators, layers, ...).
 profkit.trace offers the same flags: it calls add_report_arguments, check_report_arguments and print_report.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TextIO
 
@@ -19,21 +20,22 @@ from profkit._showing import printed, written
 from profkit._sweep import split_list
 from profkit.attribution.attribute import usage_by
 from profkit.attribution.device_groups import GROUPINGS as DEVICE_GROUPINGS
+from profkit.attribution.device_usage import device_usage
 from profkit.attribution.grouping import GROUPINGS
 from profkit.attribution.network_usage import GROUPINGS as NETWORK_GROUPINGS
 from profkit.attribution.usage import Usage
-from profkit.capture.device_trace import DeviceTrace
-from profkit.capture.opening import is_device_trace, is_network_capture
-from profkit.capture.tables import Capture
+from profkit.capture.opening import open_any
+from profkit.capture.schema import PROFKIT, Capture
 from profkit.cli import guarded
 from profkit.errors import ProfkitError, UsageError
+from profkit.rendering.device_content import device_surroundings
 from profkit.rendering.table import encodable
 from profkit.rendering.usage_columns import COLUMNS, NAME, find_usage_column
-from profkit.rendering.usage_content import DEFAULT_TOP, View, loss_lines, no_range_lines, warning_lines
-from profkit.rendering.usage_files import write_usage_csv, write_usage_json, write_usage_markdown
-from profkit.rendering.usage_text import print_usage
+from profkit.rendering.usage_content import DEFAULT_TOP, Surroundings, View, surroundings
+from profkit.rendering.usage_files import render_report_markdown, write_usage_csv, write_usage_json
+from profkit.rendering.usage_text import print_report as print_table
 from profkit.rendering.usage_tfprof import render_tfprof
-from profkit.rendering.whole_file import check_target
+from profkit.rendering.whole_file import check_target, write_whole
 
 FORMATS = ("table", "tfprof")
 _FILES = ("json", "csv", "markdown")
@@ -50,7 +52,6 @@ _EXAMPLES = """examples:
   profkit report report.sqlite --by copy             copies by direction of an Nsight Systems export
 """
 _OF_PROGRAMS = ("process", "thread", "subtract_overhead")
-_OF_DEVICES_ONLY = frozenset(DEVICE_GROUPINGS) - frozenset(GROUPINGS)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,8 +63,7 @@ def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags that say what the table of a traced program shows; profkit.trace has them too."""
     group = parser.add_argument_group("table")
     by = f"what one row is: {', '.join(GROUPINGS)} (default: name), or of the GPU {', '.join(DEVICE_GROUPINGS)}"
-    choices = [*GROUPINGS, *sorted(_OF_DEVICES_ONLY)]
-    group.add_argument("--by", choices=choices, metavar="WHAT", help=by)
+    group.add_argument("--by", choices=[*GROUPINGS, *DEVICE_GROUPINGS], metavar="WHAT", help=by)
     add_table_arguments(group)
     _add_program_arguments(group)
     add_file_arguments(parser)
@@ -112,31 +112,46 @@ def check_table_arguments(arguments: argparse.Namespace) -> None:
 def print_report(capture: Capture, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:
     """Print the table, then write the files; what cannot be written is told after all others were.
 
-    Where a GPU was recorded and no grouping is asked for, its table follows; the files are of the first.
+    Where the program's GPU was recorded and no grouping is asked for, its table follows; the files are of the first.
     """
-    if arguments.by in _OF_DEVICES_ONLY:
-        _refuse_program_flags(capture, arguments)
-        return _print_device(_device_of(capture, arguments.by), arguments, named_files(arguments), stream)
-    _print_program(capture, arguments, stream)
-    if arguments.by is None and capture.device is not None and len(capture.device.activities["kind"]):
-        print(file=sys.stdout if stream is None else stream)
-        _print_device(capture.device, arguments, {}, stream)
-    return None
-
-
-def _print_program(capture: Capture, arguments: argparse.Namespace, stream: TextIO | None) -> None:
-    view = chosen_view(arguments)
+    by = arguments.by or ("name" if capture.recorder == PROFKIT else "operator")
+    files = named_files(arguments)
+    if by in DEVICE_GROUPINGS:
+        _check_device(capture, by, arguments)
+        usage = device_usage(capture, by)
+        return _show(device_surroundings(capture, usage), usage, arguments, files, stream)
     usage = usage_by(
         capture,
-        arguments.by or "name",
+        by,
         process=_process_id(arguments),
         thread=arguments.thread,
         subtract_overhead=arguments.subtract_overhead,
     )
+    _show(surroundings(capture, usage), usage, arguments, files, stream)
+    if arguments.by is None and len(capture.activities):
+        print(file=sys.stdout if stream is None else stream)
+        usage = device_usage(capture)
+        # What was lost and what was damaged was told above.
+        _show(replace(device_surroundings(capture, usage), losses=[], warnings=[]), usage, arguments, {}, stream)
+    return None
+
+
+def _show(
+    around: Surroundings,
+    usage: Usage,
+    arguments: argparse.Namespace,
+    files: Mapping[str, str],
+    stream: TextIO | None,
+) -> None:
+    view = chosen_view(arguments)
     out = sys.stdout if stream is None else stream
-    problems = printed(lambda: _print(capture, usage, view, arguments.format, out), out)
-    writers = _writers(capture, usage, view)
-    problems += written(partial(writers[kind], path) for kind, path in named_files(arguments).items())
+    problems = printed(lambda: _print(around, usage, view, arguments.format, out), out)
+    writers: dict[str, Callable[[str], None]] = {
+        "json": lambda path: write_usage_json(usage, path),
+        "csv": lambda path: write_usage_csv(usage, path),
+        "markdown": lambda path: write_whole(path, render_report_markdown(around, usage, view)),
+    }
+    problems += written(partial(writers[kind], path) for kind, path in files.items())
     if problems:
         raise ProfkitError("\n".join(problems))
 
@@ -144,59 +159,32 @@ def _print_program(capture: Capture, arguments: argparse.Namespace, stream: Text
 def _run(words: Sequence[str]) -> int:
     arguments = build_parser().parse(words)
     check_report_arguments(arguments)
-    if is_network_capture(arguments.capture):
-        _check_by(arguments, list(NETWORK_GROUPINGS), "network")
-        for name in _OF_PROGRAMS:
-            if getattr(arguments, name):
-                flag = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{flag} is for captures of programs; {arguments.capture} is one of a network")
-        from profkit.capture.network_capture import load_network_capture
-
-        print_networks(
-            [load_network_capture(arguments.capture)],
-            arguments.by,
-            chosen_view(arguments),
-            arguments.format,
-            named_files(arguments),
-        )
+    capture = open_any(arguments.capture)
+    if isinstance(capture, Capture):
+        _check_by(arguments, [*GROUPINGS, *DEVICE_GROUPINGS], "program")
+        print_report(capture, arguments)
         return 0
-    from profkit.capture.opening import open_device_trace
-    from profkit.capture.reading import read
-
-    if is_device_trace(arguments.capture):
-        _check_by(arguments, list(DEVICE_GROUPINGS), "GPU trace")
-        trace = open_device_trace(arguments.capture)
-        _refuse_program_flags(trace, arguments)
-        _print_device(trace, arguments, named_files(arguments))
-        return 0
-    _check_by(arguments, [*GROUPINGS, *DEVICE_GROUPINGS], "program")
-    print_report(read(arguments.capture), arguments)
+    _check_by(arguments, list(NETWORK_GROUPINGS), "network")
+    _refuse_program_flags(arguments, f"{arguments.capture} is one of a network")
+    print_networks([capture], arguments.by, chosen_view(arguments), arguments.format, named_files(arguments))
     return 0
 
 
-def _device_of(capture: Capture, by: str) -> DeviceTrace:
-    if capture.device is not None:
-        return capture.device
-    told = [text for text in capture.warnings if "GPU" in text]
-    raise UsageError(
-        f"{capture.path} has no table by {by}: {'; '.join(told) or 'the program used no GPU while it was recorded'}. "
-        f"Without a GPU the table can be by {', '.join(GROUPINGS)}"
-    )
+def _check_device(capture: Capture, by: str, arguments: argparse.Namespace) -> None:
+    """The tables of a GPU are of all processes and threads; a traced program has them if a GPU was recorded."""
+    _refuse_program_flags(arguments, f"{capture.path} is asked for a table of the GPU")
+    if capture.recorder == PROFKIT and not capture.has_device:
+        told = "; ".join(text for text in capture.warnings if "GPU" in text)
+        raise UsageError(
+            f"{capture.path} has no table by {by}: {told or 'the program used no GPU while it was recorded'}. "
+            f"Without a GPU the table can be by {', '.join(GROUPINGS)}"
+        )
 
 
-def _print_device(
-    trace: DeviceTrace, arguments: argparse.Namespace, files: Mapping[str, str], stream: TextIO | None = None
-) -> None:
-    from profkit._device_report import print_device_trace
-
-    print_device_trace(trace, arguments.by or "operator", chosen_view(arguments), arguments.format, files, stream)
-
-
-def _refuse_program_flags(trace: Capture | DeviceTrace, arguments: argparse.Namespace) -> None:
+def _refuse_program_flags(arguments: argparse.Namespace, reason: str) -> None:
     for name in _OF_PROGRAMS:
         if getattr(arguments, name):
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{flag} is for captures of programs; {trace.path} is asked for a table of the GPU")
+            raise UsageError(f"--{name.replace('_', '-')} is for captures of programs; {reason}")
 
 
 def _check_by(arguments: argparse.Namespace, groupings: Sequence[str], what: str) -> None:
@@ -219,9 +207,11 @@ def build_parser() -> Parser:
         "capture", metavar="CAPTURE", help="file that profkit trace, network or record, or torch.profiler or nsys left"
     )
     group = parser.add_argument_group("table")
-    by = f"what one row is; of a program {', '.join(GROUPINGS)} (default: name); of a network "
-    by += f"{', '.join(NETWORK_GROUPINGS)} (default: kind); of a GPU trace "
-    by += f"{', '.join(DEVICE_GROUPINGS)} (default: operator)"
+    by = (
+        f"what one row is; of a program or GPU trace {', '.join(GROUPINGS)} (default of a program: name) or of its GPU "
+    )
+    by += f"{', '.join(DEVICE_GROUPINGS)} (default of a GPU trace: operator); of a network "
+    by += f"{', '.join(NETWORK_GROUPINGS)} (default: kind)"
     choices = list(dict.fromkeys([*GROUPINGS, *NETWORK_GROUPINGS, *DEVICE_GROUPINGS]))
     group.add_argument("--by", choices=choices, metavar="WHAT", help=by)
     add_table_arguments(group)
@@ -249,20 +239,12 @@ def named_files(arguments: argparse.Namespace) -> dict[str, str]:
     return {kind: getattr(arguments, kind) for kind in _FILES if getattr(arguments, kind)}
 
 
-def _print(capture: Capture, usage: Usage, view: View, layout: str, out: TextIO) -> None:
+def _print(around: Surroundings, usage: Usage, view: View, layout: str, out: TextIO) -> None:
     if layout == "tfprof":
-        lines = [*loss_lines(capture), *warning_lines(capture), *no_range_lines(capture, usage)]
+        lines = [*around.losses, *around.warnings, *around.instead]
         out.write(encodable("".join(f"{line}\n" for line in lines) + render_tfprof(usage, view), out))
     else:
-        print_usage(capture, usage, view, out)
-
-
-def _writers(capture: Capture, usage: Usage, view: View) -> dict[str, Callable[[str], None]]:
-    return {
-        "json": lambda path: write_usage_json(usage, path),
-        "csv": lambda path: write_usage_csv(usage, path),
-        "markdown": lambda path: write_usage_markdown(capture, usage, view, path),
-    }
+        print_table(around, usage, view, out)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from profkit.errors import ProfkitError, UsageError
 if TYPE_CHECKING:
     from profkit._arguments import Parser
     from profkit.capture.environment import RecordingOptions
-    from profkit.capture.tables import Capture
+    from profkit.capture.schema import Capture
 
 SLOW_S = 2.0
 GRACE_S = 0.2

@@ -155,8 +155,6 @@ def test_gpu_traces_of_other_tools_become_traces_named_after_them(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--folded", "{}/t"], "--folded is for captures of profkit"),
-        (["--parquet", "{}/t"], "--parquet is for captures of profkit"),
         (["--chrome", "{}/t", "--flows"], "this is a GPU trace"),
         (["--format", "chrome", "--chrome", "{}/t"], "leave out --chrome or --format"),
     ],

@@ -193,7 +193,7 @@ def test_another_sqlite_file_is_refused_with_the_next_step(tmp_path: Path, capsy
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
-        (["--by", "category"], "its table can be by operator, layer"),
+        (["--by", "kind"], "its table can be by name, path, thread, category, domain, operator, layer"),
         (["--thread", "main"], "--thread is for captures of programs"),
         (["--columns", "colour"], "colour"),
     ],

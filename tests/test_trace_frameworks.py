@@ -9,7 +9,7 @@ import pytest
 from traced_programs import titles, traced
 
 from profkit.capture.reading import read
-from profkit.capture.tables import NONE, Capture
+from profkit.capture.schema import NONE, Capture
 
 
 @pytest.mark.full

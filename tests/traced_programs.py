@@ -7,7 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from profkit.capture.tables import Capture
+from profkit.capture.schema import Capture
 
 
 def trace_words(*words: str) -> list[str]:

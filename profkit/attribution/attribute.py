@@ -14,10 +14,9 @@ from profkit.attribution.selection import choose_threads
 from profkit.attribution.tree import Tree, is_mark, tree_of
 from profkit.attribution.usage import MarkCount, Usage, UsageRows
 from profkit.attribution.wall import ThreadTime, thread_time
-from profkit.capture.tables import Capture, Column
+from profkit.capture.schema import RANGE_COUNTERS, Capture, Column
 from profkit.errors import UsageError
 
-_COUNTERS = ("minor_faults", "major_faults", "voluntary_switches", "involuntary_switches")
 _OF_THE_TREE_ONLY = (
     "alloc_calls",
     "alloc_bytes",
@@ -98,8 +97,8 @@ def _lowered(values: list[int], by: list[int]) -> list[int]:
 def _counters(capture: Capture, tree: Tree, groups: Groups, is_outermost: Column) -> dict[str, list[int | None]]:
     """Faults and switches, over those outermost calls of a group for which they were recorded."""
     columns: dict[str, list[int | None]] = {}
-    for name in _COUNTERS:
-        values = getattr(capture.ranges, name)
+    for name in RANGE_COUNTERS:
+        values = capture.ranges[name]
         is_recorded = values >= 0
         if not is_recorded.any():
             continue

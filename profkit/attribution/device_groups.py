@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from profkit.attribution.device_places import Places, places_of
+from profkit.attribution.grouping import titles
 from profkit.attribution.kernel_names import KernelName, parse_kernel
 from profkit.attribution.kernel_variants import distinct_shorts
-from profkit.capture.device_trace import NONE, ActivityKind, Column, CopyDirection, DeviceTrace, MemoryKind, RangeLevel
+from profkit.attribution.tree import is_in_tree
+from profkit.capture.schema import NONE, ActivityKind, Capture, Column, CopyDirection, Level, MemoryKind
 
 BATCHED = "batched"
 """The last word of a row of batched matrix products."""
@@ -32,47 +34,46 @@ class Groups:
     is_nested: bool = False  # of ranges that lie in others of the same row each counts as a call
 
 
-def groups_by(trace: DeviceTrace, by: str) -> Groups:
+def groups_by(capture: Capture, by: str) -> Groups:
     """Rows of one of GROUPINGS."""
-    return GROUPINGS[by](trace)
+    return GROUPINGS[by](capture)
 
 
-def _by_operator(trace: DeviceTrace) -> Groups:
+def _by_operator(capture: Capture) -> Groups:
     """The innermost range, whatever it stands for; a step alone is no operator."""
-    ranges = trace.ranges
-    texts, of_range = _numbered(np.where(ranges["level"] == RangeLevel.STEP, NONE, ranges["name"]))
-    return _of_ranges(trace, [trace.text(text) for text in texts], of_range, is_nested=True)
+    of_range, names = titles(capture, is_in_tree(capture) & (capture.ranges.level != Level.STEP))
+    return _of_ranges(capture, names, of_range, is_nested=True)
 
 
-def _by_layer(trace: DeviceTrace) -> Groups:
+def _by_layer(capture: Capture) -> Groups:
     """Calls are those of the layer itself; a backward operator is a part of it and of the layers around it, no call."""
-    places = places_of(trace)
-    is_layer = trace.ranges["level"] == RangeLevel.LAYER
-    return replace(_by_place(trace, places, places.layer), is_call=is_layer, parent=places.parent)
+    places = places_of(capture)
+    is_layer = capture.ranges.level == Level.LAYER
+    return replace(_by_place(capture, places, places.layer), is_call=is_layer, parent=places.parent)
 
 
-def _by_phase(trace: DeviceTrace) -> Groups:
-    places = places_of(trace)
-    return _by_place(trace, places, places.phase)
+def _by_phase(capture: Capture) -> Groups:
+    places = places_of(capture)
+    return _by_place(capture, places, places.phase)
 
 
-def _by_place(trace: DeviceTrace, places: Places, column: Column) -> Groups:
-    texts, of_range = _numbered(column)
-    return _of_ranges(trace, [places.texts[text] for text in texts], of_range)
+def _by_place(capture: Capture, places: Places, column: Column) -> Groups:
+    texts, of_range = _numbered(np.where(is_in_tree(capture), column, NONE))
+    return _of_ranges(capture, [places.texts[text] for text in texts], of_range)
 
 
-def _of_ranges(trace: DeviceTrace, names: list[str], of_range: Column, is_nested: bool = False) -> Groups:
-    place = trace.activities["range"]
+def _of_ranges(capture: Capture, names: list[str], of_range: Column, is_nested: bool = False) -> Groups:
+    place = capture.activities.range
     of_activity = np.where(place == NONE, NONE, of_range[np.maximum(place, 0)] if len(of_range) else NONE)
     return Groups(tuple(names), of_activity, of_range, is_nested=is_nested)
 
 
-def _by_kernel(trace: DeviceTrace) -> Groups:
+def _by_kernel(capture: Capture) -> Groups:
     """Everything that ran, by its name."""
-    texts, of_activity = _numbered(trace.activities["name"])
-    names = [trace.text(text) for text in texts]
+    texts, of_activity = _numbered(capture.activities.name)
+    names = [capture.text(text) for text in texts]
     is_kernel = np.zeros(len(names), bool)
-    is_kernel[of_activity[trace.activities["kind"] == ActivityKind.KERNEL]] = True
+    is_kernel[of_activity[capture.activities.kind == ActivityKind.KERNEL]] = True
     parsed = [parse_kernel(name) if kernel else None for name, kernel in zip(names, is_kernel.tolist())]
     return Groups(
         tuple(names),
@@ -83,9 +84,9 @@ def _by_kernel(trace: DeviceTrace) -> Groups:
     )
 
 
-def _by_launch(trace: DeviceTrace) -> Groups:
+def _by_launch(capture: Capture) -> Groups:
     """Operator and kernel together: what each operator launched, and who launched each kernel."""
-    operators, kernels = _by_operator(trace), _by_kernel(trace)
+    operators, kernels = _by_operator(capture), _by_kernel(capture)
     pairs = np.stack([operators.of_activity, kernels.of_activity], axis=1)
     known, of_activity = np.unique(pairs, axis=0, return_inverse=True)
     launchers = [operators.names[operator] if operator != NONE else "?" for operator in known[:, 0].tolist()]
@@ -101,11 +102,11 @@ def _by_launch(trace: DeviceTrace) -> Groups:
     )
 
 
-def _by_gemm(trace: DeviceTrace) -> Groups:
+def _by_gemm(capture: Capture) -> Groups:
     """Matrix products by tile, transposes, number format, plain or batched."""
-    activities = trace.activities
-    texts, of_name = _numbered(np.where(activities["kind"] == ActivityKind.KERNEL, activities["name"], NONE))
-    parsed = [parse_kernel(trace.text(text)) for text in texts]
+    activities = capture.activities
+    texts, of_name = _numbered(np.where(activities.kind == ActivityKind.KERNEL, activities.name, NONE))
+    parsed = [parse_kernel(capture.text(text)) for text in texts]
     titles = [_gemm_title(each) if each.family in ("gemm", "gemv") and not each.is_auxiliary else "" for each in parsed]
     rows = {title: row for row, title in enumerate(dict.fromkeys(filter(None, titles)))}
     of_text = np.array([*(rows.get(title, NONE) for title in titles), NONE], np.int64)
@@ -119,9 +120,9 @@ def _gemm_title(kernel: KernelName) -> str:
     return " ".join(filter(None, (kernel.family if kernel.family != "gemm" else "", shape, *formats)))
 
 
-def _by_copy(trace: DeviceTrace) -> Groups:
+def _by_copy(capture: Capture) -> Groups:
     """Copies by direction and the kinds of memory at both ends, and sets."""
-    activities = trace.activities
+    activities = capture.activities
     columns = (activities[name].tolist() for name in ("kind", "direction", "source_kind", "target_kind"))
     rows: dict[str, int] = {}
     titles: dict[tuple[int, ...], int] = {}
@@ -144,30 +145,30 @@ def _copy_title(kind: int, direction: int, source: int, target: int) -> str:
     return way if ends == ["device", "device"] else f"{way} ({ends[0]} to {ends[1]})"
 
 
-def _by_stream(trace: DeviceTrace) -> Groups:
+def _by_stream(capture: Capture) -> Groups:
     """Device and stream; the process too, where several are known to use the device."""
-    activities = trace.activities
+    activities = capture.activities
     columns = [activities[name].tolist() for name in ("device", "process", "stream")]
     users = Counter(device for device, process in set(zip(*columns[:2])) if process != NONE)
     rows: dict[str, int] = {}
     of_activity = []
     for device, process, stream in zip(*columns):
-        owner = f" process {trace.processes[process].get('pid')}" if users[device] > 1 and process != NONE else ""
+        owner = f" process {capture.processes[process].pid}" if users[device] > 1 and process != NONE else ""
         number = stream if stream != NONE else "?"
-        of_activity.append(rows.setdefault(f"{device_name(trace, device)}{owner} stream {number}", len(rows)))
+        of_activity.append(rows.setdefault(f"{device_name(capture, device)}{owner} stream {number}", len(rows)))
     return Groups(tuple(rows), np.array(of_activity, np.int64))
 
 
-def _by_device(trace: DeviceTrace) -> Groups:
-    devices, of_activity = _numbered(trace.activities["device"], absent=None)
-    return Groups(tuple(device_name(trace, device, with_model=True) for device in devices), of_activity)
+def _by_device(capture: Capture) -> Groups:
+    devices, of_activity = _numbered(capture.activities.device, absent=None)
+    return Groups(tuple(device_name(capture, device, with_model=True) for device in devices), of_activity)
 
 
-def device_name(trace: DeviceTrace, device: int, with_model: bool = False) -> str:
+def device_name(capture: Capture, device: int, with_model: bool = False) -> str:
     """`GPU 0`, with its model where that is known."""
     if device == NONE:
         return "GPU ?"
-    model = next((str(each["name"]) for each in trace.devices if each.get("id") == device and each.get("name")), "")
+    model = next((each.name for each in capture.devices if each.id == device), "")
     return f"GPU {device} {model}".rstrip() if with_model else f"GPU {device}"
 
 
@@ -182,7 +183,7 @@ def _numbered(column: Column, absent: int | None = NONE) -> tuple[list[int], Col
     return [value for value in kept if value != absent], places[inverse]
 
 
-GROUPINGS: Mapping[str, Callable[[DeviceTrace], Groups]] = {
+GROUPINGS: Mapping[str, Callable[[Capture], Groups]] = {
     "operator": _by_operator,
     "layer": _by_layer,
     "phase": _by_phase,

@@ -1,4 +1,4 @@
-"""What the host's threads did at every moment: ranges and calls of a DeviceTrace in, a time line per thread out."""
+"""What the host's threads did at every moment: ranges and calls of a Capture in, a time line per thread out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-from profkit.capture.device_trace import NONE, Column, DeviceTrace
+from profkit.attribution.tree import innermost_pieces, is_in_tree, own_times
+from profkit.capture.schema import NONE, Calls, Capture, Column, Ranges
 
 CODE, CALL, WAIT = 0, 1, 2
 """A thread runs its own code, is inside a CUDA call, or inside one that waits for the device."""
@@ -40,8 +41,8 @@ class TimeLine:
 class Hosts:
     """The threads of a trace."""
 
-    def __init__(self, trace: DeviceTrace) -> None:
-        self._trace = trace
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
         self._lines: dict[int, TimeLine] = {}
 
     def line(self, thread: int) -> TimeLine:
@@ -53,67 +54,45 @@ class Hosts:
     @cached_property
     def own_ns(self) -> Column:
         """Time of every range without the ranges inside it."""
-        own = np.zeros(len(self._trace.ranges["name"]), np.int64)
-        for thread in np.unique(self._trace.ranges["thread"]).tolist():
-            begins, ends, rows = self._pieces("ranges", thread)
-            np.add.at(own, rows, ends - begins)
-        return own
+        return own_times(self._capture)
 
     def spans(self) -> list[tuple[int, int, int]]:
         """Thread, first and last moment of every thread that has ranges."""
-        table = self._trace.ranges
+        table = self._capture.ranges
         found = []
-        for thread in np.unique(table["thread"]).tolist():
-            mine = table["thread"] == thread
-            found.append((thread, int(table["start_ns"][mine].min()), int(table["end_ns"][mine].max())))
+        for thread, rows in self._rows_of_threads.items():
+            found.append((thread, int(table.start_ns[rows].min()), int(table.end_ns[rows].max())))
         return found
+
+    @cached_property
+    def _rows_of_threads(self) -> dict[int, Column]:
+        """Ranges of the tree, by thread."""
+        rows = np.flatnonzero(is_in_tree(self._capture))
+        threads, begins = np.unique(self._capture.ranges.thread[rows], return_index=True)
+        return dict(zip(threads.tolist(), np.split(rows, begins[1:])))
 
     @cached_property
     def _call_states(self) -> Column:
         """State of a thread inside each call."""
-        waits = np.array([bool(_WAITING.search(name)) for name in self._trace.strings], bool)
-        names = self._trace.calls["name"]
+        waits = np.array([bool(_WAITING.search(name)) for name in self._capture.strings], bool)
+        names = self._capture.calls.name
         return np.where(waits[names], WAIT, CALL) if len(names) else np.zeros(0, np.int64)
 
     def _line(self, thread: int) -> TimeLine:
-        ranges, calls = self._pieces("ranges", thread), self._pieces("calls", thread)
-        begins = np.unique(np.concatenate([*ranges[:2], *calls[:2]]))
-        call = _covering(calls, begins)
+        ranges, calls = self._capture.ranges, self._capture.calls
+        of_ranges = _pieces(ranges, self._rows_of_threads.get(thread, np.zeros(0, np.int64)))
+        of_calls = _pieces(calls, np.flatnonzero(calls.thread == thread))
+        begins = np.unique(np.concatenate([*of_ranges[:2], *of_calls[:2]]))
+        call = _covering(of_calls, begins)
         states = np.full(len(begins), CODE)
         inside = call != NONE
         states[inside] = self._call_states[call[inside]]
-        return TimeLine(begins.tolist(), _covering(ranges, begins).tolist(), states.tolist())
-
-    def _pieces(self, name: str, thread: int) -> tuple[Column, Column, Column]:
-        """Begins, ends and rows of the pieces in which each row of a table is the innermost one."""
-        table = getattr(self._trace, name)
-        rows = np.flatnonzero(table["thread"] == thread)
-        return innermost_pieces(rows, table["start_ns"][rows], table["end_ns"][rows])
+        return TimeLine(begins.tolist(), _covering(of_ranges, begins).tolist(), states.tolist())
 
 
-def innermost_pieces(rows: Column, start_ns: Column, end_ns: Column) -> tuple[Column, Column, Column]:
-    """Intervals of one thread, in order, cut so that every moment belongs to the one that began last."""
-    pieces: list[tuple[int, int, int]] = []
-    stack: list[tuple[int, int]] = []  # end and row
-    now = 0
-
-    def close_until(moment: int | None) -> None:
-        nonlocal now
-        while stack and (moment is None or stack[-1][0] <= moment):
-            end, row = stack.pop()
-            if end > now:
-                pieces.append((now, end, row))
-                now = end
-
-    for row, start, end in zip(rows.tolist(), start_ns.tolist(), end_ns.tolist()):
-        close_until(start)
-        if stack and start > now:
-            pieces.append((now, start, stack[-1][1]))
-        now = max(now, start) if stack else start
-        stack.append((end, row))
-    close_until(None)
-    columns = np.array(pieces, np.int64).reshape(len(pieces), 3)
-    return columns[:, 0], columns[:, 1], columns[:, 2]
+def _pieces(table: Ranges | Calls, rows: Column) -> tuple[Column, Column, Column]:
+    """The pieces in which each of these rows is the innermost one."""
+    return innermost_pieces(rows, table.start_ns[rows], table.end_ns[rows])
 
 
 def _covering(pieces: tuple[Column, Column, Column], moments: Column) -> Column:

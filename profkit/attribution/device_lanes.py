@@ -1,4 +1,4 @@
-"""Every nanosecond of every GPU, and whose it is: a DeviceTrace in, segments out that fill each GPU's wall clock.
+"""Every nanosecond of every GPU, and whose it is: a Capture in, segments out that fill each GPU's wall clock.
 
 A GPU computes, copies, or is idle; while it is idle, the thread that launches its next work tells why.
 docs/device-traces.md has the rules in words.
@@ -15,7 +15,7 @@ import numpy as np
 
 from profkit.attribution.device_hosts import CALL, CODE, WAIT, Hosts
 from profkit.attribution.kernel_names import KernelName, parse_kernel
-from profkit.capture.device_trace import NONE, ActivityKind, Column, DeviceTrace
+from profkit.capture.schema import NONE, ActivityKind, Capture, Column
 
 
 class Part(IntEnum):
@@ -60,19 +60,19 @@ class Lanes:
         return durations
 
 
-def lanes_of(trace: DeviceTrace, hosts: Hosts) -> Lanes:
+def lanes_of(capture: Capture, hosts: Hosts) -> Lanes:
     """The wall clock of every GPU that did something; without any, the time of every thread with ranges."""
-    activities = trace.activities
+    activities = capture.activities
     pieces: list[Piece] = []
     counts, wall_ns = [], 0
-    devices = np.unique(activities["device"]).tolist()
-    parts = activity_parts(trace)
-    ranks = _ranks(trace, parts)
+    devices = np.unique(activities.device).tolist()
+    parts = activity_parts(capture)
+    ranks = _ranks(capture, parts)
     for device in devices:
         before = len(pieces)
-        pieces += _device_pieces(trace, hosts, np.flatnonzero(activities["device"] == device), parts, ranks)
+        pieces += _device_pieces(capture, hosts, np.flatnonzero(activities.device == device), parts, ranks)
         counts.append(len(pieces) - before)
-        wall_ns += trace.end_ns - trace.start_ns
+        wall_ns += capture.end_ns - capture.start_ns
     spans = [] if devices else hosts.spans()
     for thread, start_ns, end_ns in spans:
         before = len(pieces)
@@ -85,34 +85,34 @@ def lanes_of(trace: DeviceTrace, hosts: Hosts) -> Lanes:
     return Lanes(start, end, part, activity, place, lane, wall_ns, len(names), bool(devices))
 
 
-def activity_parts(trace: DeviceTrace) -> Column:
+def activity_parts(capture: Capture) -> Column:
     """KERNEL, AUXILIARY or COPY for every activity; the kernel's name tells what is auxiliary."""
-    is_auxiliary = _told_by_name(trace, lambda kernel: kernel.is_auxiliary)
-    is_kernel = trace.activities["kind"] == ActivityKind.KERNEL
+    is_auxiliary = _told_by_name(capture, lambda kernel: kernel.is_auxiliary)
+    is_kernel = capture.activities.kind == ActivityKind.KERNEL
     return np.where(is_kernel, np.where(is_auxiliary, Part.AUXILIARY, Part.KERNEL), Part.COPY)
 
 
-def _ranks(trace: DeviceTrace, parts: Column) -> Column:
+def _ranks(capture: Capture, parts: Column) -> Column:
     """Who owns an overlap: the lowest. Collectives spin while they wait for others, so what computes beside them is
     before them; what they own is the communication that nothing hides."""
-    is_communication = _told_by_name(trace, lambda kernel: kernel.family == "communication")
+    is_communication = _told_by_name(capture, lambda kernel: kernel.family == "communication")
     return np.where(is_communication & (parts == Part.KERNEL), 2 * Part.AUXILIARY + 1, 2 * parts)
 
 
-def _told_by_name(trace: DeviceTrace, question: Callable[[KernelName], bool]) -> Column:
-    names, inverse = np.unique(trace.activities["name"], return_inverse=True)
-    answers: Column = np.array([question(parse_kernel(trace.text(name))) for name in names.tolist()], bool)[inverse]
+def _told_by_name(capture: Capture, question: Callable[[KernelName], bool]) -> Column:
+    names, inverse = np.unique(capture.activities.name, return_inverse=True)
+    answers: Column = np.array([question(parse_kernel(capture.text(name))) for name in names.tolist()], bool)[inverse]
     return answers
 
 
-def _device_pieces(trace: DeviceTrace, hosts: Hosts, rows: Column, parts: Column, ranks: Column) -> Iterator[Piece]:
+def _device_pieces(capture: Capture, hosts: Hosts, rows: Column, parts: Column, ranks: Column) -> Iterator[Piece]:
     """Of several activities at once that of the lowest rank owns the time, and the first to start before later ones."""
-    activities = trace.activities
-    ranges, kinds = activities["range"].tolist(), parts.tolist()
-    starts, ends = activities["start_ns"][rows].tolist(), activities["end_ns"][rows].tolist()
+    activities = capture.activities
+    ranges, kinds = activities.range.tolist(), parts.tolist()
+    starts, ends = activities.start_ns[rows].tolist(), activities.end_ns[rows].tolist()
     orders, numbers = ranks[rows].tolist(), rows.tolist()
     running: list[tuple[int, int, int]] = []  # rank, place among rows, end
-    now, place, last = trace.start_ns, 0, NONE
+    now, place, last = capture.start_ns, 0, NONE
     while True:
         while running and running[0][2] <= now:
             heappop(running)
@@ -127,30 +127,30 @@ def _device_pieces(trace: DeviceTrace, hosts: Hosts, rows: Column, parts: Column
             yield now, stop, kinds[owner], owner, ranges[owner]
             now = stop
         elif place < len(starts):
-            yield from _gap(trace, hosts, now, starts[place], numbers[place])
+            yield from _gap(capture, hosts, now, starts[place], numbers[place])
             now = starts[place]
         else:
-            yield from _tail(trace, hosts, now, trace.end_ns, last)
+            yield from _tail(capture, hosts, now, capture.end_ns, last)
             return
 
 
-def _gap(trace: DeviceTrace, hosts: Hosts, start_ns: int, end_ns: int, following: int) -> Iterator[Piece]:
+def _gap(capture: Capture, hosts: Hosts, start_ns: int, end_ns: int, following: int) -> Iterator[Piece]:
     """Idle time before an activity: until the launch returned the host was not ready, from then on the device."""
-    call = int(trace.activities["call"][following])
+    call = int(capture.activities.call[following])
     if call == NONE:
         yield start_ns, end_ns, Part.UNKNOWN, NONE, NONE
         return
-    launched_ns = min(max(int(trace.calls["end_ns"][call]), start_ns), end_ns)
-    yield from _host_pieces(hosts, int(trace.calls["thread"][call]), start_ns, launched_ns)
+    launched_ns = min(max(int(capture.calls.end_ns[call]), start_ns), end_ns)
+    yield from _host_pieces(hosts, int(capture.calls.thread[call]), start_ns, launched_ns)
     if launched_ns < end_ns:
-        yield launched_ns, end_ns, Part.QUEUE, following, int(trace.activities["range"][following])
+        yield launched_ns, end_ns, Part.QUEUE, following, int(capture.activities.range[following])
 
 
-def _tail(trace: DeviceTrace, hosts: Hosts, start_ns: int, end_ns: int, last: int) -> Iterator[Piece]:
+def _tail(capture: Capture, hosts: Hosts, start_ns: int, end_ns: int, last: int) -> Iterator[Piece]:
     """Idle time after the last activity: told by the thread that launched it."""
-    call = int(trace.activities["call"][last]) if last != NONE else NONE
+    call = int(capture.activities.call[last]) if last != NONE else NONE
     if call != NONE:
-        yield from _host_pieces(hosts, int(trace.calls["thread"][call]), start_ns, end_ns)
+        yield from _host_pieces(hosts, int(capture.calls.thread[call]), start_ns, end_ns)
     elif start_ns < end_ns:
         yield start_ns, end_ns, Part.UNKNOWN, NONE, NONE
 

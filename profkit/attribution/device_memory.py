@@ -1,4 +1,4 @@
-"""GPU memory of operators: allocations of a DeviceTrace and a grouping in, bytes, live bytes and peaks per row out."""
+"""GPU memory of operators: allocations of a Capture and a grouping in, bytes, live bytes and peaks per row out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from profkit.attribution.device_groups import Groups
-from profkit.capture.device_trace import HOST_MEMORY, NONE, DeviceTrace
+from profkit.capture.schema import HOST_MEMORY, NONE, Capture
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class DeviceMemory:
     lost_frees: int  # an address was allocated again although its free was not recorded
 
 
-def device_memory(trace: DeviceTrace, groups: Groups) -> DeviceMemory | None:
+def device_memory(capture: Capture, groups: Groups) -> DeviceMemory | None:
     """None where no allocation was recorded, or the rows are no ranges."""
     if groups.of_range is None:
         return None
-    memory = trace.memory
-    rows = np.flatnonzero(~np.isin(memory["kind"], HOST_MEMORY))
-    return _Account(groups).of(trace, rows) if len(rows) else None
+    memory = capture.memory_events
+    rows = np.flatnonzero(~np.isin(memory.kind, HOST_MEMORY))
+    return _Account(groups).of(capture, rows) if len(rows) else None
 
 
 class _Account:
@@ -45,8 +45,9 @@ class _Account:
         self._all_live = self._all_peak = self._lost = self._unknown = 0
         self._held: dict[tuple[int, int, int], tuple[int, int]] = {}  # process, device, address: size and row
 
-    def of(self, trace: DeviceTrace, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> DeviceMemory:
-        columns = (trace.memory[name][rows].tolist() for name in ("process", "device", "address", "bytes", "range"))
+    def of(self, capture: Capture, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> DeviceMemory:
+        memory = capture.memory_events
+        columns = (memory[name][rows].tolist() for name in ("process", "device", "address", "bytes", "range"))
         for process, device, address, size, place in zip(*columns):
             where = (process, device, address)
             if size < 0:

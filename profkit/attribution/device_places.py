@@ -1,15 +1,18 @@
-"""Where the ranges of a DeviceTrace stand in the network: a trace in, layer and phase of every range out."""
+"""Where the ranges of a capture stand in the network: a capture in, layer and phase of every range out."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from profkit.capture.device_trace import NONE, Column, DeviceTrace, RangeLevel
+from profkit.attribution.grouping import titles
+from profkit.capture.nesting import time_order
+from profkit.capture.schema import BACKWARD, FORWARD, NONE, OPTIMISER, Capture, Column, Level
 
-FORWARD, BACKWARD, OPTIMISER, DATA = "forward", "backward", "optimiser", "data"
+DATA = "data"
 _BACKWARD_NODE = re.compile(r"Backward\d*$")
 _PHASES = (
     (re.compile(r"^Optimizer\.|optimi[sz]er", re.IGNORECASE), OPTIMISER),
@@ -29,36 +32,37 @@ class Places:
     parent: Column  # the enclosing range; of a backward operator that lies in none its forward operator
 
 
-def places_of(trace: DeviceTrace) -> Places:
+def places_of(capture: Capture) -> Places:
     """Layer and phase: what the source says, else what the enclosing ranges say, else the forward operator's.
 
     A backward operator has the sequence number of the forward operator whose gradient it computes, and so its layer.
     """
-    ranges = trace.ranges
-    texts = {text: number for number, text in enumerate(trace.strings)}
-    forward_of = _forward_operators(trace)
-    layers: list[int] = []
-    phases: list[int] = []
-    columns = (ranges[name].tolist() for name in ("level", "name", "layer", "phase", "parent"))
-    for row, (level, name, layer, phase, parent) in enumerate(zip(*columns)):
-        text = trace.strings[name]
-        if layer == NONE and level == RangeLevel.LAYER:
-            layer = name  # noqa: PLW2901 - what the source leaves open is found here
+    ranges = capture.ranges
+    texts = {text: number for number, text in enumerate(capture.strings)}
+    of_row, names = titles(capture, np.ones(len(ranges), np.bool_))
+    title_of = [texts.setdefault(name, len(texts)) for name in names]
+    order = time_order(ranges.start_ns, ranges.end_ns)
+    forward_of = _forward_operators(capture, order, of_row, names)
+    layers, phases = [NONE] * len(ranges), [NONE] * len(ranges)
+    columns = (column[order].tolist() for column in (ranges.level, of_row, ranges.layer, ranges.phase, ranges.parent))
+    # In order of time over all threads: what a range is told by stands before it.
+    for row, level, title, layer, phase, parent in zip(order.tolist(), *columns):
+        if layer == NONE and level == Level.LAYER:
+            layer = title_of[title]  # noqa: PLW2901 - what the source leaves open is found here
         forward = forward_of.get(row, NONE)
-        if layer == NONE and forward != NONE and forward < row:
+        if layer == NONE and forward != NONE:
             layer = layers[forward]  # noqa: PLW2901
         if layer == NONE and parent != NONE:
             layer = layers[parent]  # noqa: PLW2901
         if phase == NONE:
-            told = _phase_by_name(level, text)
+            told = _phase_by_name(level, names[title])
             if not told and row in forward_of and forward == NONE:
                 told = FORWARD
             phase = texts.setdefault(told, len(texts)) if told else NONE  # noqa: PLW2901
         if phase == NONE and parent != NONE:
             phase = phases[parent]  # noqa: PLW2901
-        layers.append(layer)
-        phases.append(phase)
-    parents = ranges["parent"].copy()
+        layers[row], phases[row] = layer, phase
+    parents = ranges.parent.copy()
     for row, forward in forward_of.items():
         if parents[row] == NONE:
             parents[row] = forward
@@ -66,34 +70,32 @@ def places_of(trace: DeviceTrace) -> Places:
 
 
 def _phase_by_name(level: int, name: str) -> str:
-    if level == RangeLevel.RUNTIME or _BACKWARD_NODE.search(name):
+    if level == Level.RUNTIME or _BACKWARD_NODE.search(name):
         return BACKWARD
-    if level != RangeLevel.LAYER:
+    if level != Level.LAYER:
         return ""
     return next((phase for pattern, phase in _PHASES if pattern.search(name)), "")
 
 
-def _forward_operators(trace: DeviceTrace) -> dict[int, int]:
+def _forward_operators(capture: Capture, order: Column, of_row: Column, names: Sequence[str]) -> dict[int, int]:
     """Of each backward range its forward one, and NONE for each such forward range.
 
     Operators without a gradient have the number of the next one that has: the last of a number is the one meant. Where
     the source does not tell the forward thread, it is that of any thread of the process.
     """
-    ranges = trace.ranges
-    numbered = np.flatnonzero(ranges["sequence"] != NONE)
-    is_backward = {
-        number: _phase_by_name(RangeLevel.OPERATOR, trace.text(number)) == BACKWARD
-        or trace.text(number).startswith("autograd::engine::")
-        for number in np.unique(ranges["name"][numbered]).tolist()
-    }
-    process_of = [int(thread["process"]) for thread in trace.threads]
+    ranges = capture.ranges
+    numbered = order[ranges.sequence[order] != NONE]
+    is_backward = [
+        _phase_by_name(Level.OPERATOR, name) == BACKWARD or name.startswith("autograd::engine::") for name in names
+    ]
+    process_of = capture.threads.process.tolist()
     by_thread: dict[tuple[int, int], int] = {}
     by_process: dict[tuple[int, int], int] = {}
     found: dict[int, int] = {}
-    columns = (ranges[name][numbered].tolist() for name in ("name", "sequence", "thread", "forward_thread"))
-    for row, name, sequence, thread, forward_thread in zip(numbered.tolist(), *columns):
+    columns = (ranges[name][numbered].tolist() for name in ("sequence", "thread", "forward_thread"))
+    for row, title, sequence, thread, forward_thread in zip(numbered.tolist(), of_row[numbered].tolist(), *columns):
         process = process_of[thread]
-        if not is_backward[name]:
+        if not is_backward[title]:
             by_thread[thread, sequence] = by_process[process, sequence] = row
             continue
         known = (

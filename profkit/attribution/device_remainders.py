@@ -7,7 +7,7 @@ import numpy as np
 from profkit.attribution.device_groups import Groups
 from profkit.attribution.device_lanes import BUSY, PART_FIELDS, Lanes, Part, activity_parts
 from profkit.attribution.usage import Remainder
-from profkit.capture.device_trace import NONE, ActivityKind, Column, DeviceTrace
+from profkit.capture.schema import NONE, ActivityKind, Capture, Column
 
 NO_LAUNCH, NO_RANGE = "launch not recorded", "launched in no range"
 _IDLE = {
@@ -21,21 +21,21 @@ _IDLE = {
 _WORK = {Part.KERNEL: "kernels", Part.AUXILIARY: "auxiliary kernels", Part.COPY: "copies and sets"}
 
 
-def remainders_of(trace: DeviceTrace, lanes: Lanes, groups: Groups, owner: Column, by: str) -> tuple[Remainder, ...]:
+def remainders_of(capture: Capture, lanes: Lanes, groups: Groups, owner: Column, by: str) -> tuple[Remainder, ...]:
     """Work first, then idle time, each with its reason and with what ran in it; their times sum to the remainder."""
     parts: dict[str, dict[str, int]] = {}
     rest = np.flatnonzero(owner == NONE)
     columns = (column[rest].tolist() for column in (lanes.part, lanes.activity, lanes.range, lanes.duration_ns))
     for part, activity, place, duration in zip(*columns):
         if part in BUSY:
-            reason = _of_work(trace, groups, by, part, activity)
+            reason = _of_work(capture, groups, by, part, activity)
         else:
             reason = _of_idle(groups, by, part, place)
             reason = reason if lanes.is_of_devices else reason.removeprefix("idle, ")
         if duration:
             sums, name = parts.setdefault(reason, {}), PART_FIELDS[Part(part)]
             sums[name] = sums.get(name, 0) + duration
-    work = _work(trace, groups, by)
+    work = _work(capture, groups, by)
     reasons = sorted(dict.fromkeys([*work, *parts]), key=lambda reason: (reason not in work, reason))
     return tuple(_remainder(reason, parts.get(reason, {}), work.get(reason, [0, 0, 0])) for reason in reasons)
 
@@ -45,24 +45,24 @@ def _remainder(reason: str, parts: dict[str, int], work: list[int]) -> Remainder
     return Remainder(reason, sum(parts.values()), launches, device_ns, copy_bytes, parts)
 
 
-def _work(trace: DeviceTrace, groups: Groups, by: str) -> dict[str, list[int]]:
+def _work(capture: Capture, groups: Groups, by: str) -> dict[str, list[int]]:
     """Launches, their durations and the bytes that they move, by the reason."""
-    activities, parts = trace.activities, activity_parts(trace)
+    activities, parts = capture.activities, activity_parts(capture)
     found: dict[str, list[int]] = {}
     for row in np.flatnonzero(groups.of_activity == NONE).tolist():
-        sums = found.setdefault(_of_work(trace, groups, by, int(parts[row]), row), [0, 0, 0])
+        sums = found.setdefault(_of_work(capture, groups, by, int(parts[row]), row), [0, 0, 0])
         sums[0] += 1
-        sums[1] += int(activities["end_ns"][row] - activities["start_ns"][row])
-        sums[2] += max(0, int(activities["bytes"][row])) if activities["kind"][row] != ActivityKind.KERNEL else 0
+        sums[1] += int(activities.end_ns[row] - activities.start_ns[row])
+        sums[2] += max(0, int(activities.bytes[row])) if activities.kind[row] != ActivityKind.KERNEL else 0
     return found
 
 
-def _of_work(trace: DeviceTrace, groups: Groups, by: str, part: int, activity: int) -> str:
+def _of_work(capture: Capture, groups: Groups, by: str, part: int, activity: int) -> str:
     if groups.of_range is None:
         return f"other {_WORK[Part.KERNEL]}" if by == "gemm" and part == Part.KERNEL else _WORK[Part(part)]
-    if trace.activities["range"][activity] != NONE:
+    if capture.activities.range[activity] != NONE:
         return f"launched in no {by}"
-    return NO_LAUNCH if trace.activities["call"][activity] == NONE else NO_RANGE
+    return NO_LAUNCH if capture.activities.call[activity] == NONE else NO_RANGE
 
 
 def _of_idle(groups: Groups, by: str, part: int, place: int) -> str:

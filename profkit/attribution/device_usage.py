@@ -1,4 +1,4 @@
-"""Tables of a GPU trace: a DeviceTrace in, usage by operator, layer, kernel, copy, ... out.
+"""Tables of a GPU trace: a Capture in, usage by operator, layer, kernel, copy, ... out.
 
 Rows own segments of the GPUs' wall clock (device_lanes), so that rows and remainders add up to it to the nanosecond.
 """
@@ -15,40 +15,42 @@ from profkit.attribution.device_lanes import BUSY, PART_FIELDS, Lanes, Part, lan
 from profkit.attribution.device_memory import DeviceMemory, device_memory
 from profkit.attribution.device_notes import memory_notes, notes_of
 from profkit.attribution.device_remainders import remainders_of
+from profkit.attribution.tree import is_in_tree
 from profkit.attribution.usage import Usage, UsageRows
-from profkit.capture.device_trace import NONE, ActivityKind, Column, DeviceTrace, RangeLevel
+from profkit.capture.nesting import time_order
+from profkit.capture.schema import NONE, ActivityKind, Capture, Column, Level
 from profkit.errors import UsageError
 
 
-def device_usage(trace: DeviceTrace, by: str = "operator") -> Usage:
+def device_usage(capture: Capture, by: str = "operator") -> Usage:
     """Time, launches and bytes by one of GROUPINGS, the largest share of the GPUs' wall clock first."""
     if by not in GROUPINGS:
         raise UsageError(f"a table of a GPU trace can be by {', '.join(GROUPINGS)}, not by {by!r}")
-    hosts = Hosts(trace)
-    lanes = lanes_of(trace, hosts)
-    groups = groups_by(trace, by)
+    hosts = Hosts(capture)
+    lanes = lanes_of(capture, hosts)
+    groups = groups_by(capture, by)
     owner = _owners(lanes, groups)
-    memory = device_memory(trace, groups)
-    columns = _columns(trace, lanes, groups, hosts, owner) | _memory_columns(memory, groups)
-    remainders = remainders_of(trace, lanes, groups, owner, by)
+    memory = device_memory(capture, groups)
+    columns = _columns(capture, lanes, groups, hosts, owner) | _memory_columns(memory, groups)
+    remainders = remainders_of(capture, lanes, groups, owner, by)
     totals = {name: int(lanes.duration_ns[lanes.part == part].sum()) for part, name in PART_FIELDS.items()}
     return Usage(
         by=by,
         wall_ns=lanes.wall_ns,
         remainder_ns=int(lanes.duration_ns[owner == NONE].sum()),
-        elapsed_ns=trace.end_ns - trace.start_ns,
-        threads=len(trace.threads),
-        dropped=trace.dropped,
+        elapsed_ns=capture.duration_ns,
+        threads=len(capture.threads),
+        dropped=capture.losses.device,
         total_alloc_bytes=memory.total_bytes if memory else None,
         unattributed_alloc_bytes=memory.unattributed_bytes if memory else None,
         total_alloc_calls=memory.total_calls if memory else None,
         total_peak_bytes=memory.peak_bytes if memory else None,
         rows=_largest_first(columns),
         remainders=remainders,
-        subject=_subject(trace, lanes),
-        notes=(*notes_of(trace, lanes, groups, by), *memory_notes(trace, memory)),
+        subject=_subject(capture, lanes),
+        notes=(*notes_of(capture, lanes, groups, by), *memory_notes(capture, memory)),
         devices=lanes.lanes if lanes.is_of_devices else 0,
-        device_ns=int((trace.activities["end_ns"] - trace.activities["start_ns"]).sum()),
+        device_ns=int((capture.activities.end_ns - capture.activities.start_ns).sum()),
         parts=totals,
     )
 
@@ -64,9 +66,9 @@ def _owners(lanes: Lanes, groups: Groups) -> Column:
     return owner
 
 
-def _columns(trace: DeviceTrace, lanes: Lanes, groups: Groups, hosts: Hosts, owner: Column) -> dict[str, list[Any]]:
-    activities, count = trace.activities, len(groups.names)
-    durations = activities["end_ns"] - activities["start_ns"]
+def _columns(capture: Capture, lanes: Lanes, groups: Groups, hosts: Hosts, owner: Column) -> dict[str, list[Any]]:
+    activities, count = capture.activities, len(groups.names)
+    durations = activities.end_ns - activities.start_ns
     columns: dict[str, list[Any]] = {"name": list(groups.names)}
     for name, values in (("short", groups.shorts), ("kind", groups.kinds), ("type", groups.types)):
         if values:
@@ -82,22 +84,22 @@ def _columns(trace: DeviceTrace, lanes: Lanes, groups: Groups, hosts: Hosts, own
     columns["copy_bytes"] = _bytes(activities, groups, count)
     if groups.of_range is None:
         return columns | {"calls": columns["launches"], "inclusive_ns": columns["device_ns"]}
-    return columns | _of_ranges(trace, lanes, groups, hosts, owner)
+    return columns | _of_ranges(capture, lanes, groups, hosts, owner)
 
 
-def _of_ranges(trace: DeviceTrace, lanes: Lanes, groups: Groups, hosts: Hosts, owner: Column) -> dict[str, list[Any]]:
+def _of_ranges(capture: Capture, lanes: Lanes, groups: Groups, hosts: Hosts, owner: Column) -> dict[str, list[Any]]:
     """What only ranges have: calls, time of the host, and sums with what lies inside."""
     of_range, count = groups.of_range, len(groups.names)
     if of_range is None or not len(of_range):
         return {name: [0] * count for name in ("calls", "inclusive_ns", "host_ns", "host_inclusive_ns")}
-    activities = trace.activities
-    tree = _Tree(trace.ranges["parent"] if groups.parent is None else groups.parent, of_range)
+    activities = capture.activities
+    tree = _Tree(capture, groups.parent, of_range)
     lane_ns = np.zeros(len(of_range), np.int64)
     mine = (owner != NONE) & (lanes.range != NONE)
     np.add.at(lane_ns, lanes.range[mine], lanes.duration_ns[mine])
     work_ns = np.zeros(len(of_range), np.int64)
-    placed = activities["range"] != NONE
-    np.add.at(work_ns, activities["range"][placed], (activities["end_ns"] - activities["start_ns"])[placed])
+    placed = activities.range != NONE
+    np.add.at(work_ns, activities.range[placed], (activities.end_ns - activities.start_ns)[placed])
     counted = of_range != NONE
     if not groups.is_nested:
         counted &= tree.is_outermost
@@ -115,9 +117,13 @@ def _of_ranges(trace: DeviceTrace, lanes: Lanes, groups: Groups, hosts: Hosts, o
 class _Tree:
     """Ranges in ranges, for sums of a row with everything inside; what lies in a range of the same row counts once."""
 
-    def __init__(self, parent: Column, group: Column) -> None:
+    def __init__(self, capture: Capture, parent: Column | None, group: Column) -> None:
+        ranges = capture.ranges
+        parent = ranges.parent if parent is None else parent
         self._parent = parent
         self._group = group
+        # In order of time a child stands after its parent, also one that is on another thread.
+        self._order = time_order(ranges.start_ns, ranges.end_ns)
         above = parent.copy()
         is_inside = np.zeros(len(parent), bool)
         while (above != NONE).any():
@@ -128,8 +134,8 @@ class _Tree:
 
     def inclusive(self, own_ns: Column, count: int) -> list[int]:
         sums = own_ns.tolist()
-        # Rows are in order of start, so a child always stands after its parent.
-        for row, above in zip(range(len(sums) - 1, -1, -1), self._parent[::-1].tolist()):
+        backward = self._order[::-1]
+        for row, above in zip(backward.tolist(), self._parent[backward].tolist()):
             if above != NONE:
                 sums[above] += sums[row]
         return _summed(np.where(self.is_outermost, self._group, NONE), np.array(sums, np.int64), count)
@@ -159,9 +165,9 @@ def _durations(groups: Column, durations: Column, count: int) -> dict[str, list[
 
 
 def _bytes(activities: Any, groups: Groups, count: int) -> list[int | None]:
-    moved = (activities["kind"] != ActivityKind.KERNEL) & (activities["bytes"] != NONE)
+    moved = (activities.kind != ActivityKind.KERNEL) & (activities.bytes != NONE)
     where = np.where(moved, groups.of_activity, NONE)
-    sums = _summed(where, activities["bytes"], count)
+    sums = _summed(where, activities.bytes, count)
     has_any = _summed(where, np.ones(len(where), np.int64), count)
     return [total if known else None for total, known in zip(sums, has_any)]
 
@@ -184,16 +190,13 @@ def _largest_first(columns: dict[str, list[Any]]) -> UsageRows:
     return UsageRows(columns).in_order([row for row in order if columns["calls"][row] or columns["exclusive_ns"][row]])
 
 
-def _subject(trace: DeviceTrace, lanes: Lanes) -> dict[str, Any]:
-    devices = np.unique(trace.activities["device"]).tolist()
+def _subject(capture: Capture, lanes: Lanes) -> dict[str, Any]:
+    known = {device.id: device.known() for device in capture.devices}
     return {
-        "source": trace.source,
-        "path": trace.path,
-        "devices": [
-            next((dict(each) for each in trace.devices if each.get("id") == device), {"id": device})
-            for device in devices
-        ],
-        "steps": int(np.count_nonzero(trace.ranges["level"] == RangeLevel.STEP)),
+        "source": capture.recorder,
+        "path": capture.path,
+        "devices": [known.get(device, {"id": device}) for device in np.unique(capture.activities.device).tolist()],
+        "steps": int(np.count_nonzero(is_in_tree(capture) & (capture.ranges.level == Level.STEP))),
         "lanes": lanes.lanes,
-        "facts": dict(trace.facts),
+        "facts": dict(capture.facts),
     }

@@ -16,8 +16,8 @@ from profkit.attribution.layer_dispatch import LayerPhase, layer_dispatch
 from profkit.attribution.operators import NO_LAYER, Operators, operators_of
 from profkit.attribution.threading_loss import threading_losses
 from profkit.capture.network_capture import BUSY_LOAD, NetworkCapture
-from profkit.capture.recording import BACKWARD, FORWARD, NONE, OPTIMISER
-from profkit.capture.recording import COPY as COPY_PHASE
+from profkit.capture.schema import BACKWARD, FORWARD, NONE, OPTIMISER
+from profkit.capture.schema import COPY as COPY_PHASE
 from profkit.ops.networks import network_from_dict
 
 TRANSFERS = frozenset({COPY, REORDER})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from profkit.attribution.tree import Tree
-from profkit.capture.tables import NONE, Capture, Column
+from profkit.capture.schema import NONE, Capture, Column
 
 PATH_SEPARATOR = " > "
 """For people; titles may contain it, so rows carry their titles one by one as well."""

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-from profkit.capture.recording import BACKWARD, FORWARD
-from profkit.capture.recording import OPTIMISER as OPTIMISER_PHASE
+from profkit.capture.schema import BACKWARD, FORWARD
+from profkit.capture.schema import OPTIMISER as OPTIMISER_PHASE
 
 CONV2D, MATMUL, POOL, LRN, SOFTMAX, LOSS = "conv2d", "matmul", "pool", "lrn", "softmax", "loss"
 BIAS, RELU, DROPOUT, OPTIMISER = "bias", "relu", "dropout", "optimiser"

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from profkit.attribution.operators import Operators
-from profkit.capture.recording import FORWARD, NONE, Column, Level
+from profkit.capture.schema import FORWARD, NONE, Column, Level
 
 LayerPhase = tuple[str, str]
 _OWNERS = (Level.LAYER, Level.RUNTIME)

@@ -8,7 +8,7 @@ import numpy as np
 
 from profkit.attribution.grouping import Groups
 from profkit.attribution.tree import Tree
-from profkit.capture.tables import NONE, Capture, Column
+from profkit.capture.schema import NONE, Capture, Column
 
 ALLOCATIONS_DOOR = "allocations"
 MOST_BYTES = 1 << 47

@@ -17,7 +17,7 @@ from profkit.attribution.operator_work import OperatorWork, operator_work
 from profkit.attribution.operators import REMAINDERS, Operators, operators_of
 from profkit.attribution.usage import Remainder, Usage, UsageRows
 from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.recording import NONE, Column
+from profkit.capture.schema import NONE, Column
 from profkit.errors import UsageError
 
 NO_LAYER, NO_PHASE, NO_TYPE = "(no layer)", "(no phase)", "(no type)"

@@ -8,7 +8,7 @@ import numpy as np
 
 from profkit.attribution.operators import Operators, operators_of
 from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.recording import NONE, Column
+from profkit.capture.schema import NONE, Column
 
 
 @dataclass(frozen=True)

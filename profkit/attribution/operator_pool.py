@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from profkit.attribution.operators import Operators
-from profkit.capture.recording import NONE, Column, Level
+from profkit.capture.schema import NONE, Column, Level
 
 
 def own_pool_ns(operators: Operators) -> Column | None:

@@ -14,7 +14,7 @@ import numpy as np
 from profkit.attribution.kinds import AUXILIARY, KINDS, OTHER
 from profkit.attribution.operators import NO_LAYER, Operators
 from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.recording import NONE, Column
+from profkit.capture.schema import NONE, Column
 from profkit.ops.networks import Training, network_from_dict
 from profkit.ops.networks.work import Work, fused, network_work
 

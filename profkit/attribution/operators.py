@@ -16,7 +16,8 @@ import numpy as np
 from profkit import _core
 from profkit.attribution.kinds import KINDS, OTHER, kinds_of
 from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.recording import NONE, Column, Level, Recording
+from profkit.capture.recording import Recording
+from profkit.capture.schema import NONE, Column, Level
 from profkit.errors import CaptureError, UsageError
 from profkit.ops.networks import network_from_dict
 

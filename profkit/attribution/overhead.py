@@ -12,7 +12,7 @@ import numpy as np
 
 from profkit.attribution.grouping import Groups
 from profkit.attribution.tree import Tree
-from profkit.capture.tables import Capture, Column
+from profkit.capture.schema import Capture, Column
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from profkit.attribution.grouping import group_ranges
 from profkit.attribution.operators import Operators, operators_of
 from profkit.attribution.tree import is_mark, tree_of
 from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.tables import Capture, Column
+from profkit.capture.schema import Capture, Column
 
 STEP, CALL = "step", "call"
 NETWORK_GROUPINGS: dict[str, tuple[str, ...]] = {

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 import numpy as np
 
 from profkit.attribution.grouping import thread_titles
-from profkit.capture.tables import Capture, Column
+from profkit.capture.schema import Capture, Column
 from profkit.errors import UsageError
 
 _NAMED_AT_MOST = 20

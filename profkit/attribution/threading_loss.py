@@ -15,7 +15,7 @@ from profkit.attribution.kinds import AUXILIARY, KINDS
 from profkit.attribution.operator_pool import own_pool_ns
 from profkit.attribution.operators import Operators, operators_of
 from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.recording import NONE, Column
+from profkit.capture.schema import NONE, Column
 
 LayerPhase = tuple[str, str]
 _COMPUTES = np.array([kind not in AUXILIARY for kind in KINDS])

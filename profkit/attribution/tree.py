@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from profkit import _core
-from profkit.capture.tables import Capture, Column, RangeKind
+from profkit.capture.schema import Capture, Column, RangeKind
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,51 @@ def tree_of(capture: Capture) -> Tree:
         end_ns=ranges.end_ns,
         threads=len(capture.threads),
     )
-    return Tree(table, table.own_times())
+    # The tracer's ranges nest; those of others may overlap: there each moment is that of the range that began last.
+    return Tree(table, table.own_times() if ranges.has("source") else own_times(capture))
+
+
+def own_times(capture: Capture) -> Column:
+    """Time of every range without the ranges inside it, or that began in it; 0 for spans and marks."""
+    ranges = capture.ranges
+    own = np.zeros(len(ranges), np.int64)
+    rows = np.flatnonzero(is_in_tree(capture))
+    threads, begins = np.unique(ranges.thread[rows], return_index=True)
+    for mine in np.split(rows, begins[1:]) if len(threads) else ():
+        starts, ends, owners = innermost_pieces(mine, ranges.start_ns[mine], ranges.end_ns[mine])
+        np.add.at(own, owners, ends - starts)
+    return own
+
+
+def innermost_pieces(rows: Column, start_ns: Column, end_ns: Column) -> tuple[Column, Column, Column]:
+    """Begins, ends and rows of intervals of one thread, cut so that every moment belongs to the one that began last."""
+    pieces: list[tuple[int, int, int]] = []
+    stack: list[tuple[int, int]] = []  # end and row
+    now = 0
+
+    def close_until(moment: int | None) -> None:
+        nonlocal now
+        while stack and (moment is None or stack[-1][0] <= moment):
+            end, row = stack.pop()
+            if end > now:
+                pieces.append((now, end, row))
+                now = end
+
+    for row, start, end in zip(rows.tolist(), start_ns.tolist(), end_ns.tolist()):
+        close_until(start)
+        if stack and start > now:
+            pieces.append((now, start, stack[-1][1]))
+        now = max(now, start) if stack else start
+        stack.append((end, row))
+    close_until(None)
+    columns = np.array(pieces, np.int64).reshape(len(pieces), 3)
+    return columns[:, 0], columns[:, 1], columns[:, 2]
+
+
+def is_in_tree(capture: Capture) -> Column:
+    """Rows that are ranges: neither spans nor marks."""
+    ranges: Column = capture.ranges.kind == np.uint8(RangeKind.RANGE)
+    return ranges
 
 
 def is_mark(capture: Capture) -> Column:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from profkit.capture.tables import Capture, Column, RangeKind
+from profkit.capture.schema import Capture, Column, RangeKind
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from profkit.capture.device_trace import NONE, ActivityKind, Column, CopyDirection, MemoryKind
+from profkit.capture.schema import NONE, ActivityKind, Column, CopyDirection, MemoryKind
 
 DIRECTIONS = {
     **dict.fromkeys((1, 3), CopyDirection.HOST_TO_DEVICE),

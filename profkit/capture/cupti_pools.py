@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.capture.device_trace import Column
+from profkit.capture.schema import Column
 
 _MADE, _DESTROYED, _TRIMMED = 1, 2, 3  # as CUPTI numbers what happens to a pool
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.capture.device_trace import ActivityKind, DeviceTrace
-from profkit.capture.tables import Process
+from profkit.capture.schema import ActivityKind, Capture, Process
 
 UNKNOWN_KINDS = "records of the GPU are of kinds that this profkit does not know: they are left out"
 
@@ -42,19 +41,20 @@ def device_warnings(processes: Sequence[Process], counts: Sequence[Mapping[str, 
     return sentences
 
 
-def launch_warnings(trace: DeviceTrace | None) -> list[str]:
+def launch_warnings(capture: Capture) -> list[str]:
     """Of each process that launched kernels and has none: CUPTI can fail without a word."""
-    if trace is None:
+    calls, activities = capture.calls, capture.activities
+    if not len(calls):
         return []
-    is_launch = np.array([*("LaunchKernel" in text for text in trace.strings), False])[trace.calls["name"]]
-    is_launch &= trace.calls["return_code"] == 0
-    has_kernel = set(trace.activities["process"][trace.activities["kind"] == ActivityKind.KERNEL].tolist())
+    is_launch = np.array([*("LaunchKernel" in text for text in capture.strings), False])[calls.name]
+    is_launch &= calls.return_code == 0
+    has_kernel = set(activities.process[activities.kind == ActivityKind.KERNEL].tolist())
     sentences = []
-    processes, counts = np.unique(trace.calls["process"][is_launch], return_counts=True)
+    processes, counts = np.unique(calls.process[is_launch], return_counts=True)
     for process, count in zip(processes.tolist(), counts.tolist()):
         if process not in has_kernel:
             sentences.append(
-                f"process {trace.processes[process]['pid']}: {count:,} launches of kernels succeeded, but CUPTI gave "
+                f"process {capture.processes[process].pid}: {count:,} launches of kernels succeeded, but CUPTI gave "
                 "no record of a kernel: either they went into a graph that never ran, or CUPTI does not work here"
             )
     return sentences

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from profkit.capture.device_trace import NONE, Column, RangeLevel
+from profkit.capture.schema import NONE, Column, Level
 from profkit.capture.trace_tables import Strings
 
 # FSDP brackets every module that it manages: `FSDP::pre_forward (encoder.block.3)` ... `FSDP::post_forward (...)`.
@@ -36,7 +36,7 @@ def with_hook_layers(ranges: dict[str, Column], texts: Sequence[str], strings: S
             added.append((thread, begin, end, strings.number(module), strings.number(phase)))
     made = np.array(added, np.int64).reshape(len(added), 5)
     more = {
-        "level": np.full(len(made), RangeLevel.LAYER, np.int64),
+        "level": np.full(len(made), Level.LAYER, np.int64),
         **{name: made[:, column] for column, name in enumerate(("thread", "start_ns", "end_ns", "name", "phase"))},
     }
     parts = ((ranges, len(ranges["name"])), (more, len(made)))

@@ -1,4 +1,4 @@
-"""Traces of torch.profiler (Kineto's Chrome JSON, plain or gzip): a path in, a DeviceTrace out.
+"""Traces of torch.profiler (Kineto's Chrome JSON, plain or gzip): a path in, a Capture out.
 
 Read event by event, times exact to the nanosecond. What cannot be used is counted and told, never dropped in silence.
 """
@@ -13,14 +13,14 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from profkit.capture.device_trace import NONE, ActivityKind, DeviceTrace, MemoryKind, RangeLevel
 from profkit.capture.hook_layers import with_hook_layers
 from profkit.capture.json_stream import DamagedError, JsonStream, exact_ns
 from profkit.capture.kineto_about import devices_of, facts_of, messages_of
 from profkit.capture.kineto_backward import ForwardThreads
 from profkit.capture.kineto_fields import args_of, copy_ends, correlation_and_external, identity, integer, small, triple
 from profkit.capture.range_levels import MODULE_PREFIX, level_of_annotation, level_of_operator
-from profkit.capture.trace_tables import LARGEST, GrowingTable, Places, Strings, linked_trace
+from profkit.capture.schema import KINETO, NONE, ActivityKind, Capture, Level, MemoryKind
+from profkit.capture.trace_tables import LARGEST, GrowingTable, Places, Strings, linked_capture
 from profkit.capture.unzipping import Unzipped, open_unzipped
 from profkit.errors import TraceError
 
@@ -30,7 +30,7 @@ _UNUSED = ("gpu_user_annotation", "cuda_sync", "trace", "overhead", "python_func
 """Known categories that repeat what others say, or say nothing of operators; they are counted in the facts."""
 
 
-def read_kineto(path: str | os.PathLike[str]) -> DeviceTrace:
+def read_kineto(path: str | os.PathLike[str]) -> Capture:
     """The trace; TraceError when the file is none."""
     file, stream = open_unzipped(path)
     reader = _Reader()
@@ -137,11 +137,11 @@ class _Reader:
     def _thread(self, event: Mapping[str, Any]) -> int:
         return self._places.thread(identity(event.get("pid")), identity(event.get("tid")))
 
-    def _range(self, event: Mapping[str, Any], start_ns: int, end_ns: int, level: RangeLevel, layer: str = "") -> None:
+    def _range(self, event: Mapping[str, Any], start_ns: int, end_ns: int, level: Level, layer: str = "") -> None:
         args = args_of(event)
         external, shapes = integer(args, "External id"), args.get("Input Dims")
         forward = integer(args, "Fwd thread id")
-        if external != NONE and level != RangeLevel.STEP:
+        if external != NONE and level != Level.STEP:
             self._range_of.setdefault(external, {})[identity(event.get("pid"))] = len(self._ranges)
         self._ranges.append(
             level, self._thread(event), start_ns, end_ns, self._strings.number(layer or str(event.get("name", ""))),
@@ -158,7 +158,7 @@ class _Reader:
 
     def _module(self, event: Mapping[str, Any], start_ns: int, end_ns: int) -> None:
         name = str(event["name"]).removeprefix(MODULE_PREFIX)
-        self._range(event, start_ns, end_ns, RangeLevel.LAYER, name)
+        self._range(event, start_ns, end_ns, Level.LAYER, name)
 
     def _call(self, event: Mapping[str, Any], start_ns: int, end_ns: int, is_driver: int = 0) -> None:
         name = self._strings.number(str(event.get("name", "")))
@@ -229,7 +229,7 @@ class _Reader:
         elif event.get("name") == "thread_name" and name:
             self._places.thread_names[pid, identity(event.get("tid"))] = str(name)
 
-    def finished(self, path: str, trouble: str) -> DeviceTrace:
+    def finished(self, path: str, trouble: str) -> Capture:
         """Every table linked; TraceError when there was nothing of a trace."""
         if not (len(self._ranges) or len(self._calls) or len(self._activities)):
             raise TraceError(self._refusal(path, trouble))
@@ -238,8 +238,7 @@ class _Reader:
         activities["range"] = np.array(
             [named.get(number, NONE) for number in activities["external"].tolist()], np.int64
         )
-        processes = self._places.processes
-        activities["process"] = np.full(len(activities["kind"]), 0 if len(processes) == 1 else NONE, np.int64)
+        activities["process"] = np.full(len(activities["kind"]), 0 if len(self._places) == 1 else NONE, np.int64)
         memory = self._memory.columns()
         memory["process"] = np.full(len(memory["bytes"]), NONE, np.int64)
         ranges = self._ranges.columns()
@@ -250,16 +249,14 @@ class _Reader:
         tables = (ranges, self._calls.columns(), activities, memory)
         tables[1]["process"] = self._places.processes_of_threads()[tables[1]["thread"]].astype(np.int64)
         self._set_base(tables)
-        return linked_trace(
+        return linked_capture(
             *tables,
-            self._places.processes_of_threads(),
+            self._places,
+            self._strings,
             # Whole microseconds are cut off, not rounded, and that of starts and of durations.
             slack_ns=0 if self._has_fractions else 2000,
-            source="kineto",
+            recorder=KINETO,
             path=path,
-            strings=self._strings.all(),
-            threads=self._places.threads,
-            processes=processes,
             devices=devices_of(self.about),
             warnings=self._warnings(trouble),
             facts=facts_of(self.about)

@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from profkit.capture.kineto_fields import integer, small
+from profkit.capture.schema import NONE, Device
+
 _KEPT = (
     "schemaVersion", "displayTimeUnit", "traceName", "cuda_runtime_version", "cuda_driver_version", "cupti_version",
     "hip_runtime_version", "record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules",
 )  # fmt: skip
 _DEVICE = {
-    "id": "id",
-    "name": "name",
     "computeMajor": "compute_major",
     "computeMinor": "compute_minor",
     "numSms": "multiprocessors",
@@ -23,11 +24,19 @@ _STOPPED = re.compile(r"CUPTI stopped early\? = [1-9]")
 _TELLING = re.compile(r"(?:Invalid ext correlations|CPU GPU out-of-order|Unexpected CUDA events) = ([1-9]\d*)")
 
 
-def devices_of(about: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """The GPUs of the machine."""
+def devices_of(about: Mapping[str, Any]) -> tuple[Device, ...]:
+    """The GPUs of the machine; one without a number cannot be told from others."""
     listed = about.get("deviceProperties")
     devices = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-    return tuple({name: each[key] for key, name in _DEVICE.items() if key in each} for each in devices)
+    return tuple(
+        Device(
+            id=number,
+            name=str(each.get("name") or ""),
+            **{name: integer(each, key) for key, name in _DEVICE.items()},
+        )
+        for each in devices
+        if (number := small(each, "id")) != NONE
+    )
 
 
 def facts_of(about: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.capture.device_trace import NONE, Column
+from profkit.capture.schema import NONE, Column
 
 
 class ForwardThreads:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from profkit.capture.device_trace import NONE, CopyDirection, MemoryKind
+from profkit.capture.schema import NONE, CopyDirection, MemoryKind
 from profkit.capture.trace_tables import LARGEST, LARGEST_SMALL
 
 _COPY = re.compile(r"Memcpy (\w)to(\w)(?: \((\w+) -> (\w+)\))?")

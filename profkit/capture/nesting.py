@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from profkit.capture.device_trace import NONE, Column
+from profkit.capture.schema import NONE, Column, RangeKind, Ranges
 
 
 def time_order(start_ns: Column, end_ns: Column) -> Column:
@@ -12,8 +12,21 @@ def time_order(start_ns: Column, end_ns: Column) -> Column:
     return np.lexsort((-np.asarray(end_ns, np.int64), start_ns))
 
 
+def thread_order(thread: Column, start_ns: Column, end_ns: Column) -> Column:
+    """The same within each thread, one thread after another: the order of a capture's ranges."""
+    return np.lexsort((-np.asarray(end_ns, np.int64), start_ns, thread))
+
+
+def depths_of(parent: Column) -> Column:
+    """The number of ancestors of each row; parents stand before their children."""
+    depths: list[int] = []
+    for above in parent.tolist():
+        depths.append(0 if above == NONE else depths[above] + 1)
+    return np.array(depths, np.int32)
+
+
 def parents_of(thread: Column, start_ns: Column, end_ns: Column) -> Column:
-    """The row of the innermost range of the same thread that is open when each one begins; rows in time_order."""
+    """The row of the innermost range of the same thread that is open when each one begins; rows by start."""
     parents = np.full(len(start_ns), NONE, np.int32)
     stacks: dict[int, list[int]] = {}
     ends = end_ns.tolist()
@@ -28,17 +41,17 @@ def parents_of(thread: Column, start_ns: Column, end_ns: Column) -> Column:
 
 
 class OpenRanges:
-    """Answers which range was the innermost one of a thread at a moment."""
+    """Answers which range was the innermost one of a thread at a moment; spans and marks are none."""
 
-    def __init__(self, thread: Column, start_ns: Column, end_ns: Column, parent: Column) -> None:
-        self._end_ns = end_ns
-        self._start_ns = start_ns
-        self._parent = parent
+    def __init__(self, ranges: Ranges) -> None:
+        self._end_ns = ranges.end_ns
+        self._start_ns = ranges.start_ns
+        self._parent = ranges.parent
         self._rows: dict[int, Column] = {}
-        order = np.argsort(thread, kind="stable")
-        threads, begins = np.unique(thread[order], return_index=True)
-        for where, rows in zip(threads.tolist(), np.split(order, begins[1:])):
-            self._rows[where] = rows
+        rows = np.flatnonzero(ranges.kind == np.uint8(RangeKind.RANGE))
+        threads, begins = np.unique(ranges.thread[rows], return_index=True)
+        for where, mine in zip(threads.tolist(), np.split(rows, begins[1:])):
+            self._rows[where] = mine
 
     def at(self, thread: Column, time_ns: Column, slack_ns: int = 0) -> Column:
         """The row of the innermost range at each time; NONE where none is open.

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from profkit.capture.recording import ALLOCATIONS, NONE, NUMBERS, TEXTS, Recording, put, take
+from profkit.capture.recording import ALLOCATIONS, NUMBERS, TEXTS, Recording, put, take
+from profkit.capture.schema import NONE
 from profkit.errors import CaptureError
 
 SCHEMA = "profkit.network/1"

@@ -1,4 +1,4 @@
-"""Nsight Systems exports (SQLite): a path in, a DeviceTrace out.
+"""Nsight Systems exports (SQLite): a path in, a Capture out.
 
 The schema changes with every release and tables exist only when something was recorded, so each table and column is
 looked up first. The file is opened read-only and is never changed.
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from profkit.capture.cupti_numbers import name_of_copy
-from profkit.capture.device_trace import NONE, ActivityKind, Column, CopyDirection, DeviceTrace, MemoryKind
 from profkit.capture.hook_layers import with_hook_layers
 from profkit.capture.nsight_database import NsightDatabase
 from profkit.capture.nsight_ranges import read_ranges
-from profkit.capture.trace_tables import LARGEST, LARGEST_SMALL, Places, Strings, linked_trace
+from profkit.capture.schema import NONE, NSIGHT, ActivityKind, Capture, Column, CopyDirection, Device, MemoryKind
+from profkit.capture.trace_tables import LARGEST, LARGEST_SMALL, Places, Strings, linked_capture
 from profkit.errors import TraceError
 
 _PROCESS_MASK = ~0xFFFFFF  # a globalTid without its thread is the globalPid
@@ -55,7 +55,7 @@ _ALLOCATIONS = {
 _ALLOCATED, _FREED = 0, 1
 
 
-def read_nsight(path: str | os.PathLike[str]) -> DeviceTrace:
+def read_nsight(path: str | os.PathLike[str]) -> Capture:
     """The trace; TraceError when the file is none, or holds nothing of the host or of a GPU."""
     name = os.fspath(path)
     try:
@@ -73,9 +73,9 @@ class _Reader:
         self._path = path
         self._database = database
         self._strings = Strings()
-        self._places = Places()
+        self._places = Places(_system_id)
 
-    def read(self) -> DeviceTrace:
+    def read(self) -> Capture:
         database = self._database
         if not database.is_nsight():
             raise TraceError(
@@ -92,19 +92,16 @@ class _Reader:
             raise TraceError(f"{self._path} is an export of Nsight Systems without NVTX ranges, CUDA calls or kernels")
         ranges = with_hook_layers(ranges, self._strings.all(), self._strings)
         self._name_places()
-        return linked_trace(
+        return linked_capture(
             ranges,
             calls,
             activities,
             memory,
-            self._places.processes_of_threads(),
-            source="nsight",
+            self._places,
+            self._strings,
+            recorder=NSIGHT,
             path=self._path,
-            strings=self._strings.all(),
-            threads=tuple({**each, "id": each["id"] & 0xFFFFFF} for each in self._places.threads),
-            processes=tuple({**each, "pid": _pid_of(each["pid"])} for each in self._places.processes),
             devices=self._devices(),
-            dropped=0,
             warnings=tuple(database.warnings + database.diagnostics()),
             facts=database.facts(),
         )
@@ -263,13 +260,22 @@ class _Reader:
             if isinstance(thread, int):
                 self._places.thread_names[thread & _PROCESS_MASK, thread] = database.strings.get(name, "")
 
-    def _devices(self) -> tuple[Mapping[str, Any], ...]:
+    def _devices(self) -> tuple[Device, ...]:
         wanted = {
-            "id": "id", "name": "name", "compute_major": "computeMajor", "compute_minor": "computeMinor",
+            "id": "id", "compute_major": "computeMajor", "compute_minor": "computeMinor",
             "multiprocessors": "smCount", "memory_bytes": "totalMemory",
         }  # fmt: skip
-        rows = self._database.rows("TARGET_INFO_GPU", *wanted.values())
-        return tuple({name: value for name, value in zip(wanted, row) if value is not None} for row in rows)
+        found = []
+        for name, *values in self._database.rows("TARGET_INFO_GPU", "name", *wanted.values()):
+            numbers = {key: value if type(value) is int else NONE for key, value in zip(wanted, values)}
+            if numbers["id"] != NONE:
+                found.append(Device(name=str(name or ""), **numbers))
+        return tuple(found)
+
+
+def _system_id(number: int) -> int:
+    """The system's number of a globalTid, or of a globalPid, which has no thread."""
+    return number & 0xFFFFFF or _pid_of(number)
 
 
 def _pid_of(global_pid: Any) -> Any:

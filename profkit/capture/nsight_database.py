@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from profkit.capture.device_trace import NONE, Column
+from profkit.capture.schema import NONE, Column
 from profkit.capture.trace_tables import LARGEST
 from profkit.errors import TraceError
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from profkit.capture.device_trace import NONE, Column, RangeLevel
 from profkit.capture.nesting import parents_of, time_order
 from profkit.capture.nsight_database import NsightDatabase
 from profkit.capture.range_levels import level_of_annotation, level_of_operator
+from profkit.capture.schema import NONE, Column, Level
 from profkit.capture.trace_tables import LARGEST, Strings
 
 _RANGE_TYPES = (59, 60, 70, 71)  # push and pop, start and end, and the same of text files
@@ -122,6 +122,6 @@ def _with_leaves(ranges: dict[str, Column]) -> dict[str, Column]:
     ranges = {name: column[order] for name, column in ranges.items()}
     parents = parents_of(ranges["thread"], ranges["start_ns"], ranges["end_ns"])
     holders = np.unique(ranges["name"][parents[parents != NONE]])
-    leaf = (ranges["level"] == RangeLevel.LAYER) & ~np.isin(ranges["name"], holders)
-    ranges["level"] = np.where(leaf, RangeLevel.OPERATOR, ranges["level"])
+    leaf = (ranges["level"] == Level.LAYER) & ~np.isin(ranges["name"], holders)
+    ranges["level"] = np.where(leaf, Level.OPERATOR, ranges["level"])
     return ranges

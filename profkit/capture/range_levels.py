@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from profkit.capture.device_trace import RangeLevel
+from profkit.capture.schema import Level
 
 MODULE_PREFIX = "nn.Module: "
 _STEP = re.compile(r"ProfilerStep[#*]|(?:step|iteration|iter)[ _#:]*\d+$", re.IGNORECASE)
@@ -13,15 +13,15 @@ _RUNTIME = "autograd::engine::"
 _OPERATOR = re.compile(r"(?:nccl|gloo|mpi|ucc|record_param_comms)\b|\w+::\w|\w+/\w+/(?:cpu|cuda)\b")
 
 
-def level_of_operator(name: str) -> RangeLevel:
+def level_of_operator(name: str) -> Level:
     """Of a range that the framework itself opened for an operator."""
-    return RangeLevel.RUNTIME if name.startswith(_RUNTIME) else RangeLevel.OPERATOR
+    return Level.RUNTIME if name.startswith(_RUNTIME) else Level.OPERATOR
 
 
-def level_of_annotation(name: str) -> RangeLevel:
+def level_of_annotation(name: str) -> Level:
     """Of a range that a user, a library or an optimiser opened."""
     if _STEP.match(name):
-        return RangeLevel.STEP
+        return Level.STEP
     if name.startswith(_RUNTIME):
-        return RangeLevel.RUNTIME
-    return RangeLevel.OPERATOR if _OPERATOR.match(name) else RangeLevel.LAYER
+        return Level.RUNTIME
+    return Level.OPERATOR if _OPERATOR.match(name) else Level.LAYER

@@ -12,30 +12,13 @@ import json
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Column = NDArray[Any]
-NONE = -1
+from profkit.capture.schema import NONE, Column, Level
 
-
-class Level(IntEnum):
-    """What a span is. On one thread spans nest in this order, except that operators may lie in operators."""
-
-    STEP = 0
-    RUNTIME = 1  # the framework's own code (executor, autograd engine): its own time is in no operator
-    LAYER = 2  # a layer's Python code (hooks): its own time is dispatch, not work
-    OPERATOR = 3
-    PRIMITIVE = 4  # what an operator calls: a oneDNN primitive, a kernel
-    POOL = 5  # work of a helper thread for an operator (`owner`): CPU time, no time of the step
-
-
-FORWARD, BACKWARD, OPTIMISER, COPY, COMPILE, HOST = "forward", "backward", "optimiser", "copy", "compile", "host"
-PHASES = (FORWARD, BACKWARD, OPTIMISER, COPY, COMPILE, HOST)
 _TABLES = ("spans", "steps", "allocations")
 EXACT, AGGREGATE, INFERRED = "exact", "aggregate", "inferred"
 """quality: observed one by one; only sums were observed, and the source placed them one after another; derived."""

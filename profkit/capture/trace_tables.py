@@ -1,15 +1,15 @@
-"""Tables of a device trace while they grow: records of a foreign trace in, a DeviceTrace with every link set out."""
+"""Tables of a foreign trace while they grow: its records in, a Capture with every link set out."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from profkit.capture.device_trace import NONE, Column, DeviceTrace, table_of
-from profkit.capture.nesting import OpenRanges, parents_of, time_order
+from profkit.capture.nesting import OpenRanges, depths_of, parents_of, thread_order, time_order
+from profkit.capture.schema import NONE, Activities, Calls, Capture, Column, MemoryEvents, Process, Ranges, Threads
 from profkit.errors import TraceError
 
 LARGEST = (1 << 62) - 1
@@ -34,9 +34,13 @@ class Strings:
 
 
 class Places:
-    """Processes and threads by their ids, in the order in which they were met."""
+    """Processes and threads by their ids, in the order in which they were met.
 
-    def __init__(self) -> None:
+    `system_id` gives the system's number for an id; a text is none, and becomes the name.
+    """
+
+    def __init__(self, system_id: Callable[[Any], Any] = lambda number: number) -> None:
+        self._system_id = system_id
         self._processes: dict[Any, int] = {}
         self._threads: dict[tuple[Any, Any], int] = {}
         self.process_names: dict[Any, str] = {}
@@ -54,22 +58,37 @@ class Places:
             number = self._threads[pid, tid] = len(self._threads)
         return number
 
-    @property
-    def processes(self) -> tuple[Mapping[str, Any], ...]:
-        """All, as a DeviceTrace has them."""
-        return tuple({"pid": pid, "name": self.process_names.get(pid, "")} for pid in self._processes)
+    def processes(self, start_ns: Column, end_ns: Column) -> tuple[Process, ...]:
+        """All, with the first and the last moment of each."""
+        rows = zip(self._processes, start_ns.tolist(), end_ns.tolist())
+        made = [(*self._named(pid, self.process_names.get(pid, "")), start, end) for pid, start, end in rows]
+        return tuple(Process(pid, name, start_ns=start, end_ns=end) for pid, name, start, end in made)
 
-    @property
-    def threads(self) -> tuple[Mapping[str, Any], ...]:
-        """All, as a DeviceTrace has them."""
-        return tuple(
-            {"process": self._processes[pid], "id": tid, "name": self.thread_names.get((pid, tid), "")}
-            for pid, tid in self._threads
+    def threads(self, strings: Strings, start_ns: Column, end_ns: Column) -> Threads:
+        """All, likewise."""
+        named = [self._named(tid, self.thread_names.get((pid, tid), "")) for pid, tid in self._threads]
+        process = self.processes_of_threads()
+        before = [int(np.count_nonzero(process[:row] == number)) for row, number in enumerate(process.tolist())]
+        return Threads(
+            process=process,
+            index=np.array(before, np.uint32),
+            os_thread_id=np.array([number for number, _ in named], np.uint64),
+            name=np.array([strings.number(name) if name else NONE for _, name in named], np.int32),
+            start_ns=start_ns,
+            end_ns=end_ns,
         )
 
     def processes_of_threads(self) -> Column:
         """The process row of every thread."""
         return np.array([self._processes[pid] for pid, _ in self._threads], np.int32)
+
+    def __len__(self) -> int:
+        return len(self._processes)
+
+    def _named(self, key: Any, name: str) -> tuple[int, str]:
+        number = self._system_id(key)
+        is_number = type(number) is int and 0 <= number <= LARGEST
+        return (number, name) if is_number else (0, name or str(number))
 
 
 class GrowingTable:
@@ -93,29 +112,32 @@ class GrowingTable:
         return {name: np.frombuffer(column, np.int64).copy() for name, column in zip(self.names, self._columns)}
 
 
-def linked_trace(
+def linked_capture(
     ranges: Mapping[str, Column],
     calls: Mapping[str, Column],
     activities: Mapping[str, Column],
     memory: Mapping[str, Column],
-    thread_processes: Column,
+    places: Places,
+    strings: Strings,
     slack_ns: int = 0,
     **about: Any,
-) -> DeviceTrace:
-    """Sort the tables and set parent, range and call; `about` are the other fields of a DeviceTrace.
+) -> Capture:
+    """Sort the tables and set parent, range and call; `about` are the other fields of a Capture.
 
     `memory` has a `thread` besides its own columns; `calls` and `activities` may both have `external`, a number that is
     the same for a launch and its work. A `range` that `activities` bring with them (a row of `ranges` as
     given) counts only where no call was recorded.
     """
-    order = time_order(ranges["start_ns"], ranges["end_ns"])
+    process_of = places.processes_of_threads()
+    order = thread_order(ranges["thread"], ranges["start_ns"], ranges["end_ns"])
     ranges = _reordered(ranges, order)
     ranges["parent"] = parents_of(ranges["thread"], ranges["start_ns"], ranges["end_ns"])
-    open_ranges = OpenRanges(ranges["thread"], ranges["start_ns"], ranges["end_ns"], ranges["parent"])
+    made_ranges = Ranges(**ranges, depth=depths_of(ranges["parent"]), end_thread=ranges["thread"])
+    open_ranges = OpenRanges(made_ranges)
 
     calls = _reordered(calls, time_order(calls["start_ns"], calls["end_ns"]))
     calls["range"] = open_ranges.at(calls["thread"], calls["start_ns"], slack_ns)
-    calls["process"] = _taken(thread_processes, calls["thread"])
+    calls["process"] = _taken(process_of, calls["thread"])
 
     activities, warnings = _linked_activities(activities, calls, order)
     about["warnings"] = (*about.get("warnings", ()), *warnings)
@@ -123,16 +145,40 @@ def linked_trace(
     memory = _reordered(memory, np.argsort(memory["time_ns"], kind="stable"))
     thread = memory.pop("thread")
     memory["range"] = open_ranges.at(thread, memory["time_ns"], slack_ns)
-    memory["process"] = np.where(memory["process"] == NONE, _taken(thread_processes, thread), memory["process"])
+    memory["process"] = np.where(memory["process"] == NONE, _taken(process_of, thread), memory["process"])
     for table in (calls, activities):
         table.pop("external", None)
-    tables = (("ranges", ranges), ("calls", calls), ("activities", activities), ("memory", memory))
-    made: dict[str, Any] = {name: table_of(name, table, _rows(table)) for name, table in tables}
-    begins = [*_extreme(made, "start_ns", np.min), *_extreme(made, "time_ns", np.min)]
-    ends = [*_extreme(made, "end_ns", np.max), *_extreme(made, "time_ns", np.max)]
-    start_ns, end_ns = min(begins, default=0), max(ends, default=0)
-    _check_sums(made, start_ns, end_ns, str(about.get("path", "")))
-    return DeviceTrace(**made, start_ns=start_ns, end_ns=end_ns, **about)
+    tables = (made_ranges, Calls(**calls), Activities(**activities), MemoryEvents(**memory))
+    on_threads = [(table.thread, table.start_ns, table.end_ns) for table in tables[:2]]
+    on_threads.append((thread, tables[3].time_ns, tables[3].time_ns))
+    in_processes = [(_taken(process_of, where), start, end) for where, start, end in on_threads]
+    in_processes.append((tables[2].process, tables[2].start_ns, tables[2].end_ns))
+    in_processes.append((tables[3].process, tables[3].time_ns, tables[3].time_ns))
+    start_ns = min((int(start.min()) for _, start, _ in in_processes if len(start)), default=0)
+    end_ns = max((int(end.max()) for _, _, end in in_processes if len(end)), default=0)
+    _check_sums(*tables[:3], start_ns, end_ns, str(about.get("path", "")))
+    return Capture(
+        ranges=tables[0],
+        calls=tables[1],
+        activities=tables[2],
+        memory_events=tables[3],
+        processes=places.processes(*_extents(len(places), in_processes, start_ns)),
+        threads=places.threads(strings, *_extents(len(process_of), on_threads, start_ns)),
+        strings=strings.all(),
+        origin_ns=start_ns,
+        **about,
+    )
+
+
+def _extents(count: int, parts: Sequence[tuple[Column, Column, Column]], otherwise: int) -> tuple[Column, Column]:
+    """First and last moment of each of so many rows; parts are rows, starts and ends."""
+    starts, ends = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
+    for rows, start_ns, end_ns in parts:
+        known = rows != NONE
+        np.minimum.at(starts, rows[known], start_ns[known])
+        np.maximum.at(ends, rows[known], end_ns[known])
+    is_seen = starts <= ends
+    return np.where(is_seen, starts, otherwise), np.where(is_seen, ends, otherwise)
 
 
 def _linked_activities(
@@ -168,22 +214,21 @@ def _linked_activities(
     return activities, warnings
 
 
-def _check_sums(tables: Mapping[str, Mapping[str, Column]], start_ns: int, end_ns: int, path: str) -> None:
+def _check_sums(ranges: Ranges, calls: Calls, activities: Activities, start_ns: int, end_ns: int, path: str) -> None:
     """Sums of 64 bits must hold them: a trace of centuries is damage, and its tables would be wrong in silence."""
-    lanes = max(1, len(np.unique(tables["activities"]["device"])), len(np.unique(tables["ranges"]["thread"])))
+    lanes = max(1, len(np.unique(activities.device)), len(np.unique(ranges.thread)))
     if (end_ns - start_ns) * lanes > LARGEST:
         years = (end_ns - start_ns) / 3.156e16
         raise TraceError(f"{path}: its first and last event lie {years:.0f} years apart: the times are damaged")
-    for name in ("ranges", "calls", "activities"):
-        table = tables[name]
+    for name, table in (("ranges", ranges), ("calls", calls), ("activities", activities)):
         if float(np.sum(table["end_ns"] - table["start_ns"], dtype=np.float64)) > LARGEST:
             raise TraceError(f"{path}: durations of its {name} add up to more than 146 years: the times are damaged")
-    moved = tables["activities"]["bytes"]
+    moved = activities.bytes
     if float(np.sum(moved, where=moved > 0, dtype=np.float64)) > LARGEST:
         raise TraceError(f"{path}: its copies add up to more than 4 EiB: the sizes are damaged")
 
 
-def launches_of(activities: Mapping[str, Column], calls: Mapping[str, Column]) -> Column:
+def launches_of(activities: Mapping[str, Column], calls: Mapping[str, Column] | Calls) -> Column:
     """The call of each activity: the first of the same correlation and process; NONE where none was recorded.
 
     Where an activity's process is not known (NONE), all calls that may be its launch must be of one process. 0 is no
@@ -211,7 +256,7 @@ def launches_of(activities: Mapping[str, Column], calls: Mapping[str, Column]) -
 
 
 def _launch_of_any_process(
-    row: int, candidates: list[int], activities: Mapping[str, Column], calls: Mapping[str, Column]
+    row: int, candidates: list[int], activities: Mapping[str, Column], calls: Mapping[str, Column] | Calls
 ) -> int:
     """Other processes may use this correlation: no launch begins after its work has ended or has another `external`."""
     possible = [call for call in candidates if calls["start_ns"][call] <= activities["end_ns"][row]]
@@ -229,11 +274,3 @@ def _taken(column: Column, rows: Column) -> Column:
     if not len(column):
         return np.full(len(rows), NONE, np.int32)
     return np.where(rows == NONE, NONE, column[np.maximum(rows, 0)])
-
-
-def _rows(table: Mapping[str, Column]) -> int:
-    return len(next(iter(table.values())))
-
-
-def _extreme(tables: Mapping[str, Mapping[str, Column]], column: str, which: Any) -> list[int]:
-    return [int(which(table[column])) for table in tables.values() if column in table and len(table[column])]

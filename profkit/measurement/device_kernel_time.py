@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.capture.device_trace import ActivityKind, DeviceTrace
+from profkit.capture.schema import ActivityKind, Capture
 from profkit.errors import UnavailableError
 
 CALLS = 10
@@ -33,20 +33,20 @@ def kernel_ns_per_call(call: Callable[[], Any], path: str, calls: int = CALLS) -
             for _ in range(calls):
                 call()
             door = next(door for door in recording.doors if door.name == "cupti")
-        trace = read(path).device
+        capture = read(path)
     finally:
         if os.path.exists(path):
             os.unlink(path)
-    if trace is None:
+    if not capture.has_device:
         raise UnavailableError(f"CUPTI recorded nothing: {door.detail}")
-    return kernel_ns(trace) / calls
+    return kernel_ns(capture) / calls
 
 
-def kernel_ns(trace: DeviceTrace) -> int:
+def kernel_ns(capture: Capture) -> int:
     """Sum over all kernels; UnavailableError where records were lost, or there are none: never a silent zero."""
-    if trace.dropped:
-        raise UnavailableError(f"CUPTI lost {trace.dropped} records")
-    is_kernel = trace.activities["kind"] == ActivityKind.KERNEL
+    if capture.losses.device:
+        raise UnavailableError(f"CUPTI lost {capture.losses.device} records")
+    is_kernel = capture.activities.kind == ActivityKind.KERNEL
     if not np.any(is_kernel):
         raise UnavailableError("CUPTI recorded no kernel")
-    return int(np.sum(trace.activities["end_ns"][is_kernel] - trace.activities["start_ns"][is_kernel]))
+    return int(np.sum((capture.activities.end_ns - capture.activities.start_ns)[is_kernel]))

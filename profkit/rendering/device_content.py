@@ -1,4 +1,4 @@
-"""What a report of a GPU trace says around its table: a DeviceTrace and its Usage in, texts out as data."""
+"""What a report of a GPU trace says around its table: a Capture and its Usage in, texts out as data."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from collections import Counter
 
 from profkit.attribution.usage import Usage
-from profkit.capture.device_trace import DeviceTrace
+from profkit.capture.schema import KINETO, NSIGHT, PROFKIT, Capture
 from profkit.rendering.quantities import percent_text, time_text
-from profkit.rendering.usage_content import WARNINGS_SHOWN, Surroundings, visible
+from profkit.rendering.usage_content import Surroundings, visible, warning_lines
 
-SOURCES = {"kineto": "torch.profiler", "nsight": "Nsight Systems", "cupti": "CUPTI"}
+_RECORDERS = {KINETO: "torch.profiler", NSIGHT: "Nsight Systems", PROFKIT: "CUPTI"}
 _WORK = {"kernel_ns": "kernels", "auxiliary_ns": "auxiliary kernels", "copy_ns": "copies"}
 _IDLE = {
     "dispatch_ns": "host code",
@@ -22,40 +22,33 @@ _IDLE = {
 }
 
 
-def device_surroundings(trace: DeviceTrace, usage: Usage) -> Surroundings:
+def device_surroundings(capture: Capture, usage: Usage) -> Surroundings:
     """What was recorded, where the GPUs' wall clock went, and notes; the table stands in between."""
-    lost = f"{trace.dropped:,} records were dropped while recording" if trace.dropped else ""
+    dropped = capture.losses.device
     return Surroundings(
-        heads=[_title(trace, usage), *_time_lines(usage)],
-        losses=[lost] if lost else [],
-        warnings=warning_lines(trace),
+        heads=[_title(capture, usage), *_time_lines(usage)],
+        losses=[f"{dropped:,} records were dropped while recording"] if dropped else [],
+        warnings=warning_lines(capture),
         instead=_instead(usage),
         notes=[*usage.notes, *_reading_notes(usage)],
     )
 
 
-def warning_lines(trace: DeviceTrace) -> list[str]:
-    """Damage and what the recording tool complained of."""
-    lines = [f"warning: {visible(warning)}" for warning in trace.warnings[:WARNINGS_SHOWN]]
-    more = len(trace.warnings) - len(lines)
-    return [*lines, f"warning: {more:,} more warnings like these"] if more > 0 else lines
-
-
-def _title(trace: DeviceTrace, usage: Usage) -> str:
+def _title(capture: Capture, usage: Usage) -> str:
     subject = usage.subject or {}
     models = Counter(str(each.get("name", "")) for each in subject.get("devices", ()))
     known = [f"{count} x {name}" if count > 1 else name for name, count in models.items() if name]
     devices = _counted(usage.devices or 0, "GPU") if usage.devices else "no GPU activity"
     steps = subject.get("steps", 0)
     facts = [
-        SOURCES.get(trace.source, trace.source),
+        _RECORDERS[capture.recorder],
         devices + (f" ({', '.join(known)})" if known else ""),
-        _counted(len(trace.processes), "process", "processes"),
-        _counted(len(trace.threads), "thread"),
+        _counted(len(capture.processes), "process", "processes"),
+        _counted(len(capture.threads), "thread"),
         *([_counted(steps, "step")] if steps else []),
         f"{time_text(usage.elapsed_ns)} elapsed",
     ]
-    return f"{visible(os.path.basename(trace.path))}: {', '.join(facts)}"
+    return f"{visible(os.path.basename(capture.path))}: {', '.join(facts)}"
 
 
 def _time_lines(usage: Usage) -> list[str]:

@@ -1,16 +1,14 @@
-"""Streams of GPUs as tracks of a trace: activities of a DeviceTrace go in, queues, lanes and launches come out."""
+"""Streams of GPUs as tracks of a trace: activities of a capture go in, queues, lanes and launches come out."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
 
-from profkit.capture.device_trace import DeviceTrace
-from profkit.capture.tables import NONE, Column
+from profkit.capture.schema import NONE, Activities, Capture, Column, Device
 from profkit.rendering.trace_building import TraceBuilder
 from profkit.rendering.trace_content import Gpu, Launches, Queue
 
@@ -20,14 +18,14 @@ _MOST_GPUS = 64  # in a list by id
 class Queues:
     """Each stream of each GPU, as each process uses it."""
 
-    def __init__(self, trace: DeviceTrace, process_rows: Sequence[int]) -> None:
-        activities = trace.activities
+    def __init__(self, capture: Capture, process_rows: Sequence[int]) -> None:
+        activities = capture.activities
         keys = np.stack([activities[name].astype(np.int64) for name in ("process", "device", "stream")], axis=1)
         found, place = np.unique(keys.reshape(-1, 3), axis=0, return_inverse=True)
         self.place: Column = place.reshape(-1).astype(np.int32)
         """The queue of each activity."""
         self._keys = [(process_rows[max(process, 0)], device, stream) for process, device, stream in found.tolist()]
-        self._names = {device.get("id"): str(device.get("name") or "") for device in trace.devices}
+        self._names = {device.id: device.name for device in capture.devices}
         users = Counter((device, stream) for _, device, stream in self._keys)
         self._is_shared = {key for key, number in users.items() if number > 1}
         self._has_many_gpus = len({device for _, device, _ in self._keys}) > 1
@@ -67,27 +65,23 @@ def _stream_name(stream: int) -> str:
     return f"stream {stream}" if stream != NONE else "stream not recorded"
 
 
-def gpus_of(trace: DeviceTrace) -> tuple[Gpu, ...]:
-    """All GPUs by id; those between that the trace does not know have no name."""
-    known = {int(device["id"]): device for device in trace.devices if isinstance(device.get("id"), int)}
-    used = [number for number in known if 0 <= number < _MOST_GPUS]
-    return tuple(_gpu(number, known.get(number, {})) for number in range(max(used, default=-1) + 1))
+def gpus_of(capture: Capture) -> tuple[Gpu, ...]:
+    """All GPUs by id; those between that the capture does not know have no name."""
+    known = {device.id: device for device in capture.devices if 0 <= device.id < _MOST_GPUS}
+    return tuple(_gpu(known.get(number, Device(number))) for number in range(max(known, default=-1) + 1))
 
 
-def _gpu(number: int, device: Mapping[str, Any]) -> Gpu:
-    major, minor = device.get("compute_major"), device.get("compute_minor")
-    about = {
-        "multiprocessors": device.get("multiprocessors"),
-        "memory bytes": device.get("memory_bytes"),
-    }
+def _gpu(device: Device) -> Gpu:
+    about = {"multiprocessors": device.multiprocessors, "memory bytes": device.memory_bytes}
+    has_version = NONE not in (device.compute_major, device.compute_minor)
     return Gpu(
-        number,
-        str(device.get("name") or ""),
-        f"sm_{major}{minor}" if major is not None and minor is not None else "",
-        tuple((name, str(value)) for name, value in about.items() if value is not None),
+        device.id,
+        device.name,
+        f"sm_{device.compute_major}{device.compute_minor}" if has_version else "",
+        tuple((name, str(value)) for name, value in about.items() if value != NONE),
     )
 
 
-def launches_of(activities: Mapping[str, Column], kernels: Column) -> Launches:
+def launches_of(activities: Activities, kernels: Column) -> Launches:
     """How these rows were launched."""
     return Launches(**{field.name: activities[field.name][kernels] for field in fields(Launches)})

@@ -9,7 +9,7 @@ import numpy as np
 
 from profkit.attribution.grouping import thread_titles, titles
 from profkit.attribution.tree import is_mark, tree_of
-from profkit.capture.tables import NONE, Capture, Column, RangeKind
+from profkit.capture.schema import NONE, Capture, Column, RangeKind
 from profkit.rendering.whole_file import whole_file
 
 # The format's separators must not stand inside a name.

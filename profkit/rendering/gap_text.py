@@ -8,7 +8,7 @@ from profkit.attribution.advice import AUXILIARY, DISPATCH, KERNEL, THREADING, A
 from profkit.attribution.bottleneck import FAR, Bottleneck
 from profkit.attribution.gaps import GapTable, LayerGap
 from profkit.attribution.kinds import AUXILIARY as AUXILIARY_KINDS
-from profkit.capture.recording import BACKWARD
+from profkit.capture.schema import BACKWARD
 from profkit.rendering.content import Heading, Line, Table
 from profkit.rendering.markdown import table_markdown
 from profkit.rendering.quantities import number_text, percent_text, rate_text, ratio_text, time_text

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from profkit.attribution.network_usage import NO_LAYER
 from profkit.attribution.operators import REMAINDERS, Operators, operators_of
 from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.recording import PHASES
+from profkit.capture.schema import PHASES
 from profkit.measurement.network_times import step_times
 from profkit.ops.networks import network_from_dict
 from profkit.rendering.content import Heading, Line, Table

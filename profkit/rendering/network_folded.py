@@ -8,7 +8,7 @@ from pathlib import Path
 from profkit.attribution.operator_memory import operator_bytes
 from profkit.attribution.operators import Operators, operators_of
 from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.recording import NONE, Column, Level
+from profkit.capture.schema import NONE, Column, Level
 from profkit.errors import CaptureError
 from profkit.rendering.folded import write_stacks
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from profkit.capture.recording import HOST, NONE, PHASES, Recording
+from profkit.capture.recording import Recording
+from profkit.capture.schema import HOST, NONE, PHASES
 from profkit.rendering.trace_counters import Counter, thinned
 
 LIVE = "live"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from profkit.capture.recording import NONE, Level, Recording
+from profkit.capture.recording import Recording
+from profkit.capture.schema import NONE, Level
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import numpy as np
 from profkit.attribution.kinds import KINDS
 from profkit.attribution.operators import Operators, operators_in
 from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.recording import NONE, NUMBERS, TEXTS, Column, Level, Recording
+from profkit.capture.recording import NUMBERS, TEXTS, Recording
+from profkit.capture.schema import NONE, Column, Level
 from profkit.rendering.sql_database import connect, insert_rows, lock
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import numpy as np
 from profkit import _core
 from profkit.attribution.operators import operators_in
 from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.recording import AGGREGATE, EXACT, NONE, Level, Recording
-from profkit.capture.tables import Column, RangeKind
+from profkit.capture.recording import AGGREGATE, EXACT, Recording
+from profkit.capture.schema import NONE, Column, Level, RangeKind
 from profkit.rendering.network_memory_counters import memory_counters
 from profkit.rendering.network_outline import outline
 from profkit.rendering.trace_content import FIRST_FREE_ID, SLICE, Events, TraceContent, TraceProcess, Track, unused_id

@@ -8,19 +8,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from profkit.capture.tables import AllocationCall, Capture, PayloadType, RangeKind, Ranges, Source
+from profkit.capture.schema import (
+    ActivityKind,
+    AllocationCall,
+    Capture,
+    CopyDirection,
+    Device,
+    Level,
+    MemoryKind,
+    PayloadType,
+    RangeKind,
+    Ranges,
+    Source,
+    Table,
+)
 from profkit.rendering.sql_database import connect, insert_rows, lock
 
 if TYPE_CHECKING:
     import duckdb
 
-TABLES = ("ranges", "allocations", "threads", "processes", "samples", "capture")
+TABLES = (
+    "ranges", "calls", "activities", "copies", "allocations", "memory_events", "samples", "threads", "processes",
+    "devices", "capture",
+)  # fmt: skip
 
 _RANGES = f"""
 create view ranges as select
   r.row, n.text as name, d.text as domain, c.text as category,
   case when d.text is null then n.text else d.text || ':' || n.text end as title,
-  {{kind}} as kind, {{source}} as source,
+  {{kind}} as kind, {{source}} as source, {{level}} as level,
+  l.text as layer, p.text as phase, h.text as shapes, nullif(r.sequence, -1) as sequence,
   r.start_ns, r.end_ns, r.end_ns - r.start_ns as duration_ns,
   nullif(r.parent, -1) as parent, r.depth, r.is_open,
   r.thread, t.thread_name, t.process, t.pid, r.end_thread,
@@ -34,8 +51,58 @@ create view ranges as select
   nullif(r.involuntary_switches, -1) as involuntary_switches
 from range_columns r
   left join strings n on n.id = r.name left join strings d on d.id = r.domain left join strings c on c.id = r.category
+  left join strings l on l.id = r.layer left join strings p on p.id = r.phase left join strings h on h.id = r.shapes
   left join thread_names t on t.thread = r.thread
 order by r.row
+"""
+
+_CALLS = """
+create view calls as select
+  c.row, n.text as name, c.start_ns, c.end_ns, c.end_ns - c.start_ns as duration_ns,
+  nullif(c.correlation, -1) as correlation, nullif(c.range, -1) as range, rn.text as range_name,
+  nullif(c.return_code, -1) as return_code, c.is_driver = 1 as is_driver,
+  nullif(c.thread, -1) as thread, t.thread_name, nullif(c.process, -1) as process, p.pid
+from call_columns c
+  left join strings n on n.id = c.name left join thread_names t on t.thread = c.thread
+  left join processes p on p.process = c.process
+  left join range_columns r on r.row = c.range left join strings rn on rn.id = r.name
+order by c.row
+"""
+
+_ACTIVITIES = """
+create view activities as select
+  a.row, {kind} as kind, n.text as name, a.start_ns, a.end_ns, a.end_ns - a.start_ns as duration_ns,
+  nullif(a.device, -1) as device, nullif(a.context, -1) as context, nullif(a.stream, -1) as stream,
+  nullif(a.correlation, -1) as correlation, nullif(a.graph_node, -1) as graph_node,
+  nullif(a.call, -1) as call, cn.text as call_name, nullif(a.range, -1) as range, rn.text as range_name,
+  nullif(a.queued_ns, -1) as queued_ns, nullif(a.bytes, -1) as bytes, {direction} as direction,
+  {source_kind} as source_kind, {target_kind} as target_kind,
+  {sizes},
+  nullif(a.process, -1) as process, p.pid
+from activity_columns a
+  left join strings n on n.id = a.name left join processes p on p.process = a.process
+  left join call_columns c on c.row = a.call left join strings cn on cn.id = c.name
+  left join range_columns r on r.row = a.range left join strings rn on rn.id = r.name
+order by a.row;
+create view copies as select
+  row, kind, name, start_ns, end_ns, duration_ns, bytes, direction, source_kind, target_kind, device, stream,
+  call, call_name, range, range_name, process, pid
+from activities where kind <> 'kernel'
+"""
+_SIZES = (
+    "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "static_shared_bytes",
+    "dynamic_shared_bytes",
+)  # fmt: skip
+
+_MEMORY_EVENTS = """
+create view memory_events as select
+  m.row, m.time_ns, m.bytes, m.address, {kind} as kind, nullif(nullif(m.pool, 0), -1) as pool,
+  nullif(m.device, -1) as device, nullif(m.range, -1) as range, n.text as range_name,
+  nullif(m.process, -1) as process, p.pid
+from memory_columns m
+  left join range_columns r on r.row = m.range left join strings n on n.id = r.name
+  left join processes p on p.process = m.process
+order by m.row
 """
 
 _ALLOCATIONS = """
@@ -71,6 +138,7 @@ order by s.row
 
 _PROCESS_COLUMNS = {
     "pid": "bigint",
+    "name": "varchar",
     "parent_pid": "bigint",
     "command": "varchar[]",
     "clock": "varchar",
@@ -97,23 +165,34 @@ def open_database(capture: Capture, writable_folder: str = "") -> duckdb.DuckDBP
     database.register("string_columns", {"id": np.arange(len(strings), dtype=np.int32), "text": strings})
     database.execute("create table strings as select id, cast(text as varchar) as text from string_columns")
     _add_processes(database, capture)
+    _add_devices(database, capture)
     _add_capture(database, capture)
     database.register("thread_columns", _columns(capture.threads))
     database.register("range_columns", {**_columns(capture.ranges), **_payloads(capture.ranges)})
     database.register("allocation_columns", _columns(capture.allocations))
     database.register("sample_columns", _columns(capture.samples))
+    database.register("call_columns", _columns(capture.calls))
+    database.register("activity_columns", _columns(capture.activities))
+    database.register("memory_columns", _columns(capture.memory_events))
     database.execute(_THREADS)
-    kinds = {"kind": _words("r.kind", RangeKind), "source": _words("r.source", Source)}
+    kinds = {"kind": _words("r.kind", RangeKind), "source": _words("nullif(r.source, 0)", Source)}
+    kinds["level"] = _words("nullif(r.level, -1)", Level)
     database.execute(_RANGES.format(**kinds, payload_type=_words("nullif(r.payload_type, 0)", PayloadType)))
     database.execute(_ALLOCATIONS.format(call=_words("a.call", AllocationCall)))
     database.execute(_SAMPLES)
+    database.execute(_CALLS)
+    ends = {end: _words(f"nullif(a.{end}, -1)", MemoryKind) for end in ("source_kind", "target_kind")}
+    sizes = ", ".join(f"nullif(a.{name}, -1) as {name}" for name in _SIZES)
+    direction = _words("nullif(a.direction, -1)", CopyDirection)
+    database.execute(_ACTIVITIES.format(kind=_words("a.kind", ActivityKind), direction=direction, sizes=sizes, **ends))
+    database.execute(_MEMORY_EVENTS.format(kind=_words("nullif(m.kind, -1)", MemoryKind)))
     lock(database, writable_folder)
     return database
 
 
-def _columns(table: Any) -> dict[str, np.ndarray[Any, Any]]:
+def _columns(table: Table) -> dict[str, np.ndarray[Any, Any]]:
     """The columns of a table under their names, with the row's number."""
-    columns = {field.name: np.ascontiguousarray(getattr(table, field.name)) for field in fields(table)}
+    columns = {field.name: table[field.name] for field in fields(table)}
     return {"row": np.arange(len(table), dtype=np.int32), **columns}
 
 
@@ -148,16 +227,24 @@ def _add_processes(database: duckdb.DuckDBPyConnection, capture: Capture) -> Non
     insert_rows(database, "processes", rows)
 
 
+def _add_devices(database: duckdb.DuckDBPyConnection, capture: Capture) -> None:
+    names = [field.name for field in fields(Device)]
+    columns = ", ".join(f"{name} {'varchar' if name == 'name' else 'bigint'}" for name in names)
+    database.execute(f"create table devices ({columns})")
+    insert_rows(database, "devices", [tuple(device.known().get(name) for name in names) for device in capture.devices])
+
+
 def _add_capture(database: duckdb.DuckDBPyConnection, capture: Capture) -> None:
     database.execute(
-        "create table capture (path varchar, created_unix_ns bigint, dropped_records bigint, dropped_disk_full bigint,"
-        " dropped_too_slow bigint, dropped_too_deep bigint, stalled_ns bigint, replaced_names bigint,"
-        " warnings varchar[])"
+        "create table capture (path varchar, recorder varchar, created_unix_ns bigint, dropped_records bigint,"
+        " dropped_disk_full bigint, dropped_too_slow bigint, dropped_too_deep bigint, stalled_ns bigint,"
+        " replaced_names bigint, warnings varchar[], facts varchar)"
     )
     losses = capture.losses
     counts = (losses.records, losses.disk_full, losses.too_slow, losses.too_deep, losses.stalled_ns)
     numbers = [min(count, 2**63 - 1) for count in (*counts, losses.replaced_names)]
-    row = (capture.path, capture.created_unix_ns, *numbers, list(capture.warnings))
+    facts = json.dumps(capture.facts)
+    row = (capture.path, capture.recorder, capture.created_unix_ns, *numbers, list(capture.warnings), facts)
     insert_rows(database, "capture", [row])
 
 

@@ -9,7 +9,7 @@ from itertools import count
 import numpy as np
 
 from profkit import _core
-from profkit.capture.tables import NONE, Column, RangeKind
+from profkit.capture.schema import NONE, Column, RangeKind
 from profkit.rendering.trace_content import (
     FIRST_FREE_ID,
     SLICE,

@@ -10,7 +10,17 @@ from pathlib import PurePath
 import numpy as np
 
 from profkit import _core
-from profkit.capture.tables import NONE, AllocationCall, Capture, Column, RangeKind, Ranges, Source
+from profkit.capture.schema import (
+    NONE,
+    PROFKIT,
+    RANGE_COUNTERS,
+    AllocationCall,
+    Capture,
+    Column,
+    RangeKind,
+    Ranges,
+    Source,
+)
 from profkit.rendering.trace_counters import Counter, memory_counters
 
 SLICE, INSTANT = 0, 1
@@ -133,8 +143,11 @@ class TraceContent:
 
 
 def trace_content(capture: Capture, flows: int = 0) -> TraceContent:
-    """The trace of a capture, with arrows for so many of its largest allocations."""
-    ranges = capture.ranges
+    """The trace of a program's ranges and memory, with arrows for so many of its largest allocations.
+
+    Ranges that did not come through profkit's doors are left out: they stand with their calls (capture_content).
+    """
+    ranges = capture.ranges if capture.ranges.has("source") else Ranges()
     strings = list(capture.strings)
     end_ns = np.maximum(ranges.end_ns, ranges.start_ns)
     lane, depth, lanes_of_thread = _core.lay_out(
@@ -186,7 +199,8 @@ def _tracks(capture: Capture, lanes_of_thread: Column) -> tuple[tuple[TraceProce
     processes = []
     for process in capture.processes:
         pid = unused_id(process.pid, pids, free)
-        processes.append(TraceProcess(pid, _program(process.command) or f"process {process.pid}", process.command))
+        name = process.name or _program(process.command) or f"process {process.pid}"
+        processes.append(TraceProcess(pid, name, process.command))
     threads, lanes = [], []
     rank = count()
     for row, owner in enumerate(capture.threads.process.tolist()):
@@ -219,7 +233,7 @@ def _program(command: Sequence[str]) -> str:
 def _thread_name(capture: Capture, row: int, owner: int) -> str:
     name = capture.strings[capture.threads.name[row]] if capture.threads.name[row] != NONE else ""
     is_main = int(capture.threads.os_thread_id[row]) == capture.processes[owner].pid
-    return name or ("main" if is_main else f"thread {capture.threads.index[row]}")
+    return name or ("main" if is_main else f"thread {capture.threads.os_thread_id[row] or capture.threads.index[row]}")
 
 
 # --- Arguments ---
@@ -258,8 +272,7 @@ def _texts(ranges: Ranges, strings: list[str]) -> list[tuple[int, Column]]:
 
 
 def _counts(ranges: Ranges, strings: list[str]) -> list[tuple[int, Column]]:
-    names = ("minor_faults", "major_faults", "voluntary_switches", "involuntary_switches")
-    return [(_add(strings, name), getattr(ranges, name)) for name in names if np.any(getattr(ranges, name) != NONE)]
+    return [(_add(strings, name), ranges[name]) for name in RANGE_COUNTERS if np.any(ranges[name] != NONE)]
 
 
 def _about(capture: Capture) -> tuple[tuple[str, str], ...]:
@@ -267,7 +280,9 @@ def _about(capture: Capture) -> tuple[tuple[str, str], ...]:
     from profkit import __version__
 
     told: list[tuple[str, str]] = [("capture", capture.path), ("exported by", f"profkit {__version__}")]
-    if capture.processes:
+    if capture.recorder != PROFKIT:
+        told.append(("recorded by", capture.recorder))
+    elif capture.processes:
         first = capture.processes[0]
         told += [
             ("program", " ".join(first.command)),
@@ -278,6 +293,7 @@ def _about(capture: Capture) -> tuple[tuple[str, str], ...]:
         ]
     told.append(("processes", str(len(capture.processes))))
     told.append(("records lost", str(capture.losses.records)))
+    told += [(name, str(value)) for name, value in capture.facts.items() if isinstance(value, (str, int, float))]
     told += [(f"warning {number}", text) for number, text in enumerate(capture.warnings, 1)]
     return tuple(told)
 

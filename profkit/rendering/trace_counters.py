@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from profkit.capture.tables import NONE, Capture
+from profkit.capture.schema import NONE, Capture
 
 # A viewer draws a few thousand pixels; a counter of millions of points only makes the file large.
 MOST_POINTS = 100_000

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from profkit.attribution.usage import Usage, UsageRow
-from profkit.capture.tables import Capture, RangeKind
+from profkit.capture.schema import Capture, RangeKind
 from profkit.rendering.device_values import DEVICE_SUMS, device_totals, device_values, remainder_values
 from profkit.rendering.quantities import bytes_text, number_text, percent_text, time_text
 from profkit.rendering.usage_columns import (

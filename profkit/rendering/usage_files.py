@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from profkit.attribution.usage import SCHEMA, Usage, UsageRow
-from profkit.capture.tables import Capture
+from profkit.capture.schema import Capture
 from profkit.rendering.usage_content import ShownLine, Surroundings, View, build_table, surroundings
 from profkit.rendering.whole_file import write_whole
 
@@ -109,11 +109,6 @@ def write_usage_json(usage: Usage, path: str | Path, more: Mapping[str, Any] | N
 def write_usage_csv(usage: Usage, path: str | Path) -> None:
     """Write the CSV file whole or not at all."""
     write_whole(path, render_usage_csv(usage))
-
-
-def write_usage_markdown(capture: Capture, usage: Usage, view: View, path: str | Path) -> None:
-    """Write the Markdown file whole or not at all."""
-    write_whole(path, render_usage_markdown(capture, usage, view))
 
 
 def row_fields(usage: Usage) -> list[str]:

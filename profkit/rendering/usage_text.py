@@ -9,7 +9,7 @@ from typing import TextIO
 from rich.cells import cell_len, chop_cells
 
 from profkit.attribution.usage import Usage
-from profkit.capture.tables import Capture
+from profkit.capture.schema import Capture
 from profkit.rendering.terminal import PLAIN_WIDTH, stream_width, takes_styles
 from profkit.rendering.usage_content import (
     ShownLine,

@@ -12,8 +12,7 @@ from profkit.attribution.device_groups import GROUPINGS as DEVICE_GROUPINGS
 from profkit.attribution.device_usage import device_usage
 from profkit.attribution.grouping import GROUPINGS
 from profkit.attribution.usage import Usage
-from profkit.capture.device_trace import DeviceTrace
-from profkit.capture.tables import NONE, Capture, RangeKind
+from profkit.capture.schema import NONE, Capture, RangeKind
 from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, Finding
 
 Sums = tuple[int, int, int]
@@ -35,12 +34,12 @@ def check_conservation(capture: Capture, part: str) -> list[Finding]:
     return [_judged(part, "conservation of time", times, "ns"), _judged(part, "conservation of bytes", sizes, "bytes")]
 
 
-def check_device_conservation(trace: DeviceTrace, part: str) -> list[Finding]:
+def check_device_conservation(capture: Capture, part: str) -> list[Finding]:
     """Of the GPU's: its wall clock, its launches and its memory."""
-    span_ns = trace.end_ns - trace.start_ns
-    sizes = trace.memory["bytes"]
-    allocated = int(sizes[(sizes > 0) & (trace.memory["range"] != NONE)].sum())
-    tables = {by: device_usage(trace, by) for by in DEVICE_GROUPINGS}
+    span_ns = capture.duration_ns
+    sizes = capture.memory_events.bytes
+    allocated = int(sizes[(sizes > 0) & (capture.memory_events.range != NONE)].sum())
+    tables = {by: device_usage(capture, by) for by in DEVICE_GROUPINGS}
     times = {
         by: ((_sum(usage.rows.column("exclusive_ns")), usage.remainder_ns, (usage.devices or 0) * span_ns), None)
         for by, usage in tables.items()
@@ -50,7 +49,7 @@ def check_device_conservation(trace: DeviceTrace, part: str) -> list[Finding]:
             (
                 _sum(usage.rows.column("launches")),
                 _sum(remainder.launches for remainder in usage.remainders),
-                len(trace.activities["kind"]),
+                len(capture.activities),
             ),
             None,
         )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from profkit.capture.cupti_finding import find_cupti
-from profkit.capture.device_trace import NONE, ActivityKind, CopyDirection, DeviceTrace
 from profkit.capture.device_warnings import UNKNOWN_KINDS
-from profkit.capture.tables import Capture
+from profkit.capture.schema import NONE, ActivityKind, Capture, CopyDirection
 from profkit.selftests import cuda_program as program
 from profkit.selftests.conservation import check_device_conservation
 from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, Finding, Setting
@@ -23,16 +21,15 @@ NAMES = ("launches", "copies", "device memory", "clock of the device", "whole ca
 def check(setting: Setting) -> list[Finding]:
     """Record a small program and compare."""
     capture, _ = record_program("profkit.selftests.cuda_program", setting.folder, setting.limit_s)
-    trace = capture.device
-    if trace is None:
+    if not capture.has_device:
         return _nothing_recorded(capture)
     return [
-        _launches(trace),
-        _copies(trace),
-        _memory(trace),
-        _clock(trace),
-        _losses(trace, capture.warnings),
-        *check_device_conservation(trace, PART),
+        _launches(capture),
+        _copies(capture),
+        _memory(capture),
+        _clock(capture),
+        _losses(capture),
+        *check_device_conservation(capture, PART),
     ]
 
 
@@ -44,26 +41,26 @@ def _nothing_recorded(capture: Capture) -> list[Finding]:
     return [Finding(PART, name, NOT_PROVEN if is_refused else WRONG, reason) for name in NAMES]
 
 
-def _launches(trace: DeviceTrace) -> Finding:
+def _launches(capture: Capture) -> Finding:
     made = {
         "launches": program.LAUNCHES,
         "kernels": program.LAUNCHES,
         "kernels with a launch of their own": program.LAUNCHES,
         "holding kernels": program.HOLDS,
     }
-    kernels = _activities(trace, program.LAUNCH_RANGE, ActivityKind.KERNEL)
-    calls = trace.activities["call"][kernels]
-    launches = _in_ranges(trace, trace.calls["range"], program.LAUNCH_RANGE) & _is_launch(trace)
+    kernels = _activities(capture, program.LAUNCH_RANGE, ActivityKind.KERNEL)
+    calls = capture.activities.call[kernels]
+    launches = _in_ranges(capture, capture.calls.range, program.LAUNCH_RANGE) & _is_launch(capture)
     recorded = {
         "launches": _count(launches),
         "kernels": len(kernels),
         "kernels with a launch of their own": len(np.unique(calls[calls != NONE])),
-        "holding kernels": len(_activities(trace, program.HOLD_RANGE, ActivityKind.KERNEL)),
+        "holding kernels": len(_activities(capture, program.HOLD_RANGE, ActivityKind.KERNEL)),
     }
     return compared(PART, "launches", made, recorded)
 
 
-def _copies(trace: DeviceTrace) -> Finding:
+def _copies(capture: Capture) -> Finding:
     size = program.COPY_BYTES
     made = {
         "copies to the device": program.UPLOADS,
@@ -73,15 +70,15 @@ def _copies(trace: DeviceTrace) -> Finding:
         "fills": program.FILLS,
         "bytes filled": program.FILLS * size,
     }
-    up = _copies_of(trace, program.UPLOAD_RANGE, CopyDirection.HOST_TO_DEVICE)
-    down = _copies_of(trace, program.DOWNLOAD_RANGE, CopyDirection.DEVICE_TO_HOST)
-    fills = _activities(trace, program.FILL_RANGE, ActivityKind.SET)
-    counts = [value for rows in (up, down, fills) for value in (len(rows), int(trace.activities["bytes"][rows].sum()))]
+    up = _copies_of(capture, program.UPLOAD_RANGE, CopyDirection.HOST_TO_DEVICE)
+    down = _copies_of(capture, program.DOWNLOAD_RANGE, CopyDirection.DEVICE_TO_HOST)
+    fills = _activities(capture, program.FILL_RANGE, ActivityKind.SET)
+    counts = [value for rows in (up, down, fills) for value in (len(rows), int(capture.activities.bytes[rows].sum()))]
     return compared(PART, "copies", made, dict(zip(made, counts)))
 
 
-def _memory(trace: DeviceTrace) -> Finding:
-    if not len(trace.memory["bytes"]):
+def _memory(capture: Capture) -> Finding:
+    if not len(capture.memory_events):
         return Finding(PART, "device memory", NOT_PROVEN, "CUPTI recorded no memory here")
     made = {
         "allocations": program.ALLOCATIONS,
@@ -89,7 +86,7 @@ def _memory(trace: DeviceTrace) -> Finding:
         "releases": program.RELEASES,
         "bytes released": program.RELEASES * program.MEMORY_BYTES,
     }
-    sizes = trace.memory["bytes"][_in_ranges(trace, trace.memory["range"], program.MEMORY_RANGE)]
+    sizes = capture.memory_events.bytes[_in_ranges(capture, capture.memory_events.range, program.MEMORY_RANGE)]
     recorded = {
         "allocations": _count(sizes > 0),
         "bytes": int(sizes[sizes > 0].sum()),
@@ -99,15 +96,15 @@ def _memory(trace: DeviceTrace) -> Finding:
     return compared(PART, "device memory", made, recorded)
 
 
-def _clock(trace: DeviceTrace) -> Finding:
+def _clock(capture: Capture) -> Finding:
     """No kernel begins before its launch does, and none ends before it begins."""
-    work = trace.activities
-    known = np.flatnonzero((work["kind"] == ActivityKind.KERNEL) & (work["call"] != NONE))
-    error_ns = max(0, int(trace.facts.get("clock_error_ns", 0)))
-    early_ns = trace.calls["start_ns"][work["call"][known]] - work["start_ns"][known]
+    work = capture.activities
+    known = np.flatnonzero((work.kind == ActivityKind.KERNEL) & (work.call != NONE))
+    error_ns = max(0, int(capture.facts.get("clock_error_ns", 0)))
+    early_ns = capture.calls.start_ns[work.call[known]] - work.start_ns[known]
     worst_ns = int(early_ns.max()) if len(known) else 0
     numbers = {"kernels": len(known), "clock_error_ns": error_ns, "earliest_before_launch_ns": worst_ns}
-    backwards = _count(work["end_ns"] < work["start_ns"])
+    backwards = _count(work.end_ns < work.start_ns)
     if backwards or worst_ns > error_ns:
         text = f"a kernel begins {worst_ns:,} ns before its launch, the clock's error is {error_ns:,} ns"
         text = f"{backwards} activities end before they begin" if backwards else text
@@ -118,11 +115,11 @@ def _clock(trace: DeviceTrace) -> Finding:
     return Finding(PART, "clock of the device", PROVEN, text, numbers=numbers)
 
 
-def _losses(trace: DeviceTrace, warnings: Sequence[str]) -> Finding:
-    notes = [warning for warning in warnings if warning.endswith(UNKNOWN_KINDS)]
-    losses = [warning for warning in warnings if warning not in notes]
-    troubles = [*([f"CUPTI lost {trace.dropped} records"] if trace.dropped else []), *losses]
-    numbers = {"dropped": trace.dropped, "facts": dict(trace.facts)}
+def _losses(capture: Capture) -> Finding:
+    notes = [warning for warning in capture.warnings if warning.endswith(UNKNOWN_KINDS)]
+    losses = [warning for warning in capture.warnings if warning not in notes]
+    troubles = [*([f"CUPTI lost {capture.losses.device} records"] if capture.losses.device else []), *losses]
+    numbers = {"dropped": capture.losses.device, "facts": dict(capture.facts)}
     if troubles:
         return Finding(PART, "whole capture", WRONG, "; ".join(troubles), numbers=numbers)
     if notes:
@@ -130,25 +127,25 @@ def _losses(trace: DeviceTrace, warnings: Sequence[str]) -> Finding:
     return Finding(PART, "whole capture", PROVEN, "no record was lost", numbers=numbers)
 
 
-def _in_ranges(trace: DeviceTrace, column: Any, name: str) -> Any:
-    rows = [row for row, text in enumerate(trace.ranges["name"].tolist()) if trace.text(text) == name]
+def _in_ranges(capture: Capture, column: Any, name: str) -> Any:
+    rows = [row for row, text in enumerate(capture.ranges.name.tolist()) if capture.text(text) == name]
     return np.isin(column, rows)
 
 
-def _activities(trace: DeviceTrace, name: str, kind: ActivityKind) -> Any:
-    return np.flatnonzero(_in_ranges(trace, trace.activities["range"], name) & (trace.activities["kind"] == kind))
+def _activities(capture: Capture, name: str, kind: ActivityKind) -> Any:
+    return np.flatnonzero(_in_ranges(capture, capture.activities.range, name) & (capture.activities.kind == kind))
 
 
-def _copies_of(trace: DeviceTrace, name: str, direction: CopyDirection) -> Any:
-    rows = _activities(trace, name, ActivityKind.COPY)
-    return rows[trace.activities["direction"][rows] == direction]
+def _copies_of(capture: Capture, name: str, direction: CopyDirection) -> Any:
+    rows = _activities(capture, name, ActivityKind.COPY)
+    return rows[capture.activities.direction[rows] == direction]
 
 
-def _is_launch(trace: DeviceTrace) -> Any:
+def _is_launch(capture: Capture) -> Any:
     """Calls that start a kernel: the runtime's, or the driver's where CUPTI shows no others."""
-    launching = [number for number, text in enumerate(trace.strings) if "LaunchKernel" in text]
-    is_launch = np.isin(trace.calls["name"], launching)
-    of_runtime = is_launch & (trace.calls["is_driver"] == 0)
+    launching = [number for number, text in enumerate(capture.strings) if "LaunchKernel" in text]
+    is_launch = np.isin(capture.calls.name, launching)
+    of_runtime = is_launch & (capture.calls.is_driver == 0)
     return of_runtime if of_runtime.any() else is_launch
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.capture.tables import NONE, AllocationCall, Capture, RangeKind
+from profkit.capture.schema import NONE, AllocationCall, Capture, RangeKind
 from profkit.selftests import host_program as program
 from profkit.selftests.conservation import check_conservation
 from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, Finding, Setting

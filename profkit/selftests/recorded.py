@@ -10,7 +10,7 @@ from typing import Any
 
 from profkit.capture.environment import RecordingOptions, traced_environment
 from profkit.capture.reading import read
-from profkit.capture.tables import Capture
+from profkit.capture.schema import Capture
 from profkit.errors import ProfkitError
 from profkit.selftests.findings import PROVEN, WRONG, Finding
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from capture_tables import Alloc, Row, capture_of
 from hypothesis import strategies as st
 
-from profkit.capture.tables import Capture, RangeKind
+from profkit.capture.schema import Capture, RangeKind
 
 THREADS = ("main", "pool-1", "pool-2")
 NAMES = ("a", "b", "c")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-from profkit.capture.device_trace import NONE, Column, DeviceTrace, RangeLevel
-from profkit.capture.trace_tables import linked_trace
+from profkit.capture.schema import KINETO, NONE, Capture, Column, Level
+from profkit.capture.trace_tables import Places, Strings, linked_capture
 
 STRINGS = (
     "aten::mm", "aten::conv2d", "block.0", "ProfilerStep#1", "cudaLaunchKernel", "cudaDeviceSynchronize", "cudaMemcpy",
@@ -30,7 +29,7 @@ def times(draw: st.DrawFn) -> dict[str, int]:
 @st.composite
 def range_rows(draw: st.DrawFn) -> dict[str, int]:
     name = draw(st.sampled_from(OPERATORS))
-    level = {2: RangeLevel.LAYER, 3: RangeLevel.STEP}.get(name, RangeLevel.OPERATOR)
+    level = {2: Level.LAYER, 3: Level.STEP}.get(name, Level.OPERATOR)
     sequence = draw(st.sampled_from([NONE, 1]))
     return {"level": level, "thread": draw(st.integers(0, 2)), "name": name, "sequence": sequence, **times(draw)}
 
@@ -77,7 +76,7 @@ def columns(rows: Sequence[Mapping[str, int]], names: str) -> dict[str, Column]:
 
 
 @st.composite
-def device_traces(draw: st.DrawFn, least_work: int = 0) -> DeviceTrace:
+def device_traces(draw: st.DrawFn, least_work: int = 0) -> Capture:
     """Threads 0 and 1 are of process 0, thread 2 is of process 1."""
     ranges = columns(draw(st.lists(range_rows(), max_size=8)), "level thread start_ns end_ns name sequence")
     calls = columns(draw(st.lists(call_rows(), max_size=6)), "thread start_ns end_ns name correlation")
@@ -88,11 +87,9 @@ def device_traces(draw: st.DrawFn, least_work: int = 0) -> DeviceTrace:
         work, "kind device process stream start_ns end_ns name correlation bytes direction source_kind target_kind"
     )
     memory = columns(draw(st.lists(memory_rows(), max_size=6)), "thread process device time_ns address bytes kind")
-    about: dict[str, Any] = {
-        "source": "kineto",
-        "path": "random.json",
-        "strings": STRINGS,
-        "threads": tuple({"process": int(row), "id": number, "name": ""} for number, row in enumerate(processes)),
-        "processes": ({"pid": 70, "name": ""}, {"pid": 71, "name": ""}),
-    }
-    return linked_trace(ranges, calls, activities, memory, processes, **about)
+    places, strings = Places(), Strings()
+    for number, process in enumerate(processes.tolist()):
+        places.thread(70 + process, number)
+    for text in STRINGS:
+        strings.number(text)
+    return linked_capture(ranges, calls, activities, memory, places, strings, path="random.json", recorder=KINETO)

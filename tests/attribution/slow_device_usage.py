@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import fields
 from typing import Any
 
 from profkit.attribution.kernel_names import parse_kernel
-from profkit.capture.device_trace import NONE, ActivityKind, DeviceTrace, RangeLevel
+from profkit.capture.schema import NONE, ActivityKind, Capture, Level
 
 WAITING = ("cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaMemcpy")
 
 
 def rows_of(table: Any) -> list[dict[str, int]]:
     """A table as plain dictionaries."""
-    names = list(table)
+    names = [item.name for item in fields(table)]
     return [dict(zip(names, map(int, values))) for values in zip(*(table[name].tolist() for name in names))]
 
 
 class SlowTrace:
     """A trace whose links are found again, by definition."""
 
-    def __init__(self, trace: DeviceTrace) -> None:
+    def __init__(self, trace: Capture) -> None:
         self.trace = trace
         self.ranges, self.calls, self.activities = (
             rows_of(table) for table in (trace.ranges, trace.calls, trace.activities)
@@ -38,7 +39,7 @@ class SlowTrace:
         """The first call with this correlation in this process."""
         for number, call in enumerate(self.calls):
             is_same = activity["correlation"] == call["correlation"] != NONE
-            if is_same and self.trace.threads[call["thread"]]["process"] == activity["process"]:
+            if is_same and self.trace.threads.process[call["thread"]] == activity["process"]:
                 return number
         return NONE
 
@@ -92,6 +93,6 @@ class SlowTrace:
         for device in {row["device"] for row in self.activities}:
             for moment in range(self.trace.start_ns, self.trace.end_ns):
                 part, place = self.moment(device, moment)
-                is_operator = place != NONE and self.ranges[place]["level"] != RangeLevel.STEP
+                is_operator = place != NONE and self.ranges[place]["level"] != Level.STEP
                 found[self.trace.text(self.ranges[place]["name"]) if is_operator else "", part] += 1
         return found

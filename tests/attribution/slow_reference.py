@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from profkit.capture.tables import NONE, Capture, RangeKind
+from profkit.capture.schema import NONE, Capture, RangeKind
 
 
 @dataclass

@@ -14,7 +14,7 @@ from slow_reference import SlowRow, SlowTree, slow_rows
 from profkit.attribution.attribute import usage_by
 from profkit.attribution.tree import tree_of
 from profkit.attribution.usage import UsageRow
-from profkit.capture.tables import Capture, RangeKind
+from profkit.capture.schema import Capture, RangeKind
 
 FIELDS = list(SlowRow.__dataclass_fields__)
 MEMORY = [name for name in FIELDS if "alloc" in name or name.endswith("bytes")]

@@ -13,7 +13,7 @@ from profkit.attribution.device_groups import GROUPINGS
 from profkit.attribution.device_hosts import Hosts
 from profkit.attribution.device_lanes import lanes_of
 from profkit.attribution.device_usage import device_usage
-from profkit.capture.device_trace import ActivityKind, DeviceTrace
+from profkit.capture.schema import ActivityKind, Capture
 
 ROW_PARTS = ("kernel_ns", "auxiliary_ns", "copy_ns", "queue_ns", "dispatch_ns", "call_ns", "sync_ns")
 
@@ -26,7 +26,7 @@ by_grouping = pytest.mark.parametrize(
 @by_grouping
 @given(trace=device_traces(least_work=1))
 @settings(max_examples=40, deadline=None)
-def test_rows_and_remainders_add_up_to_the_wall_clock_part_by_part(by: str, trace: DeviceTrace) -> None:
+def test_rows_and_remainders_add_up_to_the_wall_clock_part_by_part(by: str, trace: Capture) -> None:
     usage = device_usage(trace, by)
 
     assert usage.devices == len(set(trace.activities["device"].tolist()))
@@ -45,7 +45,7 @@ def test_rows_and_remainders_add_up_to_the_wall_clock_part_by_part(by: str, trac
 @by_grouping
 @given(trace=device_traces(least_work=1))
 @settings(max_examples=40, deadline=None)
-def test_launches_durations_and_bytes_add_up(by: str, trace: DeviceTrace) -> None:
+def test_launches_durations_and_bytes_add_up(by: str, trace: Capture) -> None:
     work = trace.activities
     durations = (work["end_ns"] - work["start_ns"]).tolist()
     moved = [max(0, size) for size, kind in zip(work["bytes"].tolist(), work["kind"]) if kind != ActivityKind.KERNEL]
@@ -60,7 +60,7 @@ def test_launches_durations_and_bytes_add_up(by: str, trace: DeviceTrace) -> Non
 
 @given(trace=device_traces(least_work=1))
 @settings(max_examples=150, deadline=None)
-def test_every_nanosecond_goes_where_the_slow_reference_puts_it(trace: DeviceTrace) -> None:
+def test_every_nanosecond_goes_where_the_slow_reference_puts_it(trace: Capture) -> None:
     expected = SlowTrace(trace).operator_parts()
 
     usage = device_usage(trace, "operator")
@@ -75,7 +75,7 @@ def test_every_nanosecond_goes_where_the_slow_reference_puts_it(trace: DeviceTra
 
 @given(trace=device_traces(least_work=1))
 @settings(max_examples=60, deadline=None)
-def test_the_segments_of_each_gpu_follow_each_other_without_a_hole(trace: DeviceTrace) -> None:
+def test_the_segments_of_each_gpu_follow_each_other_without_a_hole(trace: Capture) -> None:
     lanes = lanes_of(trace, Hosts(trace))
 
     for device in set(trace.activities["device"].tolist()):
@@ -90,7 +90,7 @@ def test_the_segments_of_each_gpu_follow_each_other_without_a_hole(trace: Device
 
 @given(trace=device_traces())
 @settings(max_examples=60, deadline=None)
-def test_a_trace_without_work_on_a_gpu_divides_the_time_of_its_threads(trace: DeviceTrace) -> None:
+def test_a_trace_without_work_on_a_gpu_divides_the_time_of_its_threads(trace: Capture) -> None:
     if len(trace.activities["kind"]):
         return
     ranges = trace.ranges
@@ -109,12 +109,12 @@ def test_a_trace_without_work_on_a_gpu_divides_the_time_of_its_threads(trace: De
 @pytest.mark.parametrize("by", ["operator", "layer", "phase"])
 @given(trace=device_traces())
 @settings(max_examples=60, deadline=None)
-def test_allocated_bytes_are_conserved_and_peaks_are_possible(by: str, trace: DeviceTrace) -> None:
-    allocated = [size for size in trace.memory["bytes"].tolist() if size > 0]
+def test_allocated_bytes_are_conserved_and_peaks_are_possible(by: str, trace: Capture) -> None:
+    allocated = [size for size in trace.memory_events["bytes"].tolist() if size > 0]
 
     usage = device_usage(trace, by)
 
-    if not len(trace.memory["bytes"]):
+    if not len(trace.memory_events["bytes"]):
         assert usage.total_alloc_bytes is None
         return
     assert usage.total_alloc_bytes == sum(allocated)

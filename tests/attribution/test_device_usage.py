@@ -16,6 +16,7 @@ from foreign_traces import (
     gpu_work,
     kineto_events,
     nsight_rows,
+    opened_trace,
     real_trace,
 )
 
@@ -24,7 +25,6 @@ from profkit.attribution.device_usage import device_usage
 from profkit.attribution.usage import Usage, UsageRow
 from profkit.capture.kineto import read_kineto
 from profkit.capture.nsight import read_nsight
-from profkit.capture.opening import open_device_trace
 from profkit.errors import UsageError
 
 GPU_FILES = [name for name in REAL_FILES if "cpu-only" not in name]
@@ -79,7 +79,7 @@ def test_totals_of_a_real_trace_are_those_of_its_file_by_every_grouping(name: st
     wall_ns = whole_span(path) * len({device for _, device, *_ in work})
     device_ns = sum(end - start for _, _, start, end, _ in work)
     copied = sum(size for *_, size in work)
-    trace = open_device_trace(path)
+    trace = opened_trace(path)
 
     for by in GROUPINGS:
         usage = device_usage(trace, by)
@@ -114,7 +114,7 @@ def named_work(path: Path) -> dict[str, list[int]]:
 def test_each_kernel_of_a_real_trace_has_the_calls_and_times_of_its_file(name: str) -> None:
     path = real_trace(name)
 
-    found = rows(device_usage(open_device_trace(path), "kernel"))
+    found = rows(device_usage(opened_trace(path), "kernel"))
 
     for kernel, durations in named_work(path).items():
         row = found[kernel]

@@ -9,7 +9,8 @@ from network_captures import layer, network_capture, op, primitive, recording_of
 
 from profkit.attribution import layer_dispatch as module
 from profkit.attribution.operators import operators_of
-from profkit.capture.recording import Level, Recording
+from profkit.capture.recording import Recording
+from profkit.capture.schema import Level
 
 
 def layer_dispatch(made: Recording) -> dict[tuple[str, str], int] | None:

@@ -12,7 +12,7 @@ from network_captures import Event, layer, network_capture, op, pool, primitive,
 
 from profkit import _core
 from profkit.attribution.operators import OBSERVES_IDLE, REMAINDERS, Operators, operators_of
-from profkit.capture.recording import NONE, Level
+from profkit.capture.schema import NONE, Level
 from profkit.errors import CaptureError
 
 LEVELS = {Level.OPERATOR: op, Level.PRIMITIVE: primitive, Level.LAYER: layer, Level.RUNTIME: runtime}

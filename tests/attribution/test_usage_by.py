@@ -11,7 +11,7 @@ from capture_tables import Alloc, Row, capture_of
 from profkit import _core
 from profkit.attribution.attribute import usage_by
 from profkit.attribution.usage import MarkCount, Usage, UsageRow
-from profkit.capture.tables import Capture, Losses, RangeKind
+from profkit.capture.schema import Capture, Losses, RangeKind
 from profkit.errors import UsageError
 
 SPAN, MARK = RangeKind.SPAN, RangeKind.MARK

@@ -12,7 +12,7 @@ from typing import Any
 
 from capture_tables import payload_bits
 
-from profkit.capture.tables import AllocationCall, PayloadType, Source
+from profkit.capture.schema import AllocationCall, PayloadType, Source
 
 CAPTURE_ID = 0x1122334455667788
 HEADER_BYTES = 4096

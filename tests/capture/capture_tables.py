@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.capture.tables import (
+from profkit.capture.schema import (
     NONE,
     AllocationCall,
     Allocations,

@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+from profkit.capture.opening import open_any
+from profkit.capture.schema import PROFKIT, Capture
+
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
 KINETO_FILES = ("kineto-alexnet-gpu.json.gz", "kineto-cpu-only.json.gz", "kineto-ns-resolution-gpu.json.gz")
 NSIGHT_FILES = ("nsys-h100-2gpu.sqlite",)
@@ -26,6 +29,13 @@ by_kineto_file = pytest.mark.parametrize("name", [*KINETO_FILES[:2], _LARGEST])
 by_real_file = pytest.mark.parametrize("name", [*KINETO_FILES[:2], _LARGEST, *NSIGHT_FILES])
 ON_GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 _GPU_TABLES = ("KERNEL", "MEMCPY", "MEMSET")
+
+
+def opened_trace(path: Path) -> Capture:
+    """The capture in a file that another profiler left."""
+    capture = open_any(path)
+    assert isinstance(capture, Capture) and capture.recorder != PROFKIT
+    return capture
 
 
 def real_trace(name: str) -> Path:

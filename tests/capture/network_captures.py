@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.recording import Level, Recording, SpanLog
+from profkit.capture.recording import Recording, SpanLog
+from profkit.capture.schema import Level
 from profkit.ops.networks import Cifar10, Network
 
 MAIN = "main"

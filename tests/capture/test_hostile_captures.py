@@ -12,7 +12,7 @@ from capture_builders import CLOCK, OVERHEAD, PROCESS, CaptureBuilder, block, fi
 
 from profkit import export, query, report
 from profkit.capture.reading import read
-from profkit.capture.tables import AllocationCall
+from profkit.capture.schema import AllocationCall
 
 PROCESS_ID = 0xABC000
 DESCRIPTIONS: dict[str, dict[str, Any]] = {

@@ -105,4 +105,4 @@ def test_entries_of_random_numbers_are_survived(seed: int, tmp_path: Path) -> No
     capture = read(path)
     run_device_commands(path)
 
-    assert capture.device is not None and len(capture.device.activities["kind"]) >= 3
+    assert capture.has_device and len(capture.activities["kind"]) >= 3

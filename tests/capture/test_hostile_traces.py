@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_traces import KinetoTrace, NsightExport
+from foreign_traces import KinetoTrace, NsightExport, opened_trace
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from profkit.attribution.device_groups import GROUPINGS
 from profkit.attribution.device_usage import device_usage
-from profkit.capture.opening import open_device_trace
 from profkit.errors import CaptureError
 
 FUZZING = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -43,7 +42,7 @@ def nsight() -> NsightExport:
 def check(path: Path) -> None:
     """It is read and every table of it adds up, or it is refused with a sentence."""
     try:
-        trace = open_device_trace(path)
+        trace = opened_trace(path)
     except CaptureError:
         return
     for by in GROUPINGS:

@@ -9,19 +9,27 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign_traces import ON_GPU, KinetoTrace, by_kineto_file, event_times, gpu_work, kineto_events, real_trace
+from foreign_traces import (
+    ON_GPU,
+    KinetoTrace,
+    by_kineto_file,
+    event_times,
+    gpu_work,
+    kineto_events,
+    opened_trace,
+    real_trace,
+)
 
-from profkit.capture.device_trace import NONE, ActivityKind, CopyDirection, DeviceTrace, MemoryKind, RangeLevel
 from profkit.capture.kineto import read_kineto
-from profkit.capture.opening import is_device_trace, open_device_trace
+from profkit.capture.schema import NONE, ActivityKind, Capture, CopyDirection, Level, MemoryKind
 from profkit.errors import CaptureError
 
 
-def names(trace: DeviceTrace, table: Any) -> list[str]:
+def names(trace: Capture, table: Any) -> list[str]:
     return [trace.text(number) for number in table["name"].tolist()]
 
 
-def launched_in(trace: DeviceTrace, row: int) -> str:
+def launched_in(trace: Capture, row: int) -> str:
     """The name of the range in which an activity was launched."""
     place = int(trace.activities["range"][row])
     return "" if place == NONE else trace.text(int(trace.ranges["name"][place]))
@@ -89,7 +97,7 @@ def test_each_kernel_of_a_real_trace_has_the_range_that_was_innermost_at_its_lau
 def test_the_gpus_of_a_real_trace_are_named() -> None:
     trace = read_kineto(real_trace("kineto-ns-resolution-gpu.json.gz"))
 
-    assert trace.devices[0]["name"] == "Tesla V100-SXM2-32GB"
+    assert trace.devices[0].name == "Tesla V100-SXM2-32GB"
     assert trace.facts["backend"] == "nccl"
     assert not {"username", "host_name", "tw_user"} & set(trace.facts)
 
@@ -114,9 +122,7 @@ def test_a_kernel_finds_its_launch_and_the_innermost_range_at_launch(
 ) -> None:
     path = trace.write(tmp_path / name)
 
-    read = open_device_trace(path)
-
-    assert is_device_trace(path)
+    read = opened_trace(path)
     assert names(read, read.activities) == ["ampere_sgemm_128x64_nn", "Memcpy HtoD (Pageable -> Device)"]
     assert [launched_in(read, row) for row in (0, 1)] == ["aten::cudnn_convolution", "block"]
     assert (read.activities["start_ns"][0], read.activities["end_ns"][0]) == (30_001, 40_003)
@@ -124,11 +130,12 @@ def test_a_kernel_finds_its_launch_and_the_innermost_range_at_launch(
     assert read.activities["bytes"].tolist() == [NONE, 4096]
     assert read.activities["direction"][1] == CopyDirection.HOST_TO_DEVICE
     assert read.activities["source_kind"][1] == MemoryKind.PAGEABLE
+    assert read.recorder == "kineto"
     levels = dict(zip(names(read, read.ranges), read.ranges["level"].tolist()))
-    assert levels["ProfilerStep#1"] == RangeLevel.STEP
-    assert levels["block"] == RangeLevel.LAYER
-    assert levels["aten::conv2d"] == RangeLevel.OPERATOR
-    assert read.devices[0] == {"id": 0, "name": "GPU of a test", "multiprocessors": 3}
+    assert levels["ProfilerStep#1"] == Level.STEP
+    assert levels["block"] == Level.LAYER
+    assert levels["aten::conv2d"] == Level.OPERATOR
+    assert read.devices[0].known() == {"id": 0, "name": "GPU of a test", "multiprocessors": 3}
 
 
 def test_times_of_day_keep_every_nanosecond(tmp_path: Path) -> None:
@@ -149,7 +156,7 @@ def test_a_base_time_is_added_to_every_table(tmp_path: Path) -> None:
     assert read.ranges["start_ns"].tolist() == [10**18 + 1]
     assert read.calls["start_ns"].tolist() == [10**18 + 2]
     assert read.activities["start_ns"].tolist() == [10**18 + 4]
-    assert read.memory["time_ns"].tolist() == [10**18 + 3]
+    assert read.memory_events["time_ns"].tolist() == [10**18 + 3]
 
 
 def test_whole_microseconds_are_cut_off_so_a_call_at_the_end_of_its_range_is_still_in_it(tmp_path: Path) -> None:
@@ -225,7 +232,7 @@ def test_memory_of_gpus_is_kept_that_of_the_host_is_counted(tmp_path: Path) -> N
 
     read = read_kineto(made.write(tmp_path / "t.json"))
 
-    assert read.memory["bytes"].tolist() == [512, -512]
+    assert read.memory_events["bytes"].tolist() == [512, -512]
     assert read.facts["allocator_peak_bytes"] == {"0": {"allocated": 900, "reserved": 2048}}
     assert read.facts["other_events"] == {"[memory] of the host": 1}
 
@@ -237,7 +244,7 @@ def test_modules_of_python_frames_are_layers(tmp_path: Path) -> None:
     read = read_kineto(made.write(tmp_path / "t.json"))
 
     assert names(read, read.ranges) == ["Linear_0", "aten::mm"]
-    assert read.ranges["level"].tolist() == [RangeLevel.LAYER, RangeLevel.OPERATOR]
+    assert read.ranges["level"].tolist() == [Level.LAYER, Level.OPERATOR]
     assert read.ranges["parent"].tolist() == [NONE, 0]
     assert read.facts["other_events"] == {"python_function": 1}
 

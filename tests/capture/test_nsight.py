@@ -7,19 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_traces import NSIGHT_FILES, NsightExport, global_pid, nsight_rows, real_trace
+from foreign_traces import NSIGHT_FILES, NsightExport, global_pid, nsight_rows, opened_trace, real_trace
 
-from profkit.capture.device_trace import NONE, ActivityKind, CopyDirection, DeviceTrace, MemoryKind, RangeLevel
 from profkit.capture.nsight import read_nsight
-from profkit.capture.opening import is_device_trace, open_device_trace
+from profkit.capture.schema import NONE, ActivityKind, Capture, CopyDirection, Level, MemoryKind
 from profkit.errors import CaptureError, TraceError
 
 
-def names(trace: DeviceTrace, table: Any) -> list[str]:
+def names(trace: Capture, table: Any) -> list[str]:
     return [trace.text(number) for number in table["name"].tolist()]
 
 
-def launched_in(trace: DeviceTrace, row: int) -> str:
+def launched_in(trace: Capture, row: int) -> str:
     """The name of the range in which an activity was launched."""
     place = int(trace.activities["range"][row])
     return "" if place == NONE else trace.text(int(trace.ranges["name"][place]))
@@ -116,20 +115,18 @@ def export() -> NsightExport:
 def test_a_kernel_finds_its_launch_and_the_innermost_range_at_launch(export: NsightExport, tmp_path: Path) -> None:
     path = export.write(tmp_path / "report.sqlite")
 
-    read = open_device_trace(path)
-
-    assert is_device_trace(path)
-    assert read.source == "nsight"
+    read = opened_trace(path)
+    assert read.recorder == "nsight"
     assert names(read, read.activities) == ["ampere_sgemm_128x64_nn", "Memcpy HtoD (Pinned -> Device)"]
     assert [launched_in(read, row) for row in (0, 1)] == ["aten::mm", "block"]
     assert names(read, read.calls) == ["cudaLaunchKernel", "cudaMemcpyAsync"]
     assert (read.activities["start_ns"][0], read.activities["end_ns"][0]) == (30_001, 40_003)
     assert read.activities["direction"][1] == CopyDirection.HOST_TO_DEVICE
     assert read.activities["source_kind"][1] == MemoryKind.PINNED
-    assert read.ranges["level"].tolist() == [RangeLevel.LAYER, RangeLevel.OPERATOR]
+    assert read.ranges["level"].tolist() == [Level.LAYER, Level.OPERATOR]
     assert (read.ranges["sequence"][1], read.text(int(read.ranges["shapes"][1]))) == (4, "[[1, 3], [3, 5]]")
-    assert read.devices == ({"id": 0, "name": "GPU of a test", "multiprocessors": 3},)
-    assert read.processes[0]["pid"] == 5
+    assert [each.known() for each in read.devices] == [{"id": 0, "name": "GPU of a test", "multiprocessors": 3}]
+    assert read.processes[0].pid == 5
 
 
 def test_correlations_of_two_processes_do_not_mix(tmp_path: Path) -> None:
@@ -153,8 +150,8 @@ def test_two_processes_that_call_their_only_gpu_0_have_two_gpus(tmp_path: Path) 
     read = read_nsight(export.write(tmp_path / "r.sqlite"))
 
     assert read.activities["device"].tolist() == [2, 3, 2, 3, 0]
-    assert read.memory["device"].tolist() == [2]
-    assert [device["id"] for device in read.devices] == [2, 3]
+    assert read.memory_events["device"].tolist() == [2]
+    assert [device.id for device in read.devices] == [2, 3]
 
 
 def test_a_range_without_an_end_lasts_to_the_last_event_and_is_told(export: NsightExport, tmp_path: Path) -> None:
@@ -193,7 +190,7 @@ def test_frees_get_the_size_of_their_allocation(tmp_path: Path) -> None:
 
     read = read_nsight(made.write(tmp_path / "r.sqlite"))
 
-    assert read.memory["bytes"].tolist() == [512, -512, 64, -64, -32]
+    assert read.memory_events["bytes"].tolist() == [512, -512, 64, -64, -32]
     assert read.warnings == ("1 events of GPU memory have no size, or 0 bytes: left out",)
 
 
@@ -237,10 +234,8 @@ def test_a_graph_whose_nodes_were_recorded_too_does_not_count_twice(tmp_path: Pa
 def test_nsights_own_report_is_refused_with_the_command_that_makes_an_export(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"run{suffix}"
     path.write_bytes(bytes(range(200, 250)))
-
-    assert is_device_trace(path)
     with pytest.raises(TraceError, match=f"`nsys export --type sqlite run{suffix}` makes a file"):
-        open_device_trace(path)
+        opened_trace(path)
 
 
 # --- Damage ---

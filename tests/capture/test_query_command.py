@@ -12,7 +12,7 @@ import pytest
 from capture_builders import CaptureBuilder
 from capture_tables import Alloc, Row, capture_of
 
-from profkit.capture.tables import RangeKind
+from profkit.capture.schema import RangeKind
 from profkit.query import main, write_parquet
 
 duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: no SQL")
@@ -131,7 +131,8 @@ def test_all_tables_are_saved_as_parquet(tmp_path: Path) -> None:
 
     paths = write_parquet(capture, str(tmp_path / "tables"))
 
-    names = ["ranges", "allocations", "threads", "processes", "samples", "capture"]
+    names = ["ranges", "calls", "activities", "copies", "allocations", "memory_events", "samples", "threads"]
+    names += ["processes", "devices", "capture"]
     assert [Path(path).name for path in paths] == [f"{name}.parquet" for name in names]
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == sorted(f"{name}.parquet" for name in names)
     read_back = duckdb.connect().read_parquet(paths[0]).project("title, duration_ns, kind").fetchall()

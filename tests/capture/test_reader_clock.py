@@ -9,7 +9,7 @@ import pytest
 from capture_builders import CLOCK, DEFINITIONS, CaptureBuilder, block, file_header
 
 from profkit.capture.reading import read
-from profkit.capture.tables import Capture
+from profkit.capture.schema import Capture
 
 PROCESS_ID = 0xABC000
 

@@ -14,7 +14,7 @@ from device_entries import every_entry
 from sanitized_programs import SOURCES, build_program
 
 from profkit.capture.reading import read
-from profkit.capture.tables import AllocationCall
+from profkit.capture.schema import AllocationCall
 from profkit.errors import CaptureError
 
 FUZZER = Path(__file__).parent / "native" / "fuzz_reader.cpp"

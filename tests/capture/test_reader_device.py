@@ -10,9 +10,8 @@ import pytest
 from capture_builders import FIRST_MONOTONIC_NS, CaptureBuilder
 
 from profkit.attribution.device_usage import device_usage
-from profkit.capture.device_trace import NONE, CopyDirection, DeviceTrace, MemoryKind
 from profkit.capture.reading import read
-from profkit.capture.tables import Capture
+from profkit.capture.schema import NONE, Capture, CopyDirection, MemoryKind
 
 ORIGIN = FIRST_MONOTONIC_NS  # what the builder calls 0
 HOUR = 3_600_000_000_000
@@ -28,13 +27,13 @@ def capture_of(builder: CaptureBuilder, folder: Path) -> Capture:
     return read(builder.write(folder / "made.profkit"))
 
 
-def trace_of(builder: CaptureBuilder, folder: Path) -> DeviceTrace:
+def trace_of(builder: CaptureBuilder, folder: Path) -> Capture:
     capture = capture_of(builder, folder)
-    assert capture.device is not None
-    return capture.device
+    assert capture.has_device
+    return capture
 
 
-def ranges_of(trace: DeviceTrace, rows: list[int]) -> list[str]:
+def ranges_of(trace: Capture, rows: list[int]) -> list[str]:
     return ["-" if row == NONE else trace.text(int(trace.ranges["name"][row])) for row in rows]
 
 
@@ -43,7 +42,7 @@ def test_every_kind_of_entry_becomes_its_row(tmp_path: Path) -> None:
     builder.device(*entries.every_entry(builder, builder.token(10)))
 
     capture = capture_of(builder, tmp_path)
-    trace = capture.device
+    trace = capture
 
     assert trace is not None
     table = trace.activities
@@ -69,9 +68,9 @@ def test_every_kind_of_entry_becomes_its_row(tmp_path: Path) -> None:
     assert table["target_kind"].tolist() == [NONE, MemoryKind.DEVICE, MemoryKind.DEVICE]
     assert trace.calls["start_ns"].tolist() == [20, 95] and trace.calls["return_code"].tolist() == [0, 2]
     assert ranges_of(trace, table["range"].tolist()) == ["conv"] * 3
-    assert trace.memory["bytes"].tolist() == [512, -512] and trace.memory["pool"].tolist() == [0, 0x1234]
-    assert trace.devices[0]["name"] == "NVIDIA Double" and trace.devices[0]["multiprocessors"] == 108
-    assert trace.dropped == 3 and trace.facts["overhead_ns"] == {"CUPTI flushes its buffers": 10}
+    assert trace.memory_events["bytes"].tolist() == [512, -512] and trace.memory_events["pool"].tolist() == [0, 0x1234]
+    assert trace.devices[0].name == "NVIDIA Double" and trace.devices[0].multiprocessors == 108
+    assert trace.losses.device == 3 and trace.facts["overhead_ns"] == {"CUPTI flushes its buffers": 10}
     assert len(capture.warnings) == 5  # one for each of the five counts
 
 
@@ -96,7 +95,7 @@ def test_a_pool_is_told_by_its_peaks_and_by_what_happened_to_it(tmp_path: Path) 
     ) in device_usage(trace, "operator").notes
 
 
-def test_a_call_belongs_to_the_range_it_was_told_or_to_the_one_open_at_its_time(tmp_path: Path) -> None:
+def test_a_call_belongs_to_the_range_it_was_told_and_later_ones_without_a_token_to_none(tmp_path: Path) -> None:
     builder = ranged()
     name = builder.string("cudaLaunchKernel")
     builder.device(entries.clock(ORIGIN, ORIGIN), entries.correlation(builder.token(10), 1))
@@ -111,9 +110,10 @@ def test_a_call_belongs_to_the_range_it_was_told_or_to_the_one_open_at_its_time(
 
     trace = trace_of(builder, tmp_path)
 
-    assert ranges_of(trace, trace.calls["range"].tolist()) == ["conv", "inner", "-", "-", "pool"]
+    assert ranges_of(trace, trace.calls["range"].tolist()) == ["conv", "-", "-", "-", "-"]
     assert trace.facts["calls of which both were known and differ"] == 1
-    assert trace.threads[-1] == {"process": 0, "id": 77, "name": ""}
+    assert (trace.threads.process[-1], trace.threads.os_thread_id[-1], trace.threads.name[-1]) == (0, 77, NONE)
+    assert (trace.threads.start_ns[-1], trace.threads.end_ns[-1]) == (320, 321)
 
 
 def test_a_token_that_came_again_after_hours_means_the_later_range(tmp_path: Path) -> None:
@@ -206,8 +206,8 @@ def test_entries_of_a_later_version_are_read_as_far_as_they_are_known(tmp_path: 
 
     capture = capture_of(builder, tmp_path)
 
-    assert capture.device is not None and capture.warnings == ()
-    assert capture.device.activities["start_ns"].tolist() == [50, 50]
+    assert capture.has_device and capture.warnings == ()
+    assert capture.activities["start_ns"].tolist() == [50, 50]
 
 
 @pytest.mark.parametrize(
@@ -228,8 +228,8 @@ def test_damage_in_a_block_costs_what_stands_behind_it_at_most(damage: bytes, tm
 
     capture = capture_of(builder, tmp_path)
 
-    assert capture.device is not None
-    assert capture.device.activities["start_ns"].tolist() == [50, 70]
+    assert capture.has_device
+    assert capture.activities["start_ns"].tolist() == [50, 70]
     assert len(capture.warnings) == 1
 
 
@@ -250,4 +250,4 @@ def test_two_processes_keep_their_correlations_apart(tmp_path: Path) -> None:
     owners = dict(zip(names, ranges_of(trace, trace.activities["range"].tolist())))
     assert owners == {"kernel 1": "of the first", "kernel 2": "of the second"}
     assert trace.activities["start_ns"].tolist() == [30, 30]
-    assert [process["pid"] for process in trace.processes] == [1, 2]
+    assert [process.pid for process in trace.processes] == [1, 2]

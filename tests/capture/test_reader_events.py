@@ -10,7 +10,7 @@ from capture_builders import CaptureBuilder, word
 
 from profkit.attribution.attribute import usage_by
 from profkit.capture.reading import read
-from profkit.capture.tables import Capture, PayloadType, RangeKind, Source, payload_values
+from profkit.capture.schema import Capture, PayloadType, RangeKind, Source, payload_values
 from profkit.rendering.sql_tables import open_database
 
 

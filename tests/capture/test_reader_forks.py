@@ -8,7 +8,7 @@ from capture_builders import EVENTS, CaptureBuilder, file_header
 
 from profkit.attribution.attribute import usage_by
 from profkit.capture.reading import read
-from profkit.capture.tables import Capture, RangeKind
+from profkit.capture.schema import Capture, RangeKind
 
 
 def read_blocks(blocks: list[bytes], folder: Path) -> Capture:

@@ -9,7 +9,7 @@ from capture_builders import CaptureBuilder
 from profkit import _core
 from profkit.attribution.attribute import usage_by
 from profkit.capture.reading import read
-from profkit.capture.tables import AllocationCall, Capture
+from profkit.capture.schema import AllocationCall, Capture
 
 
 def read_back(builder: CaptureBuilder, folder: Path) -> Capture:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from profkit.capture.reading import read
-from profkit.capture.tables import Capture, RangeKind
+from profkit.capture.schema import Capture, RangeKind
 
 NAMES = st.text(min_size=0, max_size=12)
 

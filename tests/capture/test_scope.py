@@ -23,7 +23,7 @@ from recordings import record_rows, rows_of
 import profkit
 from profkit import _core
 from profkit.capture.reading import read
-from profkit.capture.tables import RangeKind
+from profkit.capture.schema import RangeKind
 
 MARK: Any = profkit.mark
 

@@ -13,7 +13,7 @@ import pytest
 from recordings import Seen, record_rows
 
 import profkit
-from profkit.capture.tables import RangeKind
+from profkit.capture.schema import RangeKind
 
 CLOCKS_AGREE_NS = 50_000
 """The recorder's clock and Python's, over a few hundredths of a second."""

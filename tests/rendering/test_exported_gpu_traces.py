@@ -6,11 +6,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from capture_tables import Row, capture_of
 from foreign_traces import (
@@ -20,17 +21,16 @@ from foreign_traces import (
     gpu_work,
     kineto_events,
     nsight_rows,
+    opened_trace,
     real_trace,
 )
 from perfetto_packets import Message, message, only, packets
 from trace_viewers import COUNTERS, SLICES, Loaded, load_with_catapult, load_with_trace_processor
 
 from profkit.attribution.device_usage import device_usage
-from profkit.capture.device_trace import DeviceTrace, MemoryKind, table_of
-from profkit.capture.opening import open_device_trace
-from profkit.capture.tables import Capture
-from profkit.rendering.device_trace_content import device_trace_content, with_device_lanes
-from profkit.rendering.trace_content import TraceContent, trace_content
+from profkit.capture.schema import NONE, Activities, Calls, Capture, MemoryEvents, MemoryKind, Threads
+from profkit.rendering.device_trace_content import capture_content
+from profkit.rendering.trace_content import TraceContent
 from profkit.rendering.trace_files import write_chrome, write_perfetto
 
 ABOUT = 1  # the instant that tells about the trace
@@ -76,9 +76,9 @@ PERFETTO = Format(
 both_formats = pytest.mark.parametrize("format_", [CHROME, PERFETTO], ids=["chrome", "perfetto"])
 
 
-def opened(trace: KinetoTrace | NsightExport, folder: Path) -> DeviceTrace:
+def opened(trace: KinetoTrace | NsightExport, folder: Path) -> Capture:
     suffix = "json" if isinstance(trace, KinetoTrace) else "sqlite"
-    return open_device_trace(trace.write(folder / f"made.{suffix}"))
+    return opened_trace(trace.write(folder / f"made.{suffix}"))
 
 
 def busy_gpus() -> KinetoTrace:
@@ -101,7 +101,7 @@ def busy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """`busy_gpus` as the trace processor has it."""
     folder = tmp_path_factory.mktemp("busy")
     format_: Format = request.param
-    return format_.load(device_trace_content(opened(busy_gpus(), folder)), folder, SLICES)
+    return format_.load(capture_content(opened(busy_gpus(), folder)), folder, SLICES)
 
 
 def lanes(loaded: Loaded) -> dict[int, list[tuple[int, int]]]:
@@ -177,11 +177,11 @@ def test_kernels_say_how_they_were_launched_and_by_which_operator(format_: Forma
     where s.ts = 1100 and s.dur = 3001
     """
     trace = opened(busy_gpus(), tmp_path)
-    trace.activities["registers"][:] = 128
-    trace.activities["static_shared_bytes"][:] = 1_024
-    trace.activities["dynamic_shared_bytes"][:] = 512
+    sizes = {"registers": 128, "static_shared_bytes": 1_024, "dynamic_shared_bytes": 512}
+    columns = {name: np.full(len(trace.activities), value) for name, value in sizes.items()}
+    trace = replace(trace, activities=replace(trace.activities, **columns))
 
-    loaded = format_.load(device_trace_content(trace), tmp_path, arguments)
+    loaded = format_.load(capture_content(trace), tmp_path, arguments)
 
     told = dict(loaded.answers[2])
     assert told["operator"] == "aten::mm"
@@ -198,7 +198,7 @@ def test_kernels_say_how_they_were_launched_and_by_which_operator(format_: Forma
 def test_what_is_not_known_of_a_launch_is_left_out(format_: Format, tmp_path: Path) -> None:
     trace = KinetoTrace().event("kernel", "bare", 10, 20, {"device": 0, "stream": 1}, pid=0)
 
-    loaded = format_.load(device_trace_content(opened(trace, tmp_path)), tmp_path, "select distinct flat_key from args")
+    loaded = format_.load(capture_content(opened(trace, tmp_path)), tmp_path, "select distinct flat_key from args")
 
     keys = {row[0].replace("args.", "") for row in loaded.answers[2]}
     assert {"stream", "device"} <= keys
@@ -209,7 +209,7 @@ def test_what_is_not_known_of_a_launch_is_left_out(format_: Format, tmp_path: Pa
 def test_gpu_memory_is_a_counter(format_: Format, tmp_path: Path) -> None:
     trace = busy_gpus().memory(1_000, 0xA0, 4_096).memory(1_500, 0xB0, 512).memory(3_000, 0xA0, -4_096)
 
-    loaded = format_.load(device_trace_content(opened(trace, tmp_path)), tmp_path, COUNTERS)
+    loaded = format_.load(capture_content(opened(trace, tmp_path)), tmp_path, COUNTERS)
 
     assert loaded.answers[2] == [
         ["GPU 0 memory bytes", 0, 0],
@@ -225,7 +225,7 @@ def test_two_processes_on_one_gpu_keep_their_streams_apart(format_: Format, tmp_
     for pid in (5, 6):
         trace.call(100, 200, 1, pid=pid, tid=pid).kernel(300, 900, 1, f"of {pid}", pid=pid)
 
-    loaded = format_.load(device_trace_content(opened(trace, tmp_path)), tmp_path)
+    loaded = format_.load(capture_content(opened(trace, tmp_path)), tmp_path)
 
     assert_lanes_do_not_overlap(loaded)
     assert len(lanes(loaded)) == 2
@@ -237,7 +237,7 @@ def test_calls_of_an_unknown_thread_are_not_lost(format_: Format, tmp_path: Path
     trace = opened(busy_gpus(), tmp_path)
     trace.calls["thread"][:2] = -1
 
-    loaded = format_.load(device_trace_content(trace), tmp_path)
+    loaded = format_.load(capture_content(trace), tmp_path)
 
     assert loaded.slices == 9 + 2 + 7 + ABOUT
     assert len(loaded.answers[1]) == 8
@@ -247,7 +247,7 @@ def test_calls_of_an_unknown_thread_are_not_lost(format_: Format, tmp_path: Path
 def test_a_trace_without_anything_loads(format_: Format, tmp_path: Path) -> None:
     trace = KinetoTrace().operator("aten::mm", 10, 20)
 
-    loaded = format_.load(device_trace_content(opened(trace, tmp_path)), tmp_path)
+    loaded = format_.load(capture_content(opened(trace, tmp_path)), tmp_path)
 
     assert (loaded.slices, loaded.answers) == (1 + ABOUT, [[], []])
 
@@ -255,7 +255,7 @@ def test_a_trace_without_anything_loads(format_: Format, tmp_path: Path) -> None
 def test_a_gpu_whose_clock_is_ahead_keeps_its_arrows(tmp_path: Path) -> None:
     trace = KinetoTrace().call(100, 150, 1).kernel(90, 300, 1, "begun early")
     trace.call(500, 550, 2).kernel(400, 450, 2, "ended early", stream=8)
-    content = device_trace_content(opened(trace, tmp_path))
+    content = capture_content(opened(trace, tmp_path))
 
     chrome, perfetto = CHROME.load(content, tmp_path), PERFETTO.load(content, tmp_path)
     imported = load_with_catapult(tmp_path / CHROME.name)
@@ -269,7 +269,7 @@ def test_a_gpu_whose_clock_is_ahead_keeps_its_arrows(tmp_path: Path) -> None:
 def test_catapult_shows_gpus_as_processes_and_streams_as_threads(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
 
-    write_chrome(device_trace_content(opened(busy_gpus(), tmp_path)), path)
+    write_chrome(capture_content(opened(busy_gpus(), tmp_path)), path)
     imported = load_with_catapult(path)
 
     assert (imported["error"], imported["warnings"]) == ("", [])
@@ -279,7 +279,7 @@ def test_catapult_shows_gpus_as_processes_and_streams_as_threads(tmp_path: Path)
         for process in imported["processes"]
     }
     assert shown == {
-        "process 7": ["thread 7"],
+        "process 7": ["main"],
         "GPU 0 NVIDIA A100 of process 7": [
             "stream 7",
             "stream 7 (overlapping 1)",
@@ -297,7 +297,7 @@ def test_catapult_shows_gpus_as_processes_and_streams_as_threads(tmp_path: Path)
 
 
 def test_processes_and_threads_keep_the_ids_of_the_system(tmp_path: Path) -> None:
-    content = device_trace_content(opened(busy_gpus(), tmp_path))
+    content = capture_content(opened(busy_gpus(), tmp_path))
 
     (process,) = [process for process in content.processes if not process.is_gpu]
     (thread,) = [track for track in content.tracks if track.queue < 0]
@@ -314,7 +314,7 @@ def test_random_kernels_on_many_streams_keep_their_times_and_stand_apart(format_
         trace.call(start, start + 1, correlation, tid=chance.randrange(1, 4))
         trace.kernel(start, end, correlation, f"k{correlation}", device, stream)
         work.append((f"k{correlation}", start, end))
-    content = device_trace_content(opened(trace, tmp_path))
+    content = capture_content(opened(trace, tmp_path))
 
     loaded = format_.load(content, tmp_path)
 
@@ -351,7 +351,7 @@ def test_render_stages_carry_launch_kernel_and_queue_in_the_fields_of_the_format
     trace = opened(busy_gpus(), tmp_path)
     trace.activities["registers"][:] = 77
 
-    write_perfetto(device_trace_content(trace), tmp_path / "t.pftrace")
+    write_perfetto(capture_content(trace), tmp_path / "t.pftrace")
     stages = render_stages((tmp_path / "t.pftrace").read_bytes())
 
     ((stage, known),) = [
@@ -372,7 +372,7 @@ def test_render_stages_carry_launch_kernel_and_queue_in_the_fields_of_the_format
 
 
 def test_launches_name_render_stages_by_their_ids_and_the_trace_describes_how(tmp_path: Path) -> None:
-    write_perfetto(device_trace_content(opened(busy_gpus(), tmp_path)), tmp_path / "t.pftrace")
+    write_perfetto(capture_content(opened(busy_gpus(), tmp_path)), tmp_path / "t.pftrace")
     data = (tmp_path / "t.pftrace").read_bytes()
 
     events = [message(value) for packet in packets(data) for value in packet.get(11, ())]
@@ -392,38 +392,28 @@ def capture_with_a_gpu() -> Capture:
     """Two threads; the second one's kernel overlaps the first one's on the same stream."""
     rows = [Row("conv", 100, 1_000), Row("other", 200, 900, thread="worker"), Row("later", 1_500, 1_600)]
     capture = capture_of(rows)
-    strings = ("cudaLaunchKernel", "implicit_gemm")
-    calls = {"thread": [0, 1, 2], "process": [0] * 3, "name": [0] * 3, "correlation": [1, 2, 3], "is_driver": [0] * 3}
-    activities = {"kind": [0] * 3, "process": [0] * 3, "device": [0] * 3, "stream": [7] * 3, "name": [1] * 3}
-    device = DeviceTrace(
-        source="cupti",
-        path=capture.path,
-        strings=strings,
-        ranges=table_of("ranges", {}, 0),
-        calls=table_of("calls", calls | {"start_ns": [110, 220, 300], "end_ns": [120, 240, 310]}, 3),
-        activities=table_of(
-            "activities",
-            activities | {"start_ns": [400, 500, 950], "end_ns": [800, 900, 1_200], "call": [0, 1, 2]},
-            3,
-        ),
-        memory=table_of(
-            "memory", {"process": [0], "device": [0], "time_ns": [150], "bytes": [64], "kind": [MemoryKind.DEVICE]}, 1
-        ),
-        # A thread that no range was opened on is known to CUPTI alone.
-        threads=({"process": 0, "id": 1}, {"process": 0, "id": 2}, {"process": 0, "id": 77, "name": ""}),
-        processes=({"pid": 1000, "name": "python"},),
-        start_ns=0,
-        end_ns=1_600,
+    launch, kernel = len(capture.strings), len(capture.strings) + 1
+    # A thread that no range was opened on is known to CUPTI alone.
+    threads: dict[str, Any] = {item.name: np.append(capture.threads[item.name], 0) for item in fields(Threads)}
+    threads |= {"os_thread_id": np.append(capture.threads.os_thread_id, 77), "name": [*capture.threads.name, NONE]}
+    calls: dict[str, Any] = {"thread": [0, 1, 2], "process": [0] * 3, "name": [launch] * 3, "correlation": [1, 2, 3]}
+    calls |= {"is_driver": [0] * 3, "start_ns": [110, 220, 300], "end_ns": [120, 240, 310]}
+    work: dict[str, Any] = {"kind": [0] * 3, "process": [0] * 3, "device": [0] * 3, "stream": [7] * 3}
+    work |= {"name": [kernel] * 3, "start_ns": [400, 500, 950], "end_ns": [800, 900, 1_200], "call": [0, 1, 2]}
+    memory: dict[str, Any] = {"process": [0], "device": [0], "time_ns": [150], "bytes": [64]}
+    return replace(
+        capture,
+        strings=(*capture.strings, "cudaLaunchKernel", "implicit_gemm"),
+        threads=Threads(**threads),
+        calls=Calls(**calls),
+        activities=Activities(**work),
+        memory_events=MemoryEvents(**memory, kind=np.array([MemoryKind.DEVICE])),
     )
-    return replace(capture, device=device)
 
 
 @both_formats
 def test_a_capture_of_our_own_shows_ranges_calls_and_gpu_on_one_clock(format_: Format, tmp_path: Path) -> None:
-    capture = capture_with_a_gpu()
-    assert capture.device is not None
-
-    content = with_device_lanes(trace_content(capture), capture.device, len(capture.threads))
+    content = capture_content(capture_with_a_gpu())
     loaded = format_.load(content, tmp_path, SLICES, COUNTERS)
 
     assert [row[:3] for row in loaded.answers[0]] == [
@@ -440,10 +430,7 @@ def test_a_capture_of_our_own_shows_ranges_calls_and_gpu_on_one_clock(format_: F
 
 
 def test_calls_stand_beside_the_thread_that_made_them_in_the_order_of_threads() -> None:
-    capture = capture_with_a_gpu()
-    assert capture.device is not None
-
-    content = with_device_lanes(trace_content(capture), capture.device, len(capture.threads))
+    content = capture_content(capture_with_a_gpu())
 
     host = sorted((track for track in content.tracks if track.queue < 0), key=lambda track: track.rank)
     assert [track.name for track in host] == [
@@ -451,6 +438,7 @@ def test_calls_stand_beside_the_thread_that_made_them_in_the_order_of_threads() 
         "main (CUDA calls)",
         "worker",
         "worker (CUDA calls)",
+        "thread 77",
         "thread 77 (CUDA calls)",
     ]
     assert len({track.tid for track in content.tracks}) == len(content.tracks)
@@ -479,9 +467,9 @@ def launched_in_file(path: Path) -> int:
 @by_real_file
 def test_a_real_trace_keeps_every_nanosecond_of_its_gpus(format_: Format, name: str, tmp_path: Path) -> None:
     path = real_trace(name)
-    trace = open_device_trace(path)
+    trace = opened_trace(path)
 
-    loaded = format_.load(device_trace_content(trace), tmp_path)
+    loaded = format_.load(capture_content(trace), tmp_path)
 
     expected = sorted((start, end) for _, _, start, end, _ in gpu_work(path))
     origin = trace.start_ns
@@ -496,7 +484,7 @@ def test_a_real_trace_keeps_every_nanosecond_of_its_gpus(format_: Format, name: 
 def test_catapult_imports_a_real_trace_without_a_warning(name: str, tmp_path: Path) -> None:
     path = real_trace(name)
 
-    write_chrome(device_trace_content(open_device_trace(path)), tmp_path / "t.json")
+    write_chrome(capture_content(opened_trace(path)), tmp_path / "t.json")
     imported: Any = load_with_catapult(tmp_path / "t.json")
 
     assert (imported["error"], imported["warnings"]) == ("", [])
@@ -517,10 +505,10 @@ def test_catapult_imports_a_real_trace_without_a_warning(name: str, tmp_path: Pa
     "by", ["operator", *(pytest.param(by, marks=pytest.mark.full) for by in ("layer", "launch", "stream"))]
 )
 def test_a_real_trace_has_the_same_table_after_it_was_exported(name: str, by: str, tmp_path: Path) -> None:
-    trace = open_device_trace(real_trace(name))
-    write_chrome(device_trace_content(trace), tmp_path / "trace.json")
+    trace = opened_trace(real_trace(name))
+    write_chrome(capture_content(trace), tmp_path / "trace.json")
 
-    before, after = (device_usage(each, by) for each in (trace, open_device_trace(tmp_path / "trace.json")))
+    before, after = (device_usage(each, by) for each in (trace, opened_trace(tmp_path / "trace.json")))
 
     assert (after.wall_ns, after.parts) == (before.wall_ns, before.parts)
     assert {row.name: (row.device_ns, row.exclusive_ns) for row in after.rows} == {

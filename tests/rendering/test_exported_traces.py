@@ -12,7 +12,7 @@ from capture_tables import capture_of
 from sample_captures import AWKWARD_NAME, everything, random_capture
 from trace_viewers import ARGUMENTS, COUNTERS, FLOWS, SLICES, load_with_catapult, load_with_trace_processor
 
-from profkit.capture.tables import NONE, Capture, RangeKind
+from profkit.capture.schema import NONE, Capture, RangeKind
 from profkit.rendering.trace_content import TraceContent, trace_content
 from profkit.rendering.trace_files import write_chrome, write_perfetto
 

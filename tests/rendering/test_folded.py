@@ -9,7 +9,7 @@ from capture_tables import Alloc, Row, capture_of
 from sample_captures import random_capture
 
 from profkit.attribution.attribute import usage_by
-from profkit.capture.tables import RangeKind
+from profkit.capture.schema import RangeKind
 from profkit.errors import ProfkitError
 from profkit.rendering.folded import write_folded_bytes, write_folded_time
 

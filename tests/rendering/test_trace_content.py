@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sample_captures import AWKWARD_NAME, everything
 
 from profkit import _core
-from profkit.capture.tables import Capture, RangeKind
+from profkit.capture.schema import Capture, RangeKind
 from profkit.errors import ProfkitError
 from profkit.rendering import trace_counters
 from profkit.rendering.trace_content import FIRST_FREE_ID, INSTANT, TraceContent, trace_content

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from profkit.attribution.attribute import usage_by
 from profkit.attribution.usage import Usage, UsageRow
-from profkit.capture.tables import Capture, Losses, RangeKind
+from profkit.capture.schema import Capture, Losses, RangeKind
 from profkit.errors import UsageError
 from profkit.rendering.usage_columns import COLUMNS, choose_usage_columns, column_names, find_usage_column
 from profkit.rendering.usage_content import REMAINDER, View, build_table, loss_lines, visible

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from profkit.backends.adapter import Implementation
-from profkit.capture.tables import NONE, Capture
+from profkit.capture.schema import NONE, Capture
 from profkit.measurement.process import WorkerFailure
 from profkit.selftests import asking, cuda_timers, host_peaks, host_program, host_recorder, worker
 from profkit.selftests.asking import OUT_OF_TIME, CheckProcess, TimeLimit

@@ -14,9 +14,8 @@ import pytest
 from cuda_double import double_environment, run_on_double
 from gpu_programs import double
 
-from profkit.capture.device_trace import NONE, ActivityKind, DeviceTrace
 from profkit.capture.device_warnings import UNKNOWN_KINDS
-from profkit.capture.tables import Capture
+from profkit.capture.schema import NONE, ActivityKind, Capture, Losses
 from profkit.selftests import cuda_recorder
 from profkit.selftests.findings import Finding, Setting
 from profkit.selftests.recorded import record_program
@@ -196,32 +195,30 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Capture:
         return record_program("profkit.selftests.cuda_program", str(folder), 100.0)[0]
 
 
-def found_in(capture: Capture, trace: DeviceTrace, monkeypatch: pytest.MonkeyPatch) -> dict[str, Finding]:
-    """What the selftest says of this capture with this trace."""
-    changed = replace(capture, device=trace)
-    monkeypatch.setattr(cuda_recorder, "record_program", lambda *_: (changed, {}))
+def found_in(capture: Capture, monkeypatch: pytest.MonkeyPatch) -> dict[str, Finding]:
+    """What the selftest says of this capture."""
+    monkeypatch.setattr(cuda_recorder, "record_program", lambda *_: (capture, {}))
     return {finding.name: finding for finding in cuda_recorder.check(Setting("", 1.0, 1))}
 
 
-def without_launches(trace: DeviceTrace) -> DeviceTrace:
+def without_launches(capture: Capture) -> Capture:
     """No activity knows its call."""
-    calls = np.full_like(trace.activities["call"], NONE)
-    return replace(trace, activities={**trace.activities, "call": calls})
+    return replace(capture, activities=replace(capture.activities, call=np.full_like(capture.activities.call, NONE)))
 
 
-def early(trace: DeviceTrace) -> DeviceTrace:
+def early(capture: Capture) -> Capture:
     """A kernel that begins long before its launch."""
-    start = trace.activities["start_ns"].copy()
-    start[np.flatnonzero(trace.activities["kind"] == ActivityKind.KERNEL)[-1]] -= 10**9
-    return replace(trace, activities={**trace.activities, "start_ns": start})
+    start = capture.activities.start_ns.copy()
+    start[np.flatnonzero(capture.activities.kind == ActivityKind.KERNEL)[-1]] -= 10**9
+    return replace(capture, activities=replace(capture.activities, start_ns=start))
 
 
 @pytest.mark.parametrize(
     ("name", "status", "tamper"),
     [
-        ("whole capture", PROVEN, lambda trace: trace),
-        ("clock of the device", PROVEN, lambda trace: trace),
-        ("whole capture", WRONG, lambda trace: replace(trace, dropped=1)),
+        ("whole capture", PROVEN, lambda capture: capture),
+        ("clock of the device", PROVEN, lambda capture: capture),
+        ("whole capture", WRONG, lambda capture: replace(capture, losses=Losses(device=1))),
         ("clock of the device", WRONG, early),
         ("clock of the device", NOT_PROVEN, without_launches),
         ("launches", WRONG, without_launches),
@@ -230,13 +227,11 @@ def early(trace: DeviceTrace) -> DeviceTrace:
 def test_a_trace_that_was_tampered_with(
     name: str,
     status: str,
-    tamper: Callable[[DeviceTrace], DeviceTrace],
+    tamper: Callable[[Capture], Capture],
     recorded: Capture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert recorded.device is not None
-
-    assert found_in(recorded, tamper(recorded.device), monkeypatch)[name].status == status
+    assert found_in(tamper(recorded), monkeypatch)[name].status == status
 
 
 @pytest.mark.parametrize(
@@ -246,10 +241,9 @@ def test_a_trace_that_was_tampered_with(
 def test_what_is_lost_is_wrong_and_what_is_unknown_is_not_proven(
     warning: str, status: str, recorded: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert recorded.device is not None
     changed = replace(recorded, warnings=(*recorded.warnings, warning))
 
-    assert found_in(changed, recorded.device, monkeypatch)["whole capture"].status == status
+    assert found_in(changed, monkeypatch)["whole capture"].status == status
 
 
 @pytest.mark.parametrize(
@@ -265,13 +259,12 @@ def test_a_device_table_that_loses_something_is_wrong(
 ) -> None:
     from profkit.attribution.usage import UsageRows
 
-    assert recorded.device is not None
     whole = UsageRows.column
     monkeypatch.setattr(
         UsageRows, "column", lambda rows, of: [*whole(rows, of)[:-1], 1] if of == column else whole(rows, of)
     )
 
-    found = found_in(recorded, recorded.device, monkeypatch)
+    found = found_in(recorded, monkeypatch)
 
     assert [finding.name for finding in found.values() if finding.status == WRONG] == [name]
 

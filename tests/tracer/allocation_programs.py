@@ -15,7 +15,7 @@ import pytest
 
 from profkit import _core
 from profkit.capture.reading import read
-from profkit.capture.tables import AllocationCall, Capture
+from profkit.capture.schema import AllocationCall, Capture
 
 SOURCES = Path(__file__).parents[2] / "csrc"
 LIBRARY = Path(_core.__file__).with_name("libprofkit_inject.so")

@@ -16,7 +16,7 @@ import pytest
 
 from profkit import _core
 from profkit.capture.reading import read
-from profkit.capture.tables import NONE, Capture, PayloadType, RangeKind, Source, payload_values
+from profkit.capture.schema import NONE, Capture, PayloadType, RangeKind, Source, payload_values
 
 SOURCES = Path(__file__).parents[2] / "csrc"
 LIBRARY = Path(_core.__file__).with_name("libprofkit_inject.so")

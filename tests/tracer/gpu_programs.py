@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 from shared_work import shared_folder
 
-from profkit.capture.device_trace import DeviceTrace
 from profkit.capture.environment import RecordingOptions, traced_environment
 from profkit.capture.reading import read
-from profkit.capture.tables import Capture
+from profkit.capture.schema import Capture
 from profkit.errors import UnavailableError
 
 NATIVE = Path(__file__).parent / "native"
@@ -103,13 +102,13 @@ def run_gpu_program(
     return read(str(capture)), done.stdout
 
 
-def device_of(capture: Capture) -> DeviceTrace:
-    """What the GPU did; there must be something."""
-    assert capture.device is not None, capture.warnings
-    return capture.device
+def device_of(capture: Capture) -> Capture:
+    """The same capture; the GPU must have done something in it."""
+    assert capture.has_device, capture.warnings
+    return capture
 
 
-def kernel_ranges(trace: DeviceTrace) -> dict[str, str]:
+def kernel_ranges(trace: Capture) -> dict[str, str]:
     """For each kernel the name of the range that launched it; "-" for none."""
     return {
         trace.text(int(name)): "-" if row < 0 else trace.text(int(trace.ranges["name"][row]))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from door_programs import Row, Run, compile_c, nvtx_headers, rows, trace
 
-from profkit.capture.tables import RangeKind, Source
+from profkit.capture.schema import RangeKind, Source
 
 PRELUDE = r"""
 #define _GNU_SOURCE

@@ -11,7 +11,7 @@ import pytest
 from sanitized_programs import SOURCES, build_program
 
 from profkit import _core
-from profkit.capture.tables import Capture, RangeKind
+from profkit.capture.schema import Capture, RangeKind
 
 PROGRAMS = Path(__file__).parent / "native"
 LIBRARY = Path(_core.__file__).with_name("libprofkit_inject.so")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from allocation_programs import PRELUDE, Row, compile_c, rows_in, run, skip_without_library, trace
 
-from profkit.capture.tables import AllocationCall
+from profkit.capture.schema import AllocationCall
 
 
 def test_every_call_is_recorded_with_the_bytes_asked_for_and_freed_again(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from allocation_programs import LIBRARY, PRELUDE, Row, compile_c, rows_in, run, skip_without_library, trace
 
 from profkit.capture.reading import read
-from profkit.capture.tables import AllocationCall
+from profkit.capture.schema import AllocationCall
 
 # Behind the door in the chain of allocators: sees exactly what the door lets through, and counts it.
 ORACLE = r"""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from allocation_programs import Row, compile_c, rows_in, trace
 
-from profkit.capture.tables import AllocationCall
+from profkit.capture.schema import AllocationCall
 
 # A block is filled with a byte of its thread and slot and checked before it is given up: a block handed out
 # twice, or lost by realloc, shows.

@@ -8,7 +8,7 @@ import pytest
 from gpu_programs import device_of, run_gpu_program
 from trace_viewers import load_with_catapult, load_with_trace_processor
 
-from profkit.capture.tables import Capture
+from profkit.capture.schema import Capture
 from profkit.export import main
 
 PROGRAM = """

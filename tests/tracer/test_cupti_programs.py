@@ -98,7 +98,7 @@ def test_a_door_that_cannot_open_says_why_and_the_program_goes_on(
         tmp_path, 'with profkit.scope("host"):\n    kernel("lost", call())\nprint(gpu.double_push_calls())', variables
     )
 
-    assert capture.device is None and printed.split() == ["0"]
+    assert not capture.has_device and printed.split() == ["0"]
     (warning,) = capture.warnings
     assert warning.startswith(f"process {capture.processes[0].pid}: the GPU is not recorded: ")
     assert sentence in warning
@@ -112,7 +112,7 @@ def test_kinds_that_cupti_refuses_are_named_and_the_others_recorded(tmp_path: Pa
         {"CUPTI_DOUBLE_FAIL": "cuptiActivityEnable:49=35,cuptiActivityEnable:17=27,cuptiSetThreadIdType=1"},
     )
 
-    assert kernel_ranges(device_of(capture)) == {"kept": "host"} and not len(device_of(capture).memory["bytes"])
+    assert kernel_ranges(device_of(capture)) == {"kept": "host"} and not len(capture.memory_events["bytes"])
     (warning,) = capture.warnings
     assert "CUPTI does not record: memory (35 CUPTI_ERROR_INSUFFICIENT_PRIVILEGES), CUPTI's own cost (27" in warning
     assert warning.endswith("the threads of calls")
@@ -134,7 +134,7 @@ print(gpu.double_disable_calls(), gpu.double_push_calls())
     )
 
     assert printed.split() == ["0", "0"]
-    assert capture.device is None and "another tool in this process uses CUPTI" in capture.warnings[0]
+    assert not capture.has_device and "another tool in this process uses CUPTI" in capture.warnings[0]
 
 
 def test_a_driver_that_loaded_another_tool_is_no_gpu_without_work(tmp_path: Path) -> None:
@@ -148,14 +148,14 @@ def test_a_driver_that_loaded_another_tool_is_no_gpu_without_work(tmp_path: Path
 def test_a_program_that_uses_no_gpu_is_told_nothing_about_it(text: str, tmp_path: Path) -> None:
     capture, _ = run_gpu_program(tmp_path, text, prelude="")
 
-    assert capture.device is None and capture.warnings == ()
+    assert not capture.has_device and capture.warnings == ()
     assert "cupti" not in capture.processes[0].description
 
 
 def test_an_open_door_without_a_record_is_told(tmp_path: Path) -> None:
     capture, _ = run_gpu_program(tmp_path, "")
 
-    assert capture.device is None
+    assert not capture.has_device
     assert "CUPTI was open, but gave no record: did the program use the GPU?" in capture.warnings[0]
 
 
@@ -163,7 +163,7 @@ def test_without_the_option_the_door_stays_closed(tmp_path: Path) -> None:
     options = RecordingOptions(allocations=False, cuda=False)
     capture, printed = run_gpu_program(tmp_path, "print(gpu.double_flush_calls())", options=options)
 
-    assert capture.device is None and capture.warnings == () and printed.split() == ["0"]
+    assert not capture.has_device and capture.warnings == () and printed.split() == ["0"]
 
 
 @pytest.mark.parametrize(

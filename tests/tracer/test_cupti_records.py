@@ -1,4 +1,4 @@
-"""The CUPTI door with a double of libcupti: records of several versions' layouts become a DeviceTrace."""
+"""The CUPTI door with a double of libcupti: records of several versions' layouts become a Capture."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gpu_programs import PRELUDE, device_of, kernel_ranges, real_cupti, run_gpu_program
 
-from profkit.capture.device_trace import NONE, ActivityKind, CopyDirection, DeviceTrace, MemoryKind
+from profkit.capture.schema import NONE, ActivityKind, Capture, CopyDirection, MemoryKind
 
 VERSIONS = {"12.1": "18", "12.2": "20", "12.9": "27", "13.0": "130001", "13.4": "130400"}
 
@@ -40,7 +40,7 @@ def test_every_kind_of_record_arrives_whatever_the_sizes_of_the_version(version:
     capture, _ = run_gpu_program(tmp_path, EVERYTHING, {"CUPTI_DOUBLE_VERSION": version})
 
     trace = device_of(capture)
-    check_everything(capture.device, capture.warnings)
+    check_everything(capture, capture.warnings)
     assert trace.facts["cupti"][0]["version"] == int(version)
 
 
@@ -51,13 +51,13 @@ def test_the_real_librarys_walker_finds_the_same_records(tmp_path: Path) -> None
         tmp_path, EVERYTHING, {"CUPTI_DOUBLE_VERSION": "130001", "CUPTI_DOUBLE_WALKER": library}
     )
 
-    check_everything(capture.device, capture.warnings)
+    check_everything(capture, capture.warnings)
 
 
-def check_everything(trace: DeviceTrace | None, warnings: tuple[str, ...]) -> None:
+def check_everything(trace: Capture | None, warnings: tuple[str, ...]) -> None:
     """What EVERYTHING must give."""
     assert trace is not None and warnings == ()
-    activities, calls, memory = trace.activities, trace.calls, trace.memory
+    activities, calls, memory = trace.activities, trace.calls, trace.memory_events
     assert kernel_ranges(trace) == {"implicit_gemm": "conv", "of the step": "step", "of nobody": "-"}
     row = [trace.text(int(name)) for name in activities["name"]].index("implicit_gemm")
     shape = [int(activities[f"{what}_{axis}"][row]) for what in ("grid", "block") for axis in "xyz"]
@@ -87,8 +87,8 @@ def check_everything(trace: DeviceTrace | None, warnings: tuple[str, ...]) -> No
     assert (pool["reserved_peak_bytes"], pool["used_peak_bytes"]) == (4 << 20, 2 << 20)
     assert (pool["made"], pool["trimmed"], pool["reserved_end_bytes"]) == (1, 1, 1 << 20)
 
-    assert trace.devices[0]["name"] == "NVIDIA Double" and trace.devices[0]["multiprocessors"] == 108
-    assert (trace.devices[0]["compute_major"], trace.devices[0]["memory_bytes"]) == (8, 40 << 30)
+    assert trace.devices[0].name == "NVIDIA Double" and trace.devices[0].multiprocessors == 108
+    assert (trace.devices[0].compute_major, trace.devices[0].memory_bytes) == (8, 40 << 30)
     assert trace.facts["overhead_ns"] == {"CUPTI flushes its buffers": pytest.approx(700, abs=2)}
     assert trace.facts["calls in the range that CUPTI was told"] == 7
     assert trace.facts["calls of which both were known and differ"] == 0
@@ -216,7 +216,7 @@ def test_dropped_records_are_counted_and_shown(tmp_path: Path) -> None:
     capture, _ = run_gpu_program(tmp_path, 'kernel("kept", call())\ngpu.double_drop(big(1234))\n')
 
     trace = device_of(capture)
-    assert trace.dropped == capture.losses.device == capture.losses.records == 1234
+    assert trace.losses.device == capture.losses.device == capture.losses.records == 1234
     assert "1,234 records of the GPU were lost by CUPTI: its buffers were not taken fast enough" in capture.warnings
 
 

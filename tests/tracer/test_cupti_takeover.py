@@ -41,7 +41,7 @@ work(12)
 def test_buffers_taken_before_the_first_record_are_no_gpu_without_work(tmp_path: Path) -> None:
     capture, _ = run_gpu_program(tmp_path, WORK_AND_WAIT + "gpu.double_take_buffers()\nwork(7)\n")
 
-    assert capture.device is None
+    assert not capture.has_device
     assert any("the program waited 7 times for its GPU" in text for text in capture.warnings)
 
 

@@ -10,7 +10,7 @@ from gpu_programs import device_of, run_gpu_program
 
 from profkit.attribution.device_groups import GROUPINGS
 from profkit.attribution.device_usage import device_usage
-from profkit.capture.tables import Capture
+from profkit.capture.schema import Capture
 from profkit.report import main
 
 PROGRAM = """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from door_programs import LIBRARY, Row, Run, compile_c, environment, rows, trace
 
-from profkit.capture.tables import RangeKind, Source
+from profkit.capture.schema import RangeKind, Source
 
 PRELUDE = r"""
 #include <dlfcn.h>

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from door_programs import Run, rows, trace_python
 
-from profkit.capture.tables import RangeKind, Source
+from profkit.capture.schema import RangeKind, Source
 
 pytest.importorskip("torch", reason="torch is not installed")
 

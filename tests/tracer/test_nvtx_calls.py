@@ -7,7 +7,7 @@ from pathlib import Path
 from door_programs import Row
 from nvtx_programs import nvtx_rows, trace_nvtx
 
-from profkit.capture.tables import PayloadType, RangeKind
+from profkit.capture.schema import PayloadType, RangeKind
 
 
 def test_ranges_nest_and_marks_lie_inside_in_narrow_and_wide_text(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from door_programs import LIBRARY, Row, compile_c, environment, nvtx_headers, ro
 
 from profkit import _core
 from profkit.capture.reading import read
-from profkit.capture.tables import PayloadType, RangeKind, Source
+from profkit.capture.schema import PayloadType, RangeKind, Source
 
 # A tool that writes every call of a domain into a file, one line each. Handles are numbers of names.
 TOOL = r"""

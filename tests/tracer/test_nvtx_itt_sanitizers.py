@@ -11,7 +11,7 @@ from door_programs import environment, rows
 from sanitized_programs import SOURCES, build_program
 
 from profkit.capture.reading import read
-from profkit.capture.tables import RangeKind, Source
+from profkit.capture.schema import RangeKind, Source
 
 NATIVE = Path(__file__).parent / "native"
 pytestmark = pytest.mark.full

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from door_programs import Row, rows, trace_python
 
-from profkit.capture.tables import PayloadType, RangeKind, Source
+from profkit.capture.schema import PayloadType, RangeKind, Source
 
 pytest.importorskip("nvtx", reason="the nvtx package is not installed")
 

@@ -9,7 +9,7 @@ from door_programs import LIBRARY, Row, compile_c, environment, nvtx_headers, ro
 from nvtx_programs import PRELUDE, compile_nvtx, nvtx_rows, ranges, trace_nvtx
 
 from profkit.capture.reading import read
-from profkit.capture.tables import RangeKind, Source
+from profkit.capture.schema import RangeKind, Source
 
 
 def test_a_range_started_on_one_thread_and_ended_on_another_is_one_span(tmp_path: Path) -> None:

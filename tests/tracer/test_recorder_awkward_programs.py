@@ -11,7 +11,7 @@ from recorder_programs import LIBRARY, PROGRAMS, environment, names, names_by_pr
 from sanitized_programs import build_program
 
 from profkit.capture.reading import read
-from profkit.capture.tables import RangeKind
+from profkit.capture.schema import RangeKind
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 from recorder_programs import compile_recorded, environment, names, run_recorded
 
 from profkit.capture.reading import read
-from profkit.capture.tables import RangeKind
+from profkit.capture.schema import RangeKind
 
 KILLS = 100
 

@@ -10,7 +10,7 @@ import pytest
 from recorder_programs import compile_stress, names, names_by_process
 
 from profkit.capture.reading import read
-from profkit.capture.tables import RangeKind, payload_values
+from profkit.capture.schema import RangeKind, payload_values
 
 SANITIZERS = {"plain": "", "threads": "thread", "addresses-undefined": "address,undefined"}
 

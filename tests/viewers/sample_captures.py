@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from capture_tables import Alloc, Row, capture_of
 
-from profkit.capture.tables import Capture, RangeKind, Source
+from profkit.capture.schema import Capture, RangeKind, Source
 
 AWKWARD_NAME = 'quotes " \\ \t\n\x01\x7f ü 漢 🦉 </script>'
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from profkit.backends.networks.caffe_files import CaffeLayer
 from profkit.backends.networks.contract import NetworkConditions
-from profkit.capture.recording import AGGREGATE, EXACT, FORWARD, INFERRED, Level, Recording, SpanLog
+from profkit.capture.recording import AGGREGATE, EXACT, INFERRED, Recording, SpanLog
+from profkit.capture.schema import FORWARD, Level
 from profkit.capture.sources import MEMORY, TIME, Pass, Watched
 
 TIME_NOTE = (

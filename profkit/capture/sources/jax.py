@@ -17,7 +17,8 @@ from typing import Any, Protocol
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.jax import OPTIMISER
 from profkit.backends.scratch import temporary_folder
-from profkit.capture.recording import FORWARD, HOST, Level, Recording, SpanLog
+from profkit.capture.recording import Recording, SpanLog
+from profkit.capture.schema import FORWARD, HOST, Level
 from profkit.capture.sources import MEMORY, TIME, Pass, Watched
 from profkit.capture.sources.jax_hlo import parse_module
 from profkit.capture.sources.jax_placement import Placement, ReadScope, scope_reader

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from profkit.capture.recording import BACKWARD, COPY, EXACT, FORWARD, INFERRED, OPTIMISER
+from profkit.capture.recording import EXACT, INFERRED
+from profkit.capture.schema import BACKWARD, COPY, FORWARD, OPTIMISER
 from profkit.capture.sources.jax_hlo import Instruction, Module, bare_shape, shape_bytes
 
 _WRAPPER = re.compile(r"^(\w+)\((.*)\)$")

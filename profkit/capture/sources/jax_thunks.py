@@ -11,7 +11,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from profkit.capture.recording import EXACT, HOST, NONE, Level, SpanLog
+from profkit.capture.recording import EXACT, SpanLog
+from profkit.capture.schema import HOST, NONE, Level
 from profkit.capture.sources.jax_placement import Placement
 from profkit.capture.sources.xplane import Event
 

@@ -10,7 +10,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from profkit.capture.recording import BACKWARD, EXACT, FORWARD, HOST, INFERRED, OPTIMISER
+from profkit.capture.recording import EXACT, INFERRED
+from profkit.capture.schema import BACKWARD, FORWARD, HOST, OPTIMISER
 from profkit.capture.sources.tensorflow_names import Place
 
 TAPE = "gradient_tape"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from profkit.capture.recording import NONE, Recording, SpanLog
+from profkit.capture.recording import Recording, SpanLog
+from profkit.capture.schema import NONE
 from profkit.capture.sources import MEMORY, Watched
 from profkit.capture.sources.jax import Profiled, record_program
 from profkit.capture.sources.jax_placement import Scope

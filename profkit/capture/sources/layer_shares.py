@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from profkit.capture.recording import BACKWARD, EXACT, FORWARD, INFERRED, NONE, Level, Recording
+from profkit.capture.recording import EXACT, INFERRED, Recording
+from profkit.capture.schema import BACKWARD, FORWARD, NONE, Level
 
 
 def layer_facts(recording: Recording) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from profkit.capture.recording import COPY, EXACT, FORWARD, INFERRED, Level, SpanLog
+from profkit.capture.recording import EXACT, INFERRED, SpanLog
+from profkit.capture.schema import COPY, FORWARD, Level
 from profkit.errors import CaptureError
 from profkit.ops.networks.layer import CONV2D, DENSE
 from profkit.ops.networks.network import Network

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.layer_program import Operation, Program, Watch
-from profkit.capture.recording import EXACT, NONE, Level, Recording, SpanLog
+from profkit.capture.recording import EXACT, Recording, SpanLog
+from profkit.capture.schema import NONE, Level
 from profkit.capture.sources import MEMORY, TIME, Pass, Watched
 from profkit.capture.sources.helper_threads import cpu_clock, helper_threads, pool_notes
 from profkit.capture.sources.numpy_allocations import Event, numpy_allocations

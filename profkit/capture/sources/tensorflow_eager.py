@@ -14,7 +14,8 @@ from typing import Any
 
 from profkit.backends.networks.tensorflow import TensorflowNetwork
 from profkit.backends.networks.tensorflow_model import TensorflowModel
-from profkit.capture.recording import BACKWARD, EXACT, FORWARD, HOST, INFERRED, Level, Recording, SpanLog
+from profkit.capture.recording import EXACT, INFERRED, Recording, SpanLog
+from profkit.capture.schema import BACKWARD, FORWARD, HOST, Level
 from profkit.capture.sources import TIME, Watched
 from profkit.capture.sources.tensorflow_names import Place, Placer, placer
 from profkit.capture.sources.tensorflow_pool import line_of, pool_regions

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from profkit.capture.recording import NONE, Recording, SpanLog
+from profkit.capture.recording import Recording, SpanLog
+from profkit.capture.schema import NONE
 from profkit.capture.sources import MEMORY, Watched
 from profkit.capture.sources.tensorflow_eager import Call, add_call, profile_calls
 from profkit.capture.sources.tensorflow_names import kernel_of

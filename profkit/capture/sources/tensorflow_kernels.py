@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from profkit.capture.recording import Level, SpanLog
+from profkit.capture.recording import SpanLog
+from profkit.capture.schema import Level
 from profkit.capture.sources import TIME
 from profkit.capture.sources.tensorflow_graph import GraphFacts
 from profkit.capture.sources.tensorflow_names import Placer, kernel_of, split_event

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from profkit.backends.networks.tensorflow_model import BACKWARD as TAPE
 from profkit.backends.networks.tensorflow_model import OPTIMISER as UPDATES
-from profkit.capture.recording import BACKWARD, COPY, EXACT, FORWARD, HOST, OPTIMISER
+from profkit.capture.recording import EXACT
+from profkit.capture.schema import BACKWARD, COPY, FORWARD, HOST, OPTIMISER
 
 GRADIENTS = (TAPE, "gradients")
 """Scopes of tf.GradientTape and of tf.gradients."""

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from profkit.backends.scratch import temporary_folder
-from profkit.capture.recording import EXACT, HOST, NONE, Level, SpanLog
+from profkit.capture.recording import EXACT, SpanLog
+from profkit.capture.schema import HOST, NONE, Level
 from profkit.capture.sources.tensorflow_pool import EXECUTOR, STOP, Line, Region, line_of
 from profkit.capture.sources.xplane import Event, RealtimeClock, Space, read_clocks, read_xspace, recorded_levels
 from profkit.errors import CaptureError

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from profkit.capture.recording import NONE, Level, Recording, SpanLog
+from profkit.capture.recording import Recording, SpanLog
+from profkit.capture.schema import NONE, Level
 from profkit.capture.sources import MEMORY
 from profkit.capture.sources.tensorflow_graph import GraphFacts
 from profkit.capture.sources.tensorflow_names import Placer, kernel_of

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.theano_origins import Mark, mark_of_node
-from profkit.capture.recording import AGGREGATE, EXACT, Level, Recording, SpanLog
+from profkit.capture.recording import AGGREGATE, EXACT, Recording, SpanLog
+from profkit.capture.schema import Level
 from profkit.capture.sources import MEMORY, TIME, Pass, Watched
 from profkit.capture.sources.numpy_allocations import Event, numpy_allocations
 from profkit.capture.sources.scopes import add_allocations, memory_of, run_steps

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.capture.recording import Column
+from profkit.capture.schema import Column
 
 # at::RecordScope, and beside it the recorder's own (torch_recorder/event_log.h).
 FUNCTION, BACKWARD_FUNCTION, USER_SCOPE, LAYER, RUNTIME = 0, 1, 7, 100, 101

@@ -9,7 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from profkit.capture.recording import BACKWARD, EXACT, INFERRED, Level
+from profkit.capture.recording import EXACT, INFERRED
+from profkit.capture.schema import BACKWARD, Level
 from profkit.capture.sources.torch_events import TorchEvents
 from profkit.capture.sources.torch_meanings import Meanings
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.capture.recording import NONE
+from profkit.capture.schema import NONE
 from profkit.capture.sources.torch_events import (
     LAYER,
     RUNTIME,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from profkit.capture.recording import Level
+from profkit.capture.schema import Level
 
 
 @dataclass

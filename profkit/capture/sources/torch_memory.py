@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from profkit.capture.recording import NONE, Column
+from profkit.capture.schema import NONE, Column
 from profkit.capture.sources.torch_events import TorchEvents
 
 ALLOCATORS = frozenset(

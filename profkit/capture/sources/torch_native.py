@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.capture.recording import Column
+from profkit.capture.schema import Column
 from profkit.capture.sources.torch_events import TorchEvents, TorchThread, joined, spans_around_calls
 
 SOURCE_NAME = "record_function"

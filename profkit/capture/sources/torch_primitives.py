@@ -15,17 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from profkit.backends.scratch import temporary_folder
-from profkit.capture.recording import (
-    EXACT,
-    NONE,
-    NUMBERS,
-    TEXTS,
-    Column,
-    Level,
-    Recording,
-    fill_parents,
-    fill_steps,
-)
+from profkit.capture.recording import EXACT, NUMBERS, TEXTS, Recording, fill_parents, fill_steps
+from profkit.capture.schema import NONE, Column, Level
 from profkit.capture.sources.torch_onednn import Primitive
 
 T = TypeVar("T")

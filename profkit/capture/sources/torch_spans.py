@@ -10,20 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from profkit.capture.recording import (
-    BACKWARD,
-    EXACT,
-    FORWARD,
-    INFERRED,
-    NONE,
-    NUMBERS,
-    OPTIMISER,
-    TEXTS,
-    Column,
-    Level,
-    Recording,
-    fill_steps,
-)
+from profkit.capture.recording import EXACT, INFERRED, NUMBERS, TEXTS, Recording, fill_steps
+from profkit.capture.schema import BACKWARD, FORWARD, NONE, OPTIMISER, Column, Level
 from profkit.capture.sources.torch_events import (
     BACKWARD_CALL,
     BACKWARD_FUNCTION,

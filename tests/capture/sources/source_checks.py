@@ -10,7 +10,8 @@ from network_checks import built_here
 
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
-from profkit.capture.recording import NONE, Level, Recording
+from profkit.capture.recording import Recording
+from profkit.capture.schema import NONE, Level
 from profkit.capture.sources import Watched, load_source
 from profkit.ops.networks import Network
 

@@ -6,7 +6,8 @@ import pytest
 from caffe_cases import caffe_outcome
 from source_checks import assert_sound, rows
 
-from profkit.capture.recording import AGGREGATE, INFERRED, NONE
+from profkit.capture.recording import AGGREGATE, INFERRED
+from profkit.capture.schema import NONE
 from profkit.ops.networks import Cifar10
 
 STEPS = 2

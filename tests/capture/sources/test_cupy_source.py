@@ -11,7 +11,8 @@ from source_checks import assert_sound, rows
 
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.cupy import BUILDER
-from profkit.capture.recording import NONE, Recording
+from profkit.capture.recording import Recording
+from profkit.capture.schema import NONE
 from profkit.capture.sources import Watched, load_source
 from profkit.ops.networks import Mlp
 

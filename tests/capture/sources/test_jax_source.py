@@ -10,7 +10,8 @@ from network_process import outcome
 from network_process_runner import CIFAR10, STEPS
 from source_checks import rows
 
-from profkit.capture.recording import NONE, Level, Recording, SpanLog
+from profkit.capture.recording import Recording, SpanLog
+from profkit.capture.schema import NONE, Level
 from profkit.capture.sources.jax_hlo import parse_module, shape_bytes
 from profkit.capture.sources.jax_placement import Placement, Scope, scope_reader
 from profkit.capture.sources.jax_thunks import add_spans, read_thunks

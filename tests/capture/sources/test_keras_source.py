@@ -11,7 +11,8 @@ from network_process_runner import CIFAR10, STEPS
 from source_checks import rows
 
 from profkit.backends.networks.contract import NetworkConditions
-from profkit.capture.recording import NONE, Level, Recording
+from profkit.capture.recording import Recording
+from profkit.capture.schema import NONE, Level
 from profkit.capture.sources import load_source
 from profkit.capture.sources.keras_names import KerasPlacer, layer_of
 from profkit.capture.sources.tensorflow_names import Place

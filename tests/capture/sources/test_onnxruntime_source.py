@@ -11,7 +11,8 @@ from source_checks import assert_sound, recorded, rows
 
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
-from profkit.capture.recording import NONE, Level, Recording, SpanLog
+from profkit.capture.recording import Recording, SpanLog
+from profkit.capture.schema import NONE, Level
 from profkit.capture.sources import Watched, load_source
 from profkit.capture.sources.onnxruntime_profile import Event, Profile, Run, layers_of
 from profkit.errors import CaptureError

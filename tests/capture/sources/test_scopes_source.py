@@ -15,7 +15,7 @@ from profkit.backends.native_threads import worthwhile_threads
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.layer_program import Operation
-from profkit.capture.recording import NONE
+from profkit.capture.schema import NONE
 from profkit.capture.sources import Watched, load_source
 from profkit.measurement.network_run import NetworkRequest, run_network
 from profkit.ops.networks import Cifar10, Mlp

@@ -13,7 +13,8 @@ from fresh_interpreter import run_python
 
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
-from profkit.capture.recording import BACKWARD, FORWARD, INFERRED, NONE, OPTIMISER, TEXTS, Level, Recording, load
+from profkit.capture.recording import INFERRED, TEXTS, Recording, load
+from profkit.capture.schema import BACKWARD, FORWARD, NONE, OPTIMISER, Level
 from profkit.capture.sources import load_source
 from profkit.ops.networks import Cifar10
 

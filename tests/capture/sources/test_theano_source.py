@@ -9,7 +9,8 @@ from foreign_networks import Case
 from source_checks import assert_sound, rows
 from theano_cases import CIFAR10_TRAINING, INFERENCE, MLP_TRAINING, theano_recording
 
-from profkit.capture.recording import AGGREGATE, EXACT, NONE, Level
+from profkit.capture.recording import AGGREGATE, EXACT
+from profkit.capture.schema import NONE, Level
 from profkit.ops.networks import Cifar10
 
 STEPS = 2

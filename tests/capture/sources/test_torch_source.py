@@ -22,7 +22,8 @@ from source_checks import Row, recorded, rows
 
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
-from profkit.capture.recording import BACKWARD, FORWARD, INFERRED, NONE, OPTIMISER, Level, Recording, load
+from profkit.capture.recording import INFERRED, Recording, load
+from profkit.capture.schema import BACKWARD, FORWARD, NONE, OPTIMISER, Level
 from profkit.capture.sources import Watched, load_source
 from profkit.capture.sources.torch import CHOICE, record_events
 from profkit.capture.sources.torch_native import SPAN, read_logs

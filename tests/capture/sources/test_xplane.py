@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from profkit.capture.recording import BACKWARD, COPY, FORWARD, HOST, OPTIMISER
+from profkit.capture.schema import BACKWARD, COPY, FORWARD, HOST, OPTIMISER
 from profkit.capture.sources.tensorflow_names import Kernel, kernel_of, placer, split_event
 from profkit.capture.sources.tensorflow_pool import RECORD, START, STOP, pool_regions
 from profkit.capture.sources.xplane import (
