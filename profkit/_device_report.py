@@ -13,10 +13,9 @@ from profkit.attribution.usage import Usage
 from profkit.capture.device_trace import DeviceTrace
 from profkit.errors import ProfkitError
 from profkit.rendering.device_content import device_surroundings, warning_lines
-from profkit.rendering.table import encodable
-from profkit.rendering.usage_content import View
-from profkit.rendering.usage_files import render_report_markdown, write_usage_csv, write_usage_json
-from profkit.rendering.usage_text import print_report
+from profkit.rendering.terminal import encodable
+from profkit.rendering.usage_content import View, build_table
+from profkit.rendering.usage_files import render_usage_csv, render_usage_json
 from profkit.rendering.usage_tfprof import render_tfprof
 from profkit.rendering.whole_file import write_whole
 
@@ -39,14 +38,14 @@ def _print(trace: DeviceTrace, usage: Usage, view: View, layout: str, out: TextI
         lines = "".join(f"{line}\n" for line in warning_lines(trace))
         out.write(encodable(lines + render_tfprof(usage, view), out))
     else:
-        print_report(device_surroundings(trace, usage), usage, view, out)
+        build_table(usage, view, device_surroundings(trace, usage)).print(out)
 
 
 def _writers(trace: DeviceTrace, usage: Usage, view: View) -> dict[str, Callable[[str], None]]:
     return {
-        "json": lambda path: write_usage_json(usage, path),
-        "csv": lambda path: write_usage_csv(usage, path),
+        "json": lambda path: write_whole(path, render_usage_json(usage)),
+        "csv": lambda path: write_whole(path, render_usage_csv(usage)),
         "markdown": lambda path: write_whole(
-            path, render_report_markdown(device_surroundings(trace, usage), usage, view)
+            path, build_table(usage, view, device_surroundings(trace, usage)).markdown()
         ),
     }

@@ -142,8 +142,7 @@ def _print_answer(database: duckdb.DuckDBPyConnection, sql: str, limit: int) -> 
     import duckdb
 
     from profkit.rendering.sql_text import fitted_table
-    from profkit.rendering.table import encodable
-    from profkit.rendering.terminal import stream_width
+    from profkit.rendering.terminal import encodable, stream_width
 
     try:
         cursor = database.execute(sql)

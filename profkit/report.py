@@ -27,13 +27,12 @@ from profkit.capture.opening import is_device_trace, is_network_capture
 from profkit.capture.tables import Capture
 from profkit.cli import guarded
 from profkit.errors import ProfkitError, UsageError
-from profkit.rendering.table import encodable
+from profkit.rendering.terminal import encodable
 from profkit.rendering.usage_columns import COLUMNS, NAME, find_usage_column
-from profkit.rendering.usage_content import DEFAULT_TOP, View, loss_lines, no_range_lines, warning_lines
-from profkit.rendering.usage_files import write_usage_csv, write_usage_json, write_usage_markdown
-from profkit.rendering.usage_text import print_usage
+from profkit.rendering.usage_content import DEFAULT_TOP, View, loss_lines, no_range_lines, program_table, warning_lines
+from profkit.rendering.usage_files import render_usage_csv, render_usage_json
 from profkit.rendering.usage_tfprof import render_tfprof
-from profkit.rendering.whole_file import check_target
+from profkit.rendering.whole_file import check_target, write_whole
 
 FORMATS = ("table", "tfprof")
 _FILES = ("json", "csv", "markdown")
@@ -254,14 +253,14 @@ def _print(capture: Capture, usage: Usage, view: View, layout: str, out: TextIO)
         lines = [*loss_lines(capture), *warning_lines(capture), *no_range_lines(capture, usage)]
         out.write(encodable("".join(f"{line}\n" for line in lines) + render_tfprof(usage, view), out))
     else:
-        print_usage(capture, usage, view, out)
+        program_table(capture, usage, view).print(out)
 
 
 def _writers(capture: Capture, usage: Usage, view: View) -> dict[str, Callable[[str], None]]:
     return {
-        "json": lambda path: write_usage_json(usage, path),
-        "csv": lambda path: write_usage_csv(usage, path),
-        "markdown": lambda path: write_usage_markdown(capture, usage, view, path),
+        "json": lambda path: write_whole(path, render_usage_json(usage)),
+        "csv": lambda path: write_whole(path, render_usage_csv(usage)),
+        "markdown": lambda path: write_whole(path, program_table(capture, usage, view).markdown()),
     }
 
 

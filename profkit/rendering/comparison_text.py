@@ -1,4 +1,4 @@
-"""Two captures compared, for people and programs: a Comparison in; a table, Markdown or JSON values out."""
+"""Two captures compared, for people and programs: a Comparison in; a Table or JSON values out."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from profkit.attribution.comparison import (
     Comparison,
 )
 from profkit.attribution.profiles import STEP
-from profkit.rendering.content import Heading, Line, Table
 from profkit.rendering.quantities import number_text, percent_text, ratio_interval_text, time_text
+from profkit.rendering.table import Column, Line, Table
 from profkit.rendering.usage_content import visible
 
 UNKNOWN = "\u2013"  # a dash: never shown as 0
 SCHEMA = "profkit.comparison/1"
-NAME_WIDTH = 60
 _HOPELESS = "rows that are not resolved are too small or too noisy for any number of steps; a quieter machine may tell"
 _VERDICTS = (SLOWER, FASTER, SAME, NOT_RESOLVED, ADDED, GONE)
 
@@ -45,14 +44,14 @@ class Asked:
 
 def comparison_table(comparison: Comparison, asked: Asked, failed: Sequence[ComparedRow] = ()) -> Table:
     """Warnings first, then rows by the size of their change, the whole, and what follows from it."""
-    headings = (
-        Heading("row", comparison.by, is_text=True),
-        Heading("a", "a"),
-        Heading("b", "b"),
-        Heading("change", "b - a"),
-        Heading("share", "share", dispensable=1),
-        Heading("ratio", "ratio a / b"),
-        Heading("verdict", "verdict", is_text=True),
+    columns = (
+        Column("row", comparison.by, is_text=True),
+        Column("a", "a"),
+        Column("b", "b"),
+        Column("change", "b - a"),
+        Column("share", "share", dispensable=1),
+        Column("ratio", "ratio a / b"),
+        Column("verdict", "verdict", is_text=True),
     )
     shown = comparison.rows if asked.top is None else comparison.rows[: asked.top]
     lines = [_line(row) for row in shown]
@@ -63,10 +62,10 @@ def comparison_table(comparison: Comparison, asked: Asked, failed: Sequence[Comp
     return Table(
         title=f"a: {visible(asked.a)}, b: {visible(asked.b)}",
         facts=(*difference_lines(comparison), *_trouble_lines(comparison), _what_times_are(comparison)),
-        headings=headings,
-        lines=tuple(lines),
-        footer=tuple(summary_lines(comparison, asked, failed)),
-        name_width=NAME_WIDTH,
+        columns=columns,
+        lines=lines,
+        notes=summary_lines(comparison, asked, failed),
+        records=lambda: [asdict(row) for row in (*comparison.rows, *comparison.totals)],
     )
 
 

@@ -13,9 +13,9 @@ from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.recording import PHASES
 from profkit.measurement.network_times import step_times
 from profkit.ops.networks import network_from_dict
-from profkit.rendering.content import Heading, Line, Table
 from profkit.rendering.network_content import network_words
 from profkit.rendering.quantities import time_text
+from profkit.rendering.table import Column, Line, Table
 from profkit.rendering.usage_content import UNKNOWN
 
 Place = tuple[str, str]
@@ -36,16 +36,16 @@ def compare_layers(captures: Sequence[NetworkCapture]) -> Table:
     lines.append(Line(("recorded step", "", *(_text(_mean(each)) for each in operators)), "baseline"))
     unrecorded = [step_times(capture).step for capture in captures]
     lines.append(Line(("unrecorded step", "", *(_text(step.value if step else None) for step in unrecorded))))
-    headings = [Heading("layer", "layer", is_text=True), Heading("phase", "phase", is_text=True)]
-    headings += [Heading(f"framework {number}", text) for number, text in enumerate(_names(captures))]
+    columns = [Column("layer", "layer", is_text=True), Column("phase", "phase", is_text=True)]
+    columns += [Column(f"framework {number}", text) for number, text in enumerate(_names(captures))]
     words = network_words(network_from_dict(captures[0].network))
     work = "training" if captures[0].is_training else "inference"
     return Table(
         title=f"Layer by framework: {words}, {work}",
         facts=("time of a step in the operators of a layer, mean of the recorded steps",),
-        headings=tuple(headings),
-        lines=tuple(lines),
-        footer=("unrecorded step: median, nothing recorded; the frameworks ran one after another",),
+        columns=columns,
+        lines=lines,
+        notes=("unrecorded step: median, nothing recorded; the frameworks ran one after another",),
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from profkit.rendering.quantities import percent_text, rate_text, ratio_text, time_text
-from profkit.rendering.study_document import Grid
+from profkit.rendering.table import Column, Line, Table
 from profkit.studies.declaration import Figures
 from profkit.studies.numbers import Operator
 from profkit.studies.opportunities import opportunities
@@ -12,6 +14,12 @@ from profkit.studies.summary import Row, Spread, Summary, VariantFacts
 UNKNOWN = "–"  # noqa: RUF001 - a dash is meant: beside 0 B, a hyphen would look like a sign
 SHOWN_PERCENT = 0.1
 """Kinds below this share in every framework, and without bytes, are left out."""
+
+
+def _grid(headings: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> Table:
+    """The first `texts` columns hold words, the others numbers."""
+    columns = [Column(text, text, place < texts) for place, text in enumerate(headings)]
+    return Table(columns=columns, lines=[Line(tuple(row)) for row in rows])
 
 
 def megabytes(value: float | None) -> str:
@@ -31,7 +39,7 @@ def spread_text(spread: Spread | None) -> str:
     return middle if low == high else f"{middle} ({low} to {high})"
 
 
-def summary_grid(summary: Summary, *, is_short: bool = False) -> Grid:
+def summary_grid(summary: Summary, *, is_short: bool = False) -> Table:
     """One line per variant and framework that was measured; short, it fits a terminal."""
     focus = summary.focus
     if is_short:
@@ -45,7 +53,7 @@ def summary_grid(summary: Summary, *, is_short: bool = False) -> Grid:
             row = summary.row(facts.name, framework)
             if row is not None:
                 rows.append([facts.name, framework, *_numbers(row, is_short), precision_text(facts)])
-    return Grid(headings, rows, texts=2)
+    return _grid(headings, rows, texts=2)
 
 
 def _numbers(row: Row, is_short: bool) -> list[str]:
@@ -73,7 +81,7 @@ def precision_text(facts: VariantFacts) -> str:
     return f"{learned.precision_percent:.1f} %" if learned and learned.precision_percent is not None else UNKNOWN
 
 
-def kinds_grid(summary: Summary) -> Grid:
+def kinds_grid(summary: Summary) -> Table:
     """The base by kind of operator, frameworks side by side; then the time in which no operator ran."""
     rows = {name: row for name in summary.frameworks() if (row := summary.row(summary.study.base, name)) is not None}
     shares = summary.study.published.shares if summary.study.published else {}
@@ -87,10 +95,10 @@ def kinds_grid(summary: Summary) -> Grid:
     for name in dict.fromkeys(name for row in rows.values() for name in row.remainders):
         times = [_time(row.remainders.get(name)) for row in rows.values()]
         lines.append([f"({name})", *times, *([""] if shares else [])])
-    return Grid(["kind", *rows, *(["published share"] if shares else [])], lines)
+    return _grid(["kind", *rows, *(["published share"] if shares else [])], lines)
 
 
-def time_ratio_grid(summary: Summary) -> Grid:
+def time_ratio_grid(summary: Summary) -> Table:
     """Time against the base: published, by flops, ours; the focus operator, then the whole step."""
     names, base = summary.frameworks(), summary.base
     lines = []
@@ -108,10 +116,10 @@ def time_ratio_grid(summary: Summary) -> Grid:
         )
     focus = summary.focus
     headings = ["variant", f"{focus}: published", "flops", *names, "step: published", *names]
-    return Grid(headings, lines)
+    return _grid(headings, lines)
 
 
-def byte_ratio_grid(summary: Summary) -> Grid:
+def byte_ratio_grid(summary: Summary) -> Table:
     """Bytes of the focus operator against the base, its share, and precision, each published and ours."""
     names, base = summary.frameworks(), summary.base
     lines = []
@@ -131,10 +139,10 @@ def byte_ratio_grid(summary: Summary) -> Grid:
             ]
         )
     headings = ["variant", "bytes: published", "results", *names, "share: published", *names, "precision: published"]
-    return Grid([*headings, "here"], lines)
+    return _grid([*headings, "here"], lines)
 
 
-def opportunity_grid(summary: Summary) -> Grid:
+def opportunity_grid(summary: Summary) -> Table:
     """Kinds of layers of the base beside profkit's kernels and the machine's bound."""
     headings = ["framework", "layers", "now", "native", "bound", "saves", "of the step"]
     headings += ["auxiliary", "dispatch", "idle threads", "class"]
@@ -156,10 +164,10 @@ def opportunity_grid(summary: Summary) -> Grid:
                 each.bottleneck or UNKNOWN,
             ]
         )
-    return Grid(headings, lines, texts=2)
+    return _grid(headings, lines, texts=2)
 
 
-def frameworks_grid(summary: Summary) -> Grid:
+def frameworks_grid(summary: Summary) -> Table:
     """Version, cost of recording and remarks of every framework."""
     lines = []
     for name in summary.frameworks():
@@ -172,10 +180,10 @@ def frameworks_grid(summary: Summary) -> Grid:
         null = ratio_text(row.null) if row.null is not None else UNKNOWN
         lines.append([name, version, cost, null, " ".join(_sentence(note) for note in row.notes)])
     headings = ["framework", "version", "recorded / unrecorded", "unrecorded / unrecorded", "to be known"]
-    return Grid(headings, lines, texts=5)
+    return _grid(headings, lines, texts=5)
 
 
-def missing_grid(summary: Summary) -> Grid | None:
+def missing_grid(summary: Summary) -> Table | None:
     """Cells without numbers, those of the same framework and reason as one; None when there are none."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for failure in summary.failures:
@@ -185,7 +193,7 @@ def missing_grid(summary: Summary) -> Grid | None:
         [name, status, str(len(variants)), ", ".join(dict.fromkeys(variants)), reason]
         for (name, status, reason), variants in groups.items()
     ]
-    return Grid(["framework", "status", "cells", "variants", "reason"], lines, texts=5) if lines else None
+    return _grid(["framework", "status", "cells", "variants", "reason"], lines, texts=5) if lines else None
 
 
 def _kind_text(row: Row, kind: Operator | None) -> str:

@@ -17,8 +17,7 @@ from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.recording import Recording
 from profkit.ops.networks import Cifar10
 from profkit.rendering.network_comparison import compare_layers
-from profkit.rendering.network_content import network_surroundings
-from profkit.rendering.network_text import render_network, render_network_markdown
+from profkit.rendering.network_content import network_surroundings, network_table
 from profkit.rendering.usage_content import UNKNOWN, View
 from profkit.rendering.usage_files import render_usage_csv, render_usage_json
 from profkit.rendering.usage_tfprof import render_tfprof
@@ -59,7 +58,8 @@ def capture(**changes: Any) -> NetworkCapture:
 
 
 def lines_of(by: str = "kind", width: int = 100, view: View | None = None, **changes: Any) -> list[str]:
-    return render_network(capture(**changes), by, view or View(), width).splitlines()
+    made = capture(**changes)
+    return network_table(made, network_usage(made, by), view or View()).text(width).splitlines()
 
 
 def test_a_report_says_what_ran_on_which_data_how_it_was_checked_and_what_recording_cost() -> None:
@@ -220,7 +220,7 @@ def test_csv_has_the_same_rows_with_empty_fields_for_what_is_not_known() -> None
 
 
 def test_markdown_has_the_table_of_the_terminal() -> None:
-    text = render_network_markdown(capture(), network_usage(capture()), View(["own", "share"]))
+    text = network_table(capture(), view=View(["own", "share"])).markdown()
 
     assert text.startswith("### cifar10 batch 4")
     assert "| conv2d | 720.0 µs | 72% |" in text
@@ -239,7 +239,7 @@ def test_frameworks_stand_side_by_side_by_layer_and_phase() -> None:
     table = compare_layers(captures)
 
     lines = {line.texts[:2]: line.texts[2:] for line in table.lines}
-    assert [heading.text for heading in table.headings] == ["layer", "phase", "tensorflow", "torch"]
+    assert [each.heading for each in table.columns] == ["layer", "phase", "tensorflow", "torch"]
     assert lines["conv1", "forward"] == ("787.0 µs", "500.0 µs")
     assert lines["norm1", "forward"] == ("103.0 µs", UNKNOWN)
     assert lines["(no layer)", ""] == (UNKNOWN, "10.00 µs")
@@ -252,4 +252,4 @@ def test_frameworks_stand_side_by_side_by_layer_and_phase() -> None:
 def test_two_modes_of_a_framework_are_told_apart() -> None:
     table = compare_layers([capture(), capture(mode="eager")])
 
-    assert [heading.text for heading in table.headings][2:] == ["tensorflow:graph", "tensorflow:eager"]
+    assert [each.heading for each in table.columns][2:] == ["tensorflow:graph", "tensorflow:eager"]
