@@ -16,7 +16,7 @@ from profkit.measurement.result import Cell, Result, Row
 from profkit.rendering.columns import IMPLEMENTATION, RowColumn, choose_columns, find_column
 from profkit.rendering.document import Document, Paragraph
 from profkit.rendering.names import cell_words, conditions_text, preset_name, short_keys, spec_text, swept_axes
-from profkit.rendering.quantities import error_text, rate_text, ratio_text, time_text
+from profkit.rendering.quantities import ABSENT, error_text, rate_text, ratio_text, time_text
 from profkit.rendering.records import result_records
 from profkit.rendering.table import Column, Item, Line, Table
 
@@ -248,7 +248,7 @@ def _summary_heading(cell: Cell, across: Sequence[str]) -> str:
 
 def _summary_text(row: Row | None) -> str:
     if row is None:
-        return "-"
+        return ABSENT
     if row.status != "ok":
         return row.status
     ratio = "base" if row.verdict == "baseline" else ratio_text(row.ratio)

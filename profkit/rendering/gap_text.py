@@ -9,10 +9,9 @@ from profkit.attribution.bottleneck import FAR, Bottleneck
 from profkit.attribution.gaps import GapTable, LayerGap
 from profkit.attribution.kinds import AUXILIARY as AUXILIARY_KINDS
 from profkit.capture.recording import BACKWARD
-from profkit.rendering.quantities import number_text, percent_text, rate_text, ratio_text, time_text
+from profkit.rendering.quantities import ABSENT, number_text, percent_text, rate_text, ratio_text, time_text
 from profkit.rendering.table import Column, Line, Table
 
-UNKNOWN = "\u2013"  # a dash: never shown as 0
 EXPLAINED = 0.05
 """Layers with at least this share of the step have the numbers of their class below the table."""
 _COLUMNS = (
@@ -34,7 +33,7 @@ def gap_table(table: GapTable, explained: float = EXPLAINED) -> Table:
     """Layers, what lies outside of them, the whole step; then the advice and the reasons of large layers."""
     lines = [_line(row) for row in table.rows]
     for each in table.outside:
-        times = (_time(_per_step(each.ns, table.steps)), UNKNOWN, _time(each.bound_ns))
+        times = (_time(_per_step(each.ns, table.steps)), ABSENT, _time(each.bound_ns))
         lines.append(Line((f"({each.name})", "", *times, *[""] * 6)))
     lines.append(_total(table))
     return Table(
@@ -111,7 +110,7 @@ def _line(row: LayerGap) -> Line:
     whole = row.framework_ns
 
     def part(ns: int | None) -> str:
-        return UNKNOWN if ns is None or not whole else percent_text(100.0 * ns / whole)
+        return percent_text(None if ns is None or not whole else 100.0 * ns / whole)
 
     texts = (
         row.layer,
@@ -119,7 +118,7 @@ def _line(row: LayerGap) -> Line:
         _time(row.step_ns),
         _time(row.native_ns),
         _time(row.bound_ns),
-        UNKNOWN if row.ratio is None else ratio_text(row.ratio),
+        ratio_text(row.ratio),
         part(row.kernel_ns),
         part(row.auxiliary_ns),
         part(row.dispatch_ns),
@@ -132,7 +131,7 @@ def _line(row: LayerGap) -> Line:
 def _class(found: Bottleneck | None) -> str:
     """In parentheses where the wall that it names is far away."""
     if found is None:
-        return UNKNOWN
+        return ABSENT
     return f"({found.kind})" if found.is_far else found.kind
 
 
@@ -146,7 +145,7 @@ def _total(table: GapTable) -> Line:
         _time(_per_step(table.wall_ns, table.steps)),
         _time(native_ns if native else None),
         _time(sum(bounds) if bounds else None),
-        UNKNOWN if ratio is None else ratio_text(ratio),
+        ratio_text(ratio),
     )
     return Line(("step", "", *texts, *[""] * 5), "baseline")
 
@@ -221,8 +220,6 @@ def _per_step(value: int | None, steps: int) -> float | None:
 
 def _time(ns: float | None) -> str:
     """Three digits are all that fits, and all that is known."""
-    if ns is None:
-        return UNKNOWN
     text = time_text(ns)
     amount, _, unit = text.partition(" ")
     return f"{number_text(float(amount))} {unit}" if unit else text

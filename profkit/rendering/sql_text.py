@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
-ABSENT = "\u2013"  # not recorded: never shown as 0
+from profkit.rendering.quantities import ABSENT
+
 GAP = "  "
 LEAST_TEXT_WIDTH = 12
 MOST_TEXT_WIDTH = 60

@@ -31,7 +31,6 @@ WARNINGS_SHOWN = 10
 REMAINDER = "(no range open)"
 TOTAL = "total"
 UNNAMED = "(unnamed)"
-UNKNOWN = "–"  # noqa: RUF001 - a dash is meant
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def build_table(usage: Usage, view: View, around: Surroundings | None = None) ->
         Line(
             (
                 visible(row.path[-1] if row.path else row.short or row.name) or UNNAMED,
-                *(_cell(column, column.value(row, usage), usage) for column in columns),
+                *(column.text(column.value(row, usage)) for column in columns),
             ),
             "row",
             max(0, len(row.path) - 1),
@@ -75,9 +74,9 @@ def build_table(usage: Usage, view: View, around: Surroundings | None = None) ->
     ]
     if len(shown) < len(order):
         name = f"… {len(order) - len(shown):,} more rows (--top {len(order)})"
-        lines.append(_special(name, _hidden_values(rows, usage), columns, "more", usage))
+        lines.append(_special(name, _hidden_values(rows, usage), columns, "more"))
     below = _remainder_lines(usage, columns)
-    below.append(_special(TOTAL, _total_values(usage), columns, "total", usage))
+    below.append(_special(TOTAL, _total_values(usage), columns, "total"))
     lines += [replace(below[0], has_rule=True), *below[1:]]
     if not view.columns:
         ranks = {name: rank for rank, name in enumerate(dispensable_columns(usage), start=1)}
@@ -95,11 +94,6 @@ def build_table(usage: Usage, view: View, around: Surroundings | None = None) ->
         is_dense=False,
         records=partial(usage_records, usage),
     )
-
-
-def _cell(column: UsageColumn, value: Value, usage: Usage) -> str:
-    # Beside a 0 B that means "in place", a hyphen would look like a sign.
-    return UNKNOWN if value is None and usage.steps is not None else column.text(value)
 
 
 def program_table(capture: Capture, usage: Usage, view: View) -> Table:
@@ -217,8 +211,8 @@ def _overhead_notes(usage: Usage) -> list[str]:
     return [f"recording itself took about {taken}; --subtract-overhead takes it out"]
 
 
-def _special(name: str, values: dict[str, Value], columns: Sequence[UsageColumn], tone: str, usage: Usage) -> Line:
-    texts = tuple(_cell(column, values[column.name], usage) if column.name in values else "" for column in columns)
+def _special(name: str, values: dict[str, Value], columns: Sequence[UsageColumn], tone: str) -> Line:
+    texts = tuple(column.text(values[column.name]) if column.name in values else "" for column in columns)
     return Line((name, *texts), tone)
 
 
@@ -241,7 +235,7 @@ def _remainder_lines(usage: Usage, columns: Sequence[UsageColumn]) -> list[Line]
         values = _time_values(usage.remainder_ns, usage)
         if usage.total_alloc_bytes is not None:
             values |= dict.fromkeys(("alloc_bytes", "own_alloc_bytes"), usage.unattributed_alloc_bytes)
-        return [_special(REMAINDER, values, columns, "remainder", usage)]
+        return [_special(REMAINDER, values, columns, "remainder")]
     lines: list[Line] = []
     for number, part in enumerate(usage.remainders):
         values = _time_values(part.time_ns, usage)
@@ -251,12 +245,12 @@ def _remainder_lines(usage: Usage, columns: Sequence[UsageColumn]) -> list[Line]
         elif not number and usage.unattributed_alloc_bytes:
             # In which of them it was allocated is not known: it stands in the first.
             values["requested_bytes"] = usage.unattributed_alloc_bytes
-        line = _special(part.name, values, columns, "remainder", usage)
+        line = _special(part.name, values, columns, "remainder")
         if usage.devices is None or any(line.texts[1:]):
             lines.append(line)
     if usage.devices is not None and usage.unattributed_alloc_bytes:
         memory: dict[str, Value] = {"own_alloc_bytes": usage.unattributed_alloc_bytes}
-        lines.append(_special(f"allocated in no {usage.by}", memory, columns, "remainder", usage))
+        lines.append(_special(f"allocated in no {usage.by}", memory, columns, "remainder"))
     return lines
 
 

@@ -23,8 +23,8 @@ def kernel_table(report: Report) -> Table:
             f"{most.shapes:,}",
             f"{most.refused:,}",
             f"{sum(proof.runs for proof in shown):,}",
-            error_text(worst.error) if worst else "-",
-            error_text(worst.tolerance) if worst else "-",
+            error_text(worst.error if worst else None),
+            error_text(worst.tolerance if worst else None),
             status,
         )
         lines.append(Line(texts, status))

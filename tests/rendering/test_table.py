@@ -15,6 +15,7 @@ from profkit.ops import SPECS, Conv2d, MatMul
 from profkit.rendering.columns import choose_columns, column_names, find_column
 from profkit.rendering.content import build_tables, result_document
 from profkit.rendering.names import fitted_names, short_keys, spec_text
+from profkit.rendering.quantities import ABSENT
 from profkit.rendering.table import Items, Table
 
 
@@ -153,7 +154,7 @@ def test_a_missing_baseline_is_said_once_by_the_notes_of_the_cell_and_hides_no_o
     (table,) = build_tables(result(cell(row, notes=[reason], left_out=["conv2d/x/cpu"])))
 
     assert table.notes == ["1 more row with --all", reason]
-    assert column(table, "ratio") == ["-"]
+    assert column(table, "ratio") == [ABSENT]
 
 
 def test_a_wrong_row_without_a_reason_shows_its_error() -> None:

@@ -16,6 +16,7 @@ from profkit.attribution.usage import Usage, UsageRow
 from profkit.capture.tables import Capture, Losses, RangeKind
 from profkit.errors import UsageError
 from profkit.rendering.names import cut_middle
+from profkit.rendering.quantities import ABSENT
 from profkit.rendering.usage_columns import COLUMNS, choose_usage_columns, column_names, find_usage_column
 from profkit.rendering.usage_content import REMAINDER, View, build_table, loss_lines, program_table, visible
 from profkit.rendering.usage_files import render_usage_csv, render_usage_json, row_fields
@@ -212,8 +213,8 @@ def test_spans_and_what_was_not_recorded_are_dashes() -> None:
     table = build_table(usage, View(columns, top=None))
 
     texts = {line.name: line.texts[1:] for line in table.lines}
-    assert texts["request"] == ("-", "-", "-", "-")
-    assert texts["again"][3] == "-"
+    assert texts["request"] == (ABSENT,) * 4
+    assert texts["again"][3] == ABSENT
     assert texts["app:step"][3] == "40"
 
 
