@@ -34,8 +34,7 @@ class RowColumn(Column):
 
 
 def _column(name: str, heading: str, meaning: str, text: Callable[[Row], str], is_text: bool = False) -> RowColumn:
-    dispensable = DISPENSABLE.index(name) + 1 if name in DISPENSABLE else 0
-    return RowColumn(name, heading, is_text, dispensable, meaning, text=text)
+    return RowColumn(name, heading, meaning, is_text, text=text)
 
 
 def _time(row: Row) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import count, product
 from string import ascii_lowercase
@@ -13,7 +12,8 @@ from profkit.measurement.device_timing import HELD
 from profkit.measurement.device_wall_clock import WALL_CLOCK
 from profkit.measurement.host_times import is_host_bound
 from profkit.measurement.result import Cell, Result, Row
-from profkit.rendering.columns import IMPLEMENTATION, RowColumn, choose_columns, find_column
+from profkit.rendering.column_choice import with_order_out
+from profkit.rendering.columns import DISPENSABLE, IMPLEMENTATION, RowColumn, choose_columns, find_column
 from profkit.rendering.document import Document, Paragraph
 from profkit.rendering.names import cell_words, conditions_text, preset_name, short_keys, spec_text, swept_axes
 from profkit.rendering.quantities import ABSENT, error_text, rate_text, ratio_text, time_text
@@ -75,9 +75,11 @@ def _cell_table(
         columns = [columns[0], find_column("wall"), *columns[1:]]
     measured = sorted((row for row in cell.rows if row.status == "ok"), key=lambda row: row.median_ns or 0.0)
     marks = _footnotes(measured, cell.output)
-    shown = [Column(IMPLEMENTATION, IMPLEMENTATION, True), *([Column(NOTES, "", True)] if marks else [])]
-    # What was asked for is never left out.
-    shown += columns if is_default else [replace(column, dispensable=0) for column in columns]
+    shown = [
+        Column(IMPLEMENTATION, IMPLEMENTATION, is_text=True),
+        *([Column(NOTES, "", is_text=True)] if marks else []),
+    ]
+    shown += with_order_out(columns, DISPENSABLE) if is_default else columns
     lines = []
     for row in measured:
         letters = [_joined([marks[remark] for remark in _remarks(row, cell.output)])] if marks else []
@@ -232,7 +234,7 @@ def _summary_table(cells: Sequence[Cell], across: Sequence[str], common: str) ->
         found = [next((row for row in cell.rows if row.key == key), None) for cell in cells]
         if any(row is not None and row.status == "ok" for row in found):
             lines.append(Line((names[key], *(_summary_text(row) for row in found))))
-    columns = [Column(IMPLEMENTATION, IMPLEMENTATION, True)]
+    columns = [Column(IMPLEMENTATION, IMPLEMENTATION, is_text=True)]
     columns += [Column(str(index), _summary_heading(cell, across)) for index, cell in enumerate(cells)]
     title = f"summary: {cells[0].spec.op} over {', '.join(map(_flag, across)) or 'equal cells'}"
     facts, notes = ([common] if common else []), ["median time, ratio to the baseline"]

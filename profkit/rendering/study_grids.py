@@ -17,7 +17,7 @@ SHOWN_PERCENT = 0.1
 
 def _grid(headings: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> Table:
     """The first `texts` columns hold words, the others numbers."""
-    columns = [Column(text, text, place < texts) for place, text in enumerate(headings)]
+    columns = [Column(text, text, is_text=place < texts) for place, text in enumerate(headings)]
     return Table(columns=columns, lines=[Line(tuple(row)) for row in rows])
 
 

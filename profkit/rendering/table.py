@@ -16,11 +16,11 @@ class Column:
     name: str
     """How it is asked for, and the name of its metric."""
     heading: str
+    help: str = ""
     is_text: bool = False
     """Text is set to the left, numbers to the right."""
     dispensable: int = 0
     """In which order a table that is too wide may leave columns out, from 1; 0 is never."""
-    help: str = ""
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,11 @@ def outcome_table(outcome: Outcome) -> Table:
     shown = [*late, *_without_repeats(others)]
     measured = sorted((trial for trial in shown if trial.row.status == "ok"), key=_rank)
     columns = (
-        Column("sizes", "sizes", True),
-        Column("stage", "stage", True),
+        Column("sizes", "sizes", is_text=True),
+        Column("stage", "stage", is_text=True),
         Column("time", "time"),
         Column("ratio", "default / this"),
-        Column("verdict", "", True),
+        Column("verdict", "", is_text=True),
     )
     lines = [
         Line(

@@ -11,6 +11,7 @@ from profkit.rendering.quantities import ABSENT, bytes_text, number_text, percen
 from profkit.rendering.table import Column
 
 Value = int | float | None
+Writer = Callable[[Value], str]
 NAME = "name"
 OWN = "exclusive_ns"
 
@@ -39,7 +40,7 @@ class UsageColumn(Column):
     field: str
     """Of a UsageRow; empty for what is worked out of several."""
     value: Callable[[UsageRow, Usage], Value]
-    text: Callable[[Value], str]
+    text: Writer
 
     def ranked(self, usage: Usage) -> Sequence[Value]:
         """Numbers of all rows that order them as `value` does, without making a row of any."""
@@ -53,14 +54,9 @@ class UsageColumn(Column):
 
 
 def _column(
-    name: str,
-    heading: str,
-    meaning: str,
-    field: str,
-    value: Callable[[UsageRow, Usage], Value],
-    text: Callable[[Value], str],
+    name: str, heading: str, meaning: str, field: str, value: Callable[[UsageRow, Usage], Value], text: Writer
 ) -> UsageColumn:
-    return UsageColumn(name, heading, help=meaning, field=field, value=value, text=text)
+    return UsageColumn(name, heading, meaning, field=field, value=value, text=text)
 
 
 def _share(value: Value, usage: Usage) -> Value:
@@ -71,9 +67,12 @@ def _own(row: UsageRow, _: Usage) -> Value:
     return row.exclusive_ns if row.has_own_time else None
 
 
+def _field(name: str, heading: str, meaning: str, field: str, text: Writer) -> UsageColumn:
+    return _column(name, heading, meaning, field, lambda row, _: getattr(row, field), text)
+
+
 def _time(name: str, heading: str, meaning: str) -> UsageColumn:
-    field = f"{name}_ns"
-    return _column(name, heading, meaning, field, lambda row, _: getattr(row, field), time_text)
+    return _field(name, heading, meaning, f"{name}_ns", time_text)
 
 
 def _device_share(row: UsageRow, usage: Usage) -> Value:
@@ -81,11 +80,11 @@ def _device_share(row: UsageRow, usage: Usage) -> Value:
 
 
 def _bytes(name: str, heading: str, meaning: str) -> UsageColumn:
-    return _column(name, heading, meaning, name, lambda row, _: getattr(row, name), bytes_text)
+    return _field(name, heading, meaning, name, bytes_text)
 
 
 def _count(name: str, heading: str, meaning: str) -> UsageColumn:
-    return _column(name, heading, meaning, name, lambda row, _: getattr(row, name), count_text)
+    return _field(name, heading, meaning, name, count_text)
 
 
 COLUMNS = (
@@ -129,7 +128,7 @@ COLUMNS = (
     _time("pool_cpu", "pool CPU", "networks: CPU time of helper threads"),
     _bytes("requested_bytes", "requested", "networks: allocated by the operators themselves; 0 B: in place"),
     _bytes("temporary_bytes", "temporary", "networks: of these, given back before the operator ended"),
-    _column("flops", "FLOP", "networks: by formula", "flops", lambda row, _: row.flops, flops_text),
+    _field("flops", "FLOP", "networks: by formula", "flops", flops_text),
     _bytes("moved_bytes", "moved", "networks: by formula, read and written at least"),
     _column("gflops", "GFLOP/s", "networks: flops by own time", "", lambda row, _: row.gflops, number_text),
     _column("intensity", "FLOP/B", "networks: flops by bytes moved", "", lambda row, _: row.intensity, number_text),

@@ -11,6 +11,7 @@ import numpy as np
 
 from profkit.attribution.usage import Usage, UsageRow
 from profkit.capture.tables import Capture, RangeKind
+from profkit.rendering.column_choice import with_order_out
 from profkit.rendering.device_values import DEVICE_SUMS, device_totals, device_values, remainder_values
 from profkit.rendering.quantities import bytes_text, number_text, percent_text, time_text
 from profkit.rendering.table import Column, Line, Table
@@ -79,8 +80,7 @@ def build_table(usage: Usage, view: View, around: Surroundings | None = None) ->
     below.append(_special(TOTAL, _total_values(usage), columns, "total"))
     lines += [replace(below[0], has_rule=True), *below[1:]]
     if not view.columns:
-        ranks = {name: rank for rank, name in enumerate(dispensable_columns(usage), start=1)}
-        columns = [replace(column, dispensable=ranks.get(column.name, 0)) for column in columns]
+        columns = with_order_out(columns, dispensable_columns(usage))
     said = around or Surroundings([""])
     return Table(
         title=said.heads[0],

@@ -29,13 +29,13 @@ def kernel_table(report: Report) -> Table:
         )
         lines.append(Line(texts, status))
     columns = (
-        Column("kernel", "kernel", True),
+        Column("kernel", "kernel", is_text=True),
         Column("shapes", "shapes"),
         Column("refused", "refused"),
         Column("runs", "runs"),
         Column("error", "error"),
         Column("tolerance", "tolerance"),
-        Column("result", "", True),
+        Column("result", "", is_text=True),
     )
     notes = (
         "runs: over all sets or devices, thread counts, configurations and forms (nhwc, packed)",
