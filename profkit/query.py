@@ -141,8 +141,7 @@ def _single_statement(sql: str) -> str:
 def _print_answer(database: duckdb.DuckDBPyConnection, sql: str, limit: int) -> None:
     import duckdb
 
-    from profkit.rendering.sql_text import fitted_table
-    from profkit.rendering.terminal import encodable, stream_width
+    from profkit.rendering.sql_text import answer_table
 
     try:
         cursor = database.execute(sql)
@@ -152,7 +151,7 @@ def _print_answer(database: duckdb.DuckDBPyConnection, sql: str, limit: int) -> 
         more = len(rows) - limit + _count_rest(cursor) if beyond else 0
     except duckdb.Error as error:
         raise UsageError(str(error)) from None
-    print(encodable(fitted_table(names, rows[:limit], stream_width(sys.stdout)), sys.stdout))
+    answer_table(names, rows[:limit]).print(sys.stdout)
     if more:
         print(f"{more:,} more rows (--rows {limit + more}, or --csv FILE)")
 

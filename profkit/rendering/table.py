@@ -21,6 +21,8 @@ class Column:
     """Text is set to the left, numbers to the right."""
     dispensable: int = 0
     """In which order a table that is too wide may leave columns out, from 1; 0 is never."""
+    least_width: int = 0
+    """To how many cells its texts may be cut where a table is too wide; 0 is never."""
 
 
 @dataclass(frozen=True)

@@ -123,11 +123,10 @@ def _body(table: Table, width: int) -> Iterator[TextLine]:
         for i, column in enumerate(table.columns)
     ]
     gap = 1 if table.is_dense else 2
-    # Names of a dense table may be cut, but never to the same text.
-    cuts = [
-        *(_distinct_cuts(names, min(longest, width)) if table.is_dense else range(GOOD_NAME_WIDTH, longest)),
-        longest,
-    ]
+    # Names of a dense table may be cut shorter, but never to the same text.
+    short = _distinct_cuts(names, min(longest, width)) if table.is_dense else range(GOOD_NAME_WIDTH, longest)
+    cuts = [*short, longest]
+    _shrink(widths, table.columns, width - cuts[0] - gap * (len(widths) - 1))
     kept, hidden = _kept(table.columns, widths, width - cuts[0], gap)
     least = cuts[0] if table.is_dense or width >= ROOMY else min(LEAST_NAME_WIDTH, longest)
     widths[0] = longest
@@ -135,6 +134,16 @@ def _body(table: Table, width: int) -> Iterator[TextLine]:
     yield from _separated([_block(table, block, widths, width, cuts) for block in blocks])
     if hidden:
         yield from _wrapped(f"too narrow for {', '.join(hidden)}: use a wider terminal or --columns", width, DIM)
+
+
+def _shrink(widths: list[int], columns: Sequence[Column], room: int) -> None:
+    """Cut the widest texts beside the names that may be cut, until all fit or nothing is left to cut."""
+    while sum(widths[1:]) > room:
+        able = [i for i, column in enumerate(columns) if i and 0 < column.least_width < widths[i]]
+        if not able:
+            break
+        widest = max(able, key=widths.__getitem__)
+        widths[widest] = max(columns[widest].least_width, min(widths[widest] - 1, room))
 
 
 def _distinct_cuts(names: Sequence[str], end: int) -> list[int]:
@@ -197,7 +206,7 @@ def _block(
 def _row(
     table: Table, texts: Sequence[str], columns: Sequence[int], widths: Sequence[int], gap: int, tone: str
 ) -> Iterator[TextLine]:
-    cells = [list(_folded(texts[i], widths[i])) if cell_len(texts[i]) > widths[i] else [texts[i]] for i in columns]
+    cells = [_cell(texts[i], widths[i], table.columns[i]) for i in columns]
     for number in range(max(map(len, cells))):
         parts = []
         for index, cell in zip(columns, cells):
@@ -205,6 +214,12 @@ def _row(
             padding = " " * (widths[index] - cell_len(text))
             parts.append(text + padding if table.columns[index].is_text else padding + text)
         yield (((" " * gap).join(parts).rstrip(), tone),)
+
+
+def _cell(text: str, width: int, column: Column) -> list[str]:
+    if cell_len(text) <= width:
+        return [text]
+    return [cut_middle(text, width)] if column.least_width else list(_folded(text, width))
 
 
 def _items(items: Sequence[Item], width: int, limit: int) -> Iterator[TextLine]:
