@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from profkit._showing import printed, written
+from profkit._showing import TFPROF, printed, written
 from profkit.attribution.gaps import layer_gaps
 from profkit.attribution.network_usage import network_usage
 from profkit.attribution.usage import Usage
@@ -28,8 +28,6 @@ from profkit.rendering.usage_content import View
 from profkit.rendering.usage_files import render_usage_csv, render_usage_json
 from profkit.rendering.usage_tfprof import render_tfprof
 from profkit.rendering.whole_file import write_whole
-
-TFPROF = "tfprof"
 
 
 def print_networks(

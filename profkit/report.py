@@ -9,32 +9,29 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from profkit._arguments import Parser, chosen_top
 from profkit._network_report import print_networks
-from profkit._showing import printed, written
+from profkit._showing import TFPROF, show_usage
 from profkit._sweep import split_list
 from profkit.attribution.attribute import usage_by
 from profkit.attribution.device_groups import GROUPINGS as DEVICE_GROUPINGS
+from profkit.attribution.device_usage import device_usage
 from profkit.attribution.grouping import GROUPINGS
 from profkit.attribution.network_usage import GROUPINGS as NETWORK_GROUPINGS
-from profkit.attribution.usage import Usage
 from profkit.capture.device_trace import DeviceTrace
 from profkit.capture.opening import is_device_trace, is_network_capture
 from profkit.capture.tables import Capture
 from profkit.cli import guarded
-from profkit.errors import ProfkitError, UsageError
-from profkit.rendering.terminal import encodable
+from profkit.errors import UsageError
+from profkit.rendering.device_content import device_surroundings
 from profkit.rendering.usage_columns import COLUMNS, NAME, find_usage_column
-from profkit.rendering.usage_content import DEFAULT_TOP, View, loss_lines, no_range_lines, program_table, warning_lines
-from profkit.rendering.usage_files import render_usage_csv, render_usage_json
-from profkit.rendering.usage_tfprof import render_tfprof
-from profkit.rendering.whole_file import check_target, write_whole
+from profkit.rendering.usage_content import DEFAULT_TOP, View, surroundings
+from profkit.rendering.whole_file import check_target
 
-FORMATS = ("table", "tfprof")
+FORMATS = ("table", TFPROF)
 _FILES = ("json", "csv", "markdown")
 _EXAMPLES = """examples:
   profkit report run.profkit                         where the time went, by name
@@ -124,7 +121,6 @@ def print_report(capture: Capture, arguments: argparse.Namespace, stream: TextIO
 
 
 def _print_program(capture: Capture, arguments: argparse.Namespace, stream: TextIO | None) -> None:
-    view = chosen_view(arguments)
     usage = usage_by(
         capture,
         arguments.by or "name",
@@ -132,12 +128,8 @@ def _print_program(capture: Capture, arguments: argparse.Namespace, stream: Text
         thread=arguments.thread,
         subtract_overhead=arguments.subtract_overhead,
     )
-    out = sys.stdout if stream is None else stream
-    problems = printed(lambda: _print(capture, usage, view, arguments.format, out), out)
-    writers = _writers(capture, usage, view)
-    problems += written(partial(writers[kind], path) for kind, path in named_files(arguments).items())
-    if problems:
-        raise ProfkitError("\n".join(problems))
+    around, files = surroundings(capture, usage), named_files(arguments)
+    show_usage(around, usage, chosen_view(arguments), arguments.format, files, stream)
 
 
 def _run(words: Sequence[str]) -> int:
@@ -186,9 +178,8 @@ def _device_of(capture: Capture, by: str) -> DeviceTrace:
 def _print_device(
     trace: DeviceTrace, arguments: argparse.Namespace, files: Mapping[str, str], stream: TextIO | None = None
 ) -> None:
-    from profkit._device_report import print_device_trace
-
-    print_device_trace(trace, arguments.by or "operator", chosen_view(arguments), arguments.format, files, stream)
+    usage = device_usage(trace, arguments.by or "operator")
+    show_usage(device_surroundings(trace, usage), usage, chosen_view(arguments), arguments.format, files, stream)
 
 
 def _refuse_program_flags(trace: Capture | DeviceTrace, arguments: argparse.Namespace) -> None:
@@ -246,22 +237,6 @@ def _process_id(arguments: argparse.Namespace) -> int | None:
 def named_files(arguments: argparse.Namespace) -> dict[str, str]:
     """Format (json, csv, markdown) and path of the files that were asked for."""
     return {kind: getattr(arguments, kind) for kind in _FILES if getattr(arguments, kind)}
-
-
-def _print(capture: Capture, usage: Usage, view: View, layout: str, out: TextIO) -> None:
-    if layout == "tfprof":
-        lines = [*loss_lines(capture), *warning_lines(capture), *no_range_lines(capture, usage)]
-        out.write(encodable("".join(f"{line}\n" for line in lines) + render_tfprof(usage, view), out))
-    else:
-        program_table(capture, usage, view).print(out)
-
-
-def _writers(capture: Capture, usage: Usage, view: View) -> dict[str, Callable[[str], None]]:
-    return {
-        "json": lambda path: write_whole(path, render_usage_json(usage)),
-        "csv": lambda path: write_whole(path, render_usage_csv(usage)),
-        "markdown": lambda path: write_whole(path, program_table(capture, usage, view).markdown()),
-    }
 
 
 if __name__ == "__main__":

@@ -98,14 +98,18 @@ def build_table(usage: Usage, view: View, around: Surroundings | None = None) ->
 
 def program_table(capture: Capture, usage: Usage, view: View) -> Table:
     """The table of a traced program with what stands around it."""
-    around = Surroundings(
+    return build_table(usage, view, surroundings(capture, usage))
+
+
+def surroundings(capture: Capture, usage: Usage) -> Surroundings:
+    """What stands around the table of a traced program."""
+    return Surroundings(
         heads=headlines(capture, usage),
         losses=loss_lines(capture),
         warnings=warning_lines(capture),
         instead=no_range_lines(capture, usage),
         notes=footnotes(usage),
     )
-    return build_table(usage, view, around)
 
 
 def loss_lines(capture: Capture) -> list[str]:
