@@ -17,15 +17,15 @@ from profkit.cli import INTERRUPTED, abandon_stdout
 from profkit.errors import ProfkitError, UnavailableError, UsageError
 from profkit.measurement.result import Result
 from profkit.ops import default_preset, presets_for
-from profkit.rendering.content import Missing
-from profkit.rendering.csv_file import write_csv
-from profkit.rendering.json_file import write_json
-from profkit.rendering.markdown import write_markdown
+from profkit.rendering.content import result_document
+from profkit.rendering.json_file import render_json
 from profkit.rendering.names import spec_text
 from profkit.rendering.progress import show_progress
 from profkit.rendering.quantities import bytes_text
-from profkit.rendering.table import encodable, print_list, print_result
-from profkit.rendering.whole_file import check_target
+from profkit.rendering.records import render_csv
+from profkit.rendering.table import Item, Items
+from profkit.rendering.terminal import encodable
+from profkit.rendering.whole_file import check_target, write_whole
 
 POLL_S = 0.5
 BUILD_LINE = "from the repository's folder, type: pip install -e ."
@@ -84,7 +84,7 @@ def exit_code(result: Result, is_strict: bool) -> int:
 def show(result: Result, request: Request) -> None:
     """Print the tables; a reader that went away (`| head`) must not cost the files that are written next."""
     try:
-        print_result(result, sys.stdout, request.columns, request.is_verbose)
+        result_document(result, request.columns, request.is_verbose).print(sys.stdout)
         if request.options["explain"]:
             print_explanations(result, sys.stdout)
         sys.stdout.flush()
@@ -126,10 +126,10 @@ def list_presets(request: Request) -> int:
     """Print the operator's named shapes."""
     default = default_preset(request.op)
     items = [
-        Missing(name, "default" if name == default else "", spec_text(spec))
+        Item(name, "default" if name == default else "", spec_text(spec))
         for name, spec in presets_for(request.op).items()
     ]
-    print_list(items, sys.stdout)
+    Items(items).print(sys.stdout)
     return 0
 
 
@@ -150,8 +150,8 @@ def list_implementations(request: Request) -> int:
         status, reason = _overall(standings)
         if status == "available" and implementation.key not in default:
             reason = "; ".join(filter(None, ("with --all or --only", reason)))
-        items.append(Missing(implementation.key.partition("/")[2], status, reason))
-    print_list(items, sys.stdout)
+        items.append(Item(implementation.key.partition("/")[2], status, reason))
+    Items(items).print(sys.stdout)
     return 0 if any(item.status == "available" for item in items) else 1
 
 
@@ -193,15 +193,15 @@ def _check_memory(request: Request) -> None:
 
 def _save(result: Result, request: Request) -> list[str]:
     """Write every file that was asked for; one that fails does not keep the others from being written."""
-    writers: dict[str, Callable[[str], None]] = {
-        "json": lambda path: write_json(result, path),
-        "csv": lambda path: write_csv(result, path),
-        "markdown": lambda path: write_markdown(result, path, request.columns, request.is_verbose),
+    texts: dict[str, Callable[[], str]] = {
+        "json": lambda: render_json(result.to_dict()),
+        "csv": lambda: render_csv(result),
+        "markdown": lambda: result_document(result, request.columns, request.is_verbose).markdown(),
     }
     problems = []
     for kind, path in request.files.items():
         try:
-            writers[kind](path)
+            write_whole(path, texts[kind]())
         except ProfkitError as error:
             problems.append(str(error))
     return problems

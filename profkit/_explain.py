@@ -10,8 +10,7 @@ from profkit.measurement.result import Cell, Result, Row
 from profkit.measurement.statistics import ratio_estimate, round_medians, verdict
 from profkit.rendering.names import conditions_text, spec_text
 from profkit.rendering.quantities import time_text
-from profkit.rendering.table import encodable
-from profkit.rendering.terminal import PLAIN_WIDTH, stream_width
+from profkit.rendering.terminal import PLAIN_WIDTH, encodable, stream_width
 
 MARGIN = 0.02
 NATIVE = "native"

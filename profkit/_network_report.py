@@ -12,24 +12,22 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from profkit._showing import printed, written
+from profkit._showing import TFPROF, printed, written
 from profkit.attribution.gaps import layer_gaps
 from profkit.attribution.network_usage import network_usage
 from profkit.attribution.usage import Usage
 from profkit.capture.network_capture import NetworkCapture
 from profkit.errors import ProfkitError
-from profkit.rendering.gap_text import gaps_to_json, print_gaps, render_gaps_markdown
-from profkit.rendering.markdown import table_markdown
+from profkit.rendering.document import Document
+from profkit.rendering.gap_text import gap_table, gaps_to_json
 from profkit.rendering.network_comparison import compare_layers
-from profkit.rendering.network_content import failure_lines, network_title, run_lines
-from profkit.rendering.network_text import print_network, print_network_tfprof, render_network_markdown
-from profkit.rendering.table import print_table
+from profkit.rendering.network_content import failure_lines, network_table, network_title, run_lines
+from profkit.rendering.table import Table
+from profkit.rendering.terminal import encodable
 from profkit.rendering.usage_content import View
-from profkit.rendering.usage_files import write_usage_csv, write_usage_json
-from profkit.rendering.usage_text import print_lines, wrapped
+from profkit.rendering.usage_files import render_usage_csv, render_usage_json
+from profkit.rendering.usage_tfprof import render_tfprof
 from profkit.rendering.whole_file import write_whole
-
-TFPROF = "tfprof"
 
 
 def print_networks(
@@ -57,31 +55,34 @@ def print_networks(
 def _print(
     captures: Sequence[NetworkCapture], usages: Sequence[Usage | None], view: View, layout: str, out: TextIO
 ) -> None:
-    for number, (capture, usage) in enumerate(zip(captures, usages)):
-        if number and usage is not None:
-            out.write("\n")
+    for capture, usage in zip(captures, usages):
         if usage is None:
-            _print_without_table(capture, sys.stderr)
-        elif layout == TFPROF:
-            print_network_tfprof(usage, view, out)
-        else:
-            print_network(capture, usage, view, out)
-            if capture.baseline:
-                out.write("\n")
-                print_gaps(layer_gaps(capture), out)
-    whole = _comparable(captures)
-    if len(whole) > 1 and layout != TFPROF:
-        out.write("\n")
-        print_table(compare_layers(whole), out)
+            _without_table(capture).print(sys.stderr)
+    if layout == TFPROF:
+        profiles = [render_tfprof(usage.mean_of_steps(), view) for usage in usages if usage is not None]
+        out.write(encodable("\n".join(profiles), out))
+    else:
+        _document(captures, usages, view).print(out)
 
 
-def _print_without_table(capture: NetworkCapture, out: TextIO) -> None:
+def _without_table(capture: NetworkCapture) -> Table:
     """A run that ended before anything was recorded: what is known of it."""
     facts = run_lines(capture) if capture.step_ns or capture.error is not None else ["nothing was measured"]
-    failures = failure_lines(capture) or ["nothing was recorded"]
-    texts = [(network_title(capture), "title"), *((text, "loss") for text in failures)]
-    texts += [(text, "note") for text in facts]
-    print_lines(lambda width: (line for text, tone in texts for line in wrapped(text, width, tone)), out)
+    return Table(network_title(capture), facts, losses=failure_lines(capture) or ["nothing was recorded"])
+
+
+def _document(
+    captures: Sequence[NetworkCapture], usages: Sequence[Usage | None], view: View, *, explains_all: bool = False
+) -> Document:
+    """A report for each capture, then the frameworks side by side."""
+    tables = []
+    for capture, usage in zip(captures, usages):
+        if usage is not None:
+            tables.append(network_table(capture, usage, view))
+            explained = {"explained": 0.0} if explains_all else {}
+            tables += [gap_table(layer_gaps(capture), **explained)] if capture.baseline else []
+    whole = _comparable(captures)
+    return Document(*tables, *([compare_layers(whole)] if len(whole) > 1 else []))
 
 
 def _comparable(captures: Sequence[NetworkCapture]) -> list[NetworkCapture]:
@@ -99,24 +100,15 @@ def _written(
             target = path_for(path, capture, captures)
             if kind == "json":
                 more = {"gaps": gaps_to_json(layer_gaps(capture))} if capture.baseline else {}
-                jobs.append(partial(write_usage_json, usage, target, more))
+                jobs.append(partial(write_whole, target, render_usage_json(usage, more)))
             elif kind == "csv":
-                jobs.append(partial(write_usage_csv, usage, target))
+                jobs.append(partial(write_whole, target, render_usage_csv(usage)))
     if files and not any(usages):
         return [f"{', '.join(files.values())}: not written, because nothing was recorded"]
     if "markdown" in files:
-        jobs.append(lambda: write_whole(files["markdown"], _markdown(captures, usages, view)))
+        document = _document(captures, usages, view, explains_all=True)
+        jobs.append(partial(write_whole, files["markdown"], document.markdown()))
     return written(jobs)
-
-
-def _markdown(captures: Sequence[NetworkCapture], usages: Sequence[Usage | None], view: View) -> str:
-    parts = []
-    for capture, usage in zip(captures, usages):
-        if usage is not None:
-            parts.append(render_network_markdown(capture, usage, view))
-            parts += [render_gaps_markdown(layer_gaps(capture))] if capture.baseline else []
-    whole = _comparable(captures)
-    return "\n".join(parts + ([table_markdown(compare_layers(whole))] if len(whole) > 1 else []))
 
 
 def path_for(path: str, capture: NetworkCapture, captures: Sequence[NetworkCapture]) -> str:

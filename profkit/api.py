@@ -20,11 +20,11 @@ from profkit.measurement.result import Result
 from profkit.measurement.run import ignore_progress, measure_cells
 from profkit.ops.networks import Network, find_network
 from profkit.ops.spec import Spec
-from profkit.rendering.html import render_html
-from profkit.rendering.network_text import render_network
+from profkit.rendering.content import result_document
+from profkit.rendering.network_content import network_table
 from profkit.rendering.progress import show_progress
-from profkit.rendering.records import flat_record
-from profkit.rendering.table import render_text
+from profkit.rendering.records import result_records
+from profkit.rendering.table import Table
 
 if TYPE_CHECKING:
     import pandas
@@ -34,17 +34,16 @@ class PrintableResult(Result):
     """A Result that prints as the table, shows as a table in a notebook, and becomes a data frame."""
 
     def __str__(self) -> str:
-        return render_text(self)
+        return str(result_document(self))
 
     def _repr_html_(self) -> str:
-        return render_html(self)
+        return result_document(self)._repr_html_()
 
     def to_pandas(self) -> pandas.DataFrame:
         """One line per row: fields of the spec, the cell and the row, named as in the CSV file (needs pandas)."""
         import pandas
 
-        lines = [flat_record(cell, row, cell.spec.to_dict()) for cell in self.cells for row in cell.rows]
-        frame: pandas.DataFrame = pandas.DataFrame(lines)
+        frame: pandas.DataFrame = pandas.DataFrame(result_records(self.cells))
         return frame
 
 
@@ -109,9 +108,13 @@ class NetworkProfile:
         """Time, bytes and work of the recorded steps by kind, type, layer, phase, thread or operator."""
         return network_usage(self.capture, by)
 
+    def table(self, by: str = "kind") -> Table:
+        """The report, which prints and writes itself."""
+        return network_table(self.capture, self.usage(by))
+
     def text(self, by: str = "kind") -> str:
         """The report as plain text."""
-        return render_network(self.capture, by)
+        return str(self.table(by))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Keep the run, for `profkit report` and the other commands."""
@@ -121,6 +124,9 @@ class NetworkProfile:
         if self.capture.recording("time") is None:
             return f"{self.capture.framework}: {self.capture.status}, {self.capture.reason or 'nothing was recorded'}"
         return self.text()
+
+    def _repr_html_(self) -> str | None:
+        return self.table()._repr_html_() if self.capture.recording("time") else None
 
 
 def profile_network(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -81,7 +80,6 @@ def _run(words: Sequence[str]) -> int:
     from profkit.capture.opening import open_any
     from profkit.measurement.judging import judge_runs
     from profkit.rendering.comparison_text import Asked, comparison_table
-    from profkit.rendering.table import print_table
     from profkit.rendering.whole_file import check_target
 
     for path in (arguments.json, arguments.markdown):
@@ -94,7 +92,7 @@ def _run(words: Sequence[str]) -> int:
     comparison = compare(*profiles, partial(judge_runs, margin=arguments.margin))
     failed = failures(comparison, arguments.fail_on, arguments.force) if arguments.fail_on is not None else ()
     _refuse_unfair(comparison, arguments)
-    print_table(comparison_table(comparison, asked, failed), sys.stdout)
+    comparison_table(comparison, asked, failed).print(sys.stdout)
     _write_files(comparison, asked, arguments, failed)
     return FAILED if failed else 0
 
@@ -133,15 +131,14 @@ def _write_files(
     comparison: Comparison, asked: Asked, arguments: argparse.Namespace, failed: Sequence[ComparedRow]
 ) -> None:
     from profkit.rendering.comparison_text import comparison_table, comparison_to_json
-    from profkit.rendering.markdown import table_markdown
+    from profkit.rendering.json_file import render_json
     from profkit.rendering.whole_file import write_whole
 
     if arguments.json:
-        content = comparison_to_json(comparison, asked, failed)
-        write_whole(arguments.json, json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+        write_whole(arguments.json, render_json(comparison_to_json(comparison, asked, failed)))
     if arguments.markdown:
         everything = replace(asked, top=None)
-        write_whole(arguments.markdown, table_markdown(comparison_table(comparison, everything, failed)))
+        write_whole(arguments.markdown, comparison_table(comparison, everything, failed).markdown())
 
 
 if __name__ == "__main__":

@@ -20,8 +20,7 @@ def examine(words: Sequence[str]) -> int:
     from profkit._arguments import Parser
     from profkit._gpu_checks import check_gpus
     from profkit._trace_checks import check_tracing
-    from profkit.rendering.content import Missing
-    from profkit.rendering.table import print_list
+    from profkit.rendering.table import Item, Items
     from profkit.rendering.whole_file import check_target, write_whole
 
     parser = Parser("profkit doctor", "Show what works here, why the rest does not, and the line to type.")
@@ -45,7 +44,7 @@ def examine(words: Sequence[str]) -> int:
         found = look()
         print(f"{chr(10) if checks else ''}{found[0].section}", flush=True)
         texts = [check.detail + (f"\ntype: {check.fix}" if check.fix else "") for check in found]
-        print_list([Missing(f"  {c.name}", c.status, text.strip()) for c, text in zip(found, texts)], sys.stdout)
+        Items([Item(f"  {c.name}", c.status, text.strip()) for c, text in zip(found, texts)]).print(sys.stdout)
         checks += found
     if arguments.json:
         data = {

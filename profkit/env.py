@@ -107,8 +107,7 @@ def _ready_line(environment: Environment) -> str:
 
 def _list(foreigns: Sequence[Foreign]) -> int:
     from profkit.backends.environments import READY, look
-    from profkit.rendering.content import Missing
-    from profkit.rendering.table import print_list
+    from profkit.rendering.table import Item, Items
 
     rows = []
     for environment in map(look, foreigns):
@@ -119,8 +118,8 @@ def _list(foreigns: Sequence[Foreign]) -> int:
             )
         else:
             text = f"{foreign.name} {environment.trouble}\ntype: {foreign.create_line}"
-        rows.append(Missing(foreign.name, environment.state, text))
-    print_list(rows, sys.stdout)
+        rows.append(Item(foreign.name, environment.state, text))
+    Items(rows).print(sys.stdout)
     return 0
 
 

@@ -162,15 +162,12 @@ def _check_memory(request: NetworkRequest) -> None:
 def _list() -> int:
     from profkit.backends.networks import BUILDERS, load_builder
     from profkit.ops.networks import NETWORKS
-    from profkit.rendering.content import Missing
     from profkit.rendering.network_content import network_words
-    from profkit.rendering.table import print_list
+    from profkit.rendering.table import Item, Items
 
     print("networks, with their parameters")
-    print_list(
-        [Missing(f"  {name}", "", network_words(kind()).partition(" ")[2]) for name, kind in NETWORKS.items()],
-        sys.stdout,
-    )
+    words = {name: network_words(kind()).partition(" ")[2] for name, kind in NETWORKS.items()}
+    Items([Item(f"  {name}", "", text) for name, text in words.items()]).print(sys.stdout)
     print("\nframeworks, with their modes")
     items = []
     for name in BUILDERS:
@@ -179,8 +176,8 @@ def _list() -> int:
         text = ", ".join(builder.modes)
         if not here.available:
             text = here.reason + (f"\ntype: {here.install}" if here.install else "")
-        items.append(Missing(f"  {name}", "available" if here.available else "missing", text))
-    print_list(items, sys.stdout)
+        items.append(Item(f"  {name}", "available" if here.available else "missing", text))
+    Items(items).print(sys.stdout)
     return 0
 
 

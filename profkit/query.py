@@ -145,9 +145,7 @@ def _single_statement(sql: str) -> str:
 def _print_answer(database: duckdb.DuckDBPyConnection, sql: str, limit: int) -> None:
     import duckdb
 
-    from profkit.rendering.sql_text import fitted_table
-    from profkit.rendering.table import encodable
-    from profkit.rendering.terminal import stream_width
+    from profkit.rendering.sql_text import answer_table
 
     try:
         cursor = database.execute(sql)
@@ -157,7 +155,7 @@ def _print_answer(database: duckdb.DuckDBPyConnection, sql: str, limit: int) -> 
         more = len(rows) - limit + _count_rest(cursor) if beyond else 0
     except duckdb.Error as error:
         raise UsageError(str(error)) from None
-    print(encodable(fitted_table(names, rows[:limit], stream_width(sys.stdout)), sys.stdout))
+    answer_table(names, rows[:limit]).print(sys.stdout)
     if more:
         print(f"{more:,} more rows (--rows {limit + more}, or --csv FILE)")
 

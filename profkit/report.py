@@ -9,35 +9,29 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TextIO
 
 from profkit._arguments import Parser, chosen_top
 from profkit._network_report import print_networks
-from profkit._showing import printed, written
+from profkit._showing import TFPROF, show_usage
 from profkit._sweep import split_list
 from profkit.attribution.attribute import usage_by
 from profkit.attribution.device_groups import GROUPINGS as DEVICE_GROUPINGS
 from profkit.attribution.device_usage import device_usage
 from profkit.attribution.grouping import GROUPINGS
 from profkit.attribution.network_usage import GROUPINGS as NETWORK_GROUPINGS
-from profkit.attribution.usage import Usage
 from profkit.capture.opening import open_any
 from profkit.capture.schema import PROFKIT, Capture
 from profkit.cli import guarded
-from profkit.errors import ProfkitError, UsageError
+from profkit.errors import UsageError
 from profkit.rendering.device_content import device_surroundings
-from profkit.rendering.table import encodable
 from profkit.rendering.usage_columns import COLUMNS, NAME, find_usage_column
-from profkit.rendering.usage_content import DEFAULT_TOP, Surroundings, View, surroundings
-from profkit.rendering.usage_files import render_report_markdown, write_usage_csv, write_usage_json
-from profkit.rendering.usage_text import print_report as print_table
-from profkit.rendering.usage_tfprof import render_tfprof
-from profkit.rendering.whole_file import check_target, write_whole
+from profkit.rendering.usage_content import DEFAULT_TOP, View, surroundings
+from profkit.rendering.whole_file import check_target
 
-FORMATS = ("table", "tfprof")
+FORMATS = ("table", TFPROF)
 _FILES = ("json", "csv", "markdown")
 _EXAMPLES = """examples:
   profkit report run.profkit                         where the time went, by name
@@ -115,11 +109,11 @@ def print_report(capture: Capture, arguments: argparse.Namespace, stream: TextIO
     Where the program's GPU was recorded and no grouping is asked for, its table follows; the files are of the first.
     """
     by = arguments.by or ("name" if capture.recorder == PROFKIT else "operator")
-    files = named_files(arguments)
+    files, view = named_files(arguments), chosen_view(arguments)
     if by in DEVICE_GROUPINGS:
         _check_device(capture, by, arguments)
         usage = device_usage(capture, by)
-        return _show(device_surroundings(capture, usage), usage, arguments, files, stream)
+        return show_usage(device_surroundings(capture, usage), usage, view, arguments.format, files, stream)
     usage = usage_by(
         capture,
         by,
@@ -127,33 +121,14 @@ def print_report(capture: Capture, arguments: argparse.Namespace, stream: TextIO
         thread=arguments.thread,
         subtract_overhead=arguments.subtract_overhead,
     )
-    _show(surroundings(capture, usage), usage, arguments, files, stream)
+    show_usage(surroundings(capture, usage), usage, view, arguments.format, files, stream)
     if arguments.by is None and len(capture.activities):
         print(file=sys.stdout if stream is None else stream)
         usage = device_usage(capture)
         # What was lost and what was damaged was told above.
-        _show(replace(device_surroundings(capture, usage), losses=[], warnings=[]), usage, arguments, {}, stream)
+        around = replace(device_surroundings(capture, usage), losses=[], warnings=[])
+        show_usage(around, usage, view, arguments.format, {}, stream)
     return None
-
-
-def _show(
-    around: Surroundings,
-    usage: Usage,
-    arguments: argparse.Namespace,
-    files: Mapping[str, str],
-    stream: TextIO | None,
-) -> None:
-    view = chosen_view(arguments)
-    out = sys.stdout if stream is None else stream
-    problems = printed(lambda: _print(around, usage, view, arguments.format, out), out)
-    writers: dict[str, Callable[[str], None]] = {
-        "json": lambda path: write_usage_json(usage, path),
-        "csv": lambda path: write_usage_csv(usage, path),
-        "markdown": lambda path: write_whole(path, render_report_markdown(around, usage, view)),
-    }
-    problems += written(partial(writers[kind], path) for kind, path in files.items())
-    if problems:
-        raise ProfkitError("\n".join(problems))
 
 
 def _run(words: Sequence[str]) -> int:
@@ -237,14 +212,6 @@ def _process_id(arguments: argparse.Namespace) -> int | None:
 def named_files(arguments: argparse.Namespace) -> dict[str, str]:
     """Format (json, csv, markdown) and path of the files that were asked for."""
     return {kind: getattr(arguments, kind) for kind in _FILES if getattr(arguments, kind)}
-
-
-def _print(around: Surroundings, usage: Usage, view: View, layout: str, out: TextIO) -> None:
-    if layout == "tfprof":
-        lines = [*around.losses, *around.warnings, *around.instead]
-        out.write(encodable("".join(f"{line}\n" for line in lines) + render_tfprof(usage, view), out))
-    else:
-        print_table(around, usage, view, out)
 
 
 if __name__ == "__main__":

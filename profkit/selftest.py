@@ -89,15 +89,16 @@ def _target(named: str | None) -> str:
 
 
 def _show(report: Report, path: str) -> None:
-    from profkit.rendering.table import encodable, print_list, print_table
+    from profkit.rendering.table import Items
+    from profkit.rendering.terminal import encodable
     from profkit.selftests.table import check_lists, conclusion, kernel_table
 
     if report.kernels:
-        print_table(kernel_table(report), sys.stdout)
+        kernel_table(report).print(sys.stdout)
         print()
     for title, lines in check_lists(report):
         print(title)
-        print_list(lines, sys.stdout)
+        Items(lines).print(sys.stdout)
         print()
     for text in conclusion(report, path):
         print(encodable(wrapped(text), sys.stdout))

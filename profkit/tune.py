@@ -71,7 +71,6 @@ def _measure(tasks: Sequence[Task], arguments: argparse.Namespace) -> int:
     from profkit.measurement.tuning import tune_kernel
     from profkit.measurement.tuning_tasks import choice_of
     from profkit.rendering.progress import show_progress
-    from profkit.rendering.table import print_table
     from profkit.rendering.tuning_table import outcome_table
     from profkit.rendering.whole_file import check_target
 
@@ -104,7 +103,7 @@ def _measure(tasks: Sequence[Task], arguments: argparse.Namespace) -> int:
                 outcomes.append(outcome)
                 if outcome.is_known:
                     keep_choices([choice_of(outcome)])
-                print_table(outcome_table(outcome), sys.stdout)
+                outcome_table(outcome).print(sys.stdout)
     except KeyboardInterrupt:
         is_interrupted = True
     return _end(outcomes, is_interrupted, arguments.json, str(tuned_file()))
@@ -126,12 +125,11 @@ def _end(outcomes: Sequence[Outcome], is_interrupted: bool, json_path: str | Non
 
 
 def _show_plan(tasks: Sequence[Task]) -> int:
-    from profkit.rendering.table import print_list
-    from profkit.rendering.tuning_table import task_lines, task_title
+    from profkit.rendering.tuning_table import task_items, task_title
 
     for task in tasks:
         print(task_title(task))
-        print_list(task_lines(task), sys.stdout)
+        task_items(task).print(sys.stdout)
     return 0
 
 
@@ -169,16 +167,15 @@ def _forget(op: str, arguments: argparse.Namespace, keys: Sequence[str]) -> int:
 
 def _list_presets(op: str) -> int:
     from profkit.ops import presets_for
-    from profkit.rendering.content import Missing
     from profkit.rendering.names import spec_text
-    from profkit.rendering.table import print_list
+    from profkit.rendering.table import Item, Items
 
-    print_list([Missing(name, "", spec_text(spec)) for name, spec in presets_for(op).items()], sys.stdout)
+    Items([Item(name, "", spec_text(spec)) for name, spec in presets_for(op).items()]).print(sys.stdout)
     return 0
 
 
 def _tell(text: str) -> None:
-    from profkit.rendering.table import encodable
+    from profkit.rendering.terminal import encodable
 
     sys.stderr.write(encodable(text, sys.stderr) + "\n")
     sys.stderr.flush()

@@ -24,6 +24,7 @@ from profkit.measurement.progress import Progress
 from profkit.measurement.result import Cell, Result, Row
 from profkit.ops import SPECS, Conv2d, Spec
 from profkit.ops.networks import NETWORKS
+from profkit.rendering.document import Document
 
 OPERATORS = {op.removesuffix("2d"): op for op in SPECS}
 
@@ -486,7 +487,7 @@ def test_a_reader_that_goes_away_costs_no_file(
     def break_pipe(*args: object) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr(_compare, "print_result", break_pipe)
+    monkeypatch.setattr(Document, "print", break_pipe)
     monkeypatch.setattr(_compare, "abandon_stdout", lambda: abandoned.append(True))
 
     code = run("conv", "--json", str(tmp_path / "out.json"))

@@ -14,7 +14,7 @@ from profkit.capture.network_capture import NetworkCapture, load_network_capture
 from profkit.measurement import baseline
 from profkit.measurement.network_run import NetworkRequest, run_network
 from profkit.ops.networks import LeNet
-from profkit.rendering.gap_text import render_gaps
+from profkit.rendering.gap_text import gap_table
 
 NETWORK = LeNet(batch=2, maps=1, convolutions=1)
 
@@ -46,7 +46,7 @@ def test_the_table_against_the_baseline_holds_all_of_the_steps(capture: NetworkC
     assert str(rows["conv1", "forward"].native_key).startswith("conv2d/native/cpu/")
     assert rows["conv1", "forward"].ratio is not None and rows["conv1", "forward"].bottleneck is not None
     assert rows["pool1", "backward"].native_ns is None
-    assert max(map(len, render_gaps(table).splitlines())) <= 100
+    assert max(map(len, str(gap_table(table)).splitlines())) <= 100
 
 
 def test_its_traces_load_in_both_viewers(path: str, capture: NetworkCapture, tmp_path: Path) -> None:

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from profkit.errors import UsageError
+from profkit.rendering.table import Column
 
-
-class Named(Protocol):
-    """What a column is asked for by."""
-
-    @property
-    def name(self) -> str: ...
-
-
-AnyColumn = TypeVar("AnyColumn", bound=Named)
+AnyColumn = TypeVar("AnyColumn", bound=Column)
 
 
 def find_named(name: str, columns: Sequence[AnyColumn], aliases: Mapping[str, str]) -> AnyColumn:
@@ -38,3 +32,9 @@ def wanted_names(names: Sequence[str] | None, default: Sequence[str], first: str
         return list(default)
     before = default if names[0].startswith("+") else ()
     return [*before, *(bare for name in names if (bare := name.lstrip("+")).strip() != first)]
+
+
+def with_order_out(columns: Sequence[AnyColumn], order: Sequence[str]) -> list[AnyColumn]:
+    """The columns of a default table, which may be left out in this order."""
+    ranks = {name: rank for rank, name in enumerate(order, start=1)}
+    return [replace(column, dispensable=ranks.get(column.name, 0)) for column in columns]

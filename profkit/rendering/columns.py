@@ -17,20 +17,24 @@ from profkit.rendering.quantities import (
     spread_text,
     time_text,
 )
+from profkit.rendering.table import Column
 
 IMPLEMENTATION = "implementation"
 
 
-@dataclass(frozen=True)
-class Column:
-    """One column: how it is asked for, what stands on top, and a row's text in it."""
+# What goes first when a default table is wider than the terminal.
+DISPENSABLE = ("max_error", "peak_bytes", "gflops", "percent_of_bound")
 
-    name: str
-    heading: str
-    help: str
+
+@dataclass(frozen=True, kw_only=True)
+class RowColumn(Column):
+    """A column of a table of rows, with a row's text in it."""
+
     text: Callable[[Row], str]
-    is_text: bool = False
-    """Text is set to the left, numbers to the right."""
+
+
+def _column(name: str, heading: str, meaning: str, text: Callable[[Row], str], is_text: bool = False) -> RowColumn:
+    return RowColumn(name, heading, meaning, is_text, text=text)
 
 
 def _time(row: Row) -> str:
@@ -48,62 +52,60 @@ def _pairs(values: Mapping[str, str]) -> str:
 
 
 COLUMNS = (
-    Column("time", "time", "median time of a call and the farther end of its interval", _time),
-    Column("median", "median", "median time of a call", lambda row: time_text(row.median_ns)),
-    Column("low", "low", "lower end of the median's interval", lambda row: time_text(row.low_ns)),
-    Column("high", "high", "upper end of the median's interval", lambda row: time_text(row.high_ns)),
-    Column("first_call", "first call", "first call, with compilation", lambda row: time_text(row.first_call_ns)),
-    Column("warmup", "warm-ups", "warm-up calls before the samples", lambda row: str(len(row.warmup_ns))),
-    Column("samples", "samples", "number of samples", lambda row: str(len(row.samples_ns))),
-    Column("sample_rounds", "rounds", "rounds of samples", lambda row: str(len(set(row.sample_rounds)))),
-    Column("calls_per_sample", "calls", "calls timed as one sample", lambda row: str(row.calls_per_sample)),
-    Column("gflops", "GFLOP/s", "arithmetic rate", lambda row: number_text(row.gflops)),
-    Column(
+    _column("time", "time", "median time of a call and the farther end of its interval", _time),
+    _column("median", "median", "median time of a call", lambda row: time_text(row.median_ns)),
+    _column("low", "low", "lower end of the median's interval", lambda row: time_text(row.low_ns)),
+    _column("high", "high", "upper end of the median's interval", lambda row: time_text(row.high_ns)),
+    _column("first_call", "first call", "first call, with compilation", lambda row: time_text(row.first_call_ns)),
+    _column("warmup", "warm-ups", "warm-up calls before the samples", lambda row: str(len(row.warmup_ns))),
+    _column("samples", "samples", "number of samples", lambda row: str(len(row.samples_ns))),
+    _column("sample_rounds", "rounds", "rounds of samples", lambda row: str(len(set(row.sample_rounds)))),
+    _column("calls_per_sample", "calls", "calls timed as one sample", lambda row: str(row.calls_per_sample)),
+    _column("gflops", "GFLOP/s", "arithmetic rate", lambda row: number_text(row.gflops)),
+    _column(
         "percent_of_bound",
         "bound",
         "share of the roofline of its own method: least time / time",
         lambda row: percent_text(row.percent_of_bound),
     ),
-    Column("percent_of_peak", "of peak", "share of peak arithmetic", lambda row: percent_text(row.percent_of_peak)),
-    Column("bound", "least time", "least time of its method here", lambda row: time_text(row.bound_ns)),
-    Column("method", "method", "direct, or the Winograd method of a convolution", lambda row: row.method, True),
-    Column(
+    _column("percent_of_peak", "of peak", "share of peak arithmetic", lambda row: percent_text(row.percent_of_peak)),
+    _column("bound", "least time", "least time of its method here", lambda row: time_text(row.bound_ns)),
+    _column("method", "method", "direct, or the Winograd method of a convolution", lambda row: row.method, True),
+    _column(
         "peak_bytes",
         "memory",
         "peak bytes above inputs and output in a call",
         lambda row: bytes_text(row.peak_bytes),
     ),
-    Column("page_faults", "faults", "minor page faults per call", lambda row: number_text(row.page_faults)),
-    Column("max_error", "error", "largest error against float64", lambda row: error_text(row.max_error)),
-    Column("tolerance", "tolerance", "largest error accepted", lambda row: error_text(row.tolerance)),
-    Column("ratio", "ratio", "baseline time / this time, with interval", _ratio),
-    Column("ratio_low", "ratio low", "lower end of the ratio", lambda row: ratio_text(row.ratio_low)),
-    Column("ratio_high", "ratio high", "upper end of the ratio", lambda row: ratio_text(row.ratio_high)),
-    Column("verdict", "verdict", "faster, slower, same or not resolved", lambda row: row.verdict, True),
-    Column("next_step", "next step", "what to type when not resolved", lambda row: row.next_step, True),
-    Column("output", "output", "fresh or reused output", lambda row: row.output, True),
-    Column("layout", "layout", "own layout of the images", lambda row: row.layout, True),
-    Column("note", "note", "what a reader must know", lambda row: row.note, True),
-    Column("rounding", "rounding", "coarser format of its products", lambda row: row.rounding, True),
-    Column("timing", "timing", "how a row on a GPU was timed", lambda row: row.timing, True),
-    Column(
+    _column("page_faults", "faults", "minor page faults per call", lambda row: number_text(row.page_faults)),
+    _column("max_error", "error", "largest error against float64", lambda row: error_text(row.max_error)),
+    _column("tolerance", "tolerance", "largest error accepted", lambda row: error_text(row.tolerance)),
+    _column("ratio", "ratio", "baseline time / this time, with interval", _ratio),
+    _column("ratio_low", "ratio low", "lower end of the ratio", lambda row: ratio_text(row.ratio_low)),
+    _column("ratio_high", "ratio high", "upper end of the ratio", lambda row: ratio_text(row.ratio_high)),
+    _column("verdict", "verdict", "faster, slower, same or not resolved", lambda row: row.verdict, True),
+    _column("next_step", "next step", "what to type when not resolved", lambda row: row.next_step, True),
+    _column("output", "output", "fresh or reused output", lambda row: row.output, True),
+    _column("layout", "layout", "own layout of the images", lambda row: row.layout, True),
+    _column("note", "note", "what a reader must know", lambda row: row.note, True),
+    _column("rounding", "rounding", "coarser format of its products", lambda row: row.rounding, True),
+    _column("timing", "timing", "how a row on a GPU was timed", lambda row: row.timing, True),
+    _column(
         "throttled_samples",
         "throttled",
         "samples taken while the GPU was held down",
         lambda row: str(len(row.throttled_samples)),
     ),
-    Column("wall", "wall", "a GPU call with launching and waiting", lambda row: time_text(row.wall_ns)),
-    Column("dispatch", "dispatch", "the host's time to enqueue a GPU call", lambda row: time_text(row.dispatch_ns)),
-    Column("kernel", "kernels", "time of a call's GPU kernels by CUPTI", lambda row: time_text(row.kernel_ns)),
-    Column("device", "device", "what was seen of the GPU", lambda row: _pairs(row.device), True),
-    Column("versions", "versions", "versions and build facts", lambda row: _pairs(row.versions), True),
-    Column("key", "key", "the whole key", lambda row: row.key, True),
-    Column("status", "status", "ok, or why there is no time", lambda row: row.status, True),
-    Column("reason", "reason", "the reason of a status", lambda row: row.reason, True),
+    _column("wall", "wall", "a GPU call with launching and waiting", lambda row: time_text(row.wall_ns)),
+    _column("dispatch", "dispatch", "the host's time to enqueue a GPU call", lambda row: time_text(row.dispatch_ns)),
+    _column("kernel", "kernels", "time of a call's GPU kernels by CUPTI", lambda row: time_text(row.kernel_ns)),
+    _column("device", "device", "what was seen of the GPU", lambda row: _pairs(row.device), True),
+    _column("versions", "versions", "versions and build facts", lambda row: _pairs(row.versions), True),
+    _column("key", "key", "the whole key", lambda row: row.key, True),
+    _column("status", "status", "ok, or why there is no time", lambda row: row.status, True),
+    _column("reason", "reason", "the reason of a status", lambda row: row.reason, True),
 )
 DEFAULT = ("time", "gflops", "percent_of_bound", "peak_bytes", "max_error", "ratio", "verdict")
-# What goes first when a default table is wider than the terminal.
-DISPENSABLE = ("max_error", "peak_bytes", "gflops", "percent_of_bound")
 _ALIASES = {"memory": "peak_bytes", "error": "max_error", "rounds": "sample_rounds", "calls": "calls_per_sample"}
 
 
@@ -112,12 +114,12 @@ def column_names() -> list[str]:
     return [column.name for column in COLUMNS]
 
 
-def find_column(name: str) -> Column:
+def find_column(name: str) -> RowColumn:
     """The column with this name; a Row's field name, with or without `_ns`, always is one."""
     return find_named(name, COLUMNS, _ALIASES)
 
 
-def choose_columns(names: Sequence[str] | None) -> list[Column]:
+def choose_columns(names: Sequence[str] | None) -> list[RowColumn]:
     """Columns by name; none is the default set, `all` is one per field, a first `+` adds to the default."""
     if names and list(names) == ["all"]:
         return [column for column in COLUMNS if column.name != "time"]

@@ -1,4 +1,4 @@
-"""Two captures compared, for people and programs: a Comparison in; a table, Markdown or JSON values out."""
+"""Two captures compared, for people and programs: a Comparison in; a Table or JSON values out."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ from profkit.attribution.comparison import (
     Comparison,
 )
 from profkit.attribution.profiles import STEP
-from profkit.rendering.content import Heading, Line, Table
-from profkit.rendering.quantities import number_text, percent_text, ratio_interval_text, time_text
+from profkit.rendering.quantities import ABSENT, number_text, percent_text, ratio_interval_text, time_text
+from profkit.rendering.table import Column, Line, Table
 from profkit.rendering.usage_content import visible
 
-UNKNOWN = "\u2013"  # a dash: never shown as 0
 SCHEMA = "profkit.comparison/1"
-NAME_WIDTH = 60
 _HOPELESS = "rows that are not resolved are too small or too noisy for any number of steps; a quieter machine may tell"
 _VERDICTS = (SLOWER, FASTER, SAME, NOT_RESOLVED, ADDED, GONE)
 
@@ -45,14 +43,14 @@ class Asked:
 
 def comparison_table(comparison: Comparison, asked: Asked, failed: Sequence[ComparedRow] = ()) -> Table:
     """Warnings first, then rows by the size of their change, the whole, and what follows from it."""
-    headings = (
-        Heading("row", comparison.by, is_text=True),
-        Heading("a", "a"),
-        Heading("b", "b"),
-        Heading("change", "b - a"),
-        Heading("share", "share", dispensable=1),
-        Heading("ratio", "ratio a / b"),
-        Heading("verdict", "verdict", is_text=True),
+    columns = (
+        Column("row", comparison.by, is_text=True),
+        Column("a", "a"),
+        Column("b", "b"),
+        Column("change", "b - a"),
+        Column("share", "share", dispensable=1),
+        Column("ratio", "ratio a / b"),
+        Column("verdict", "verdict", is_text=True),
     )
     shown = comparison.rows if asked.top is None else comparison.rows[: asked.top]
     lines = [_line(row) for row in shown]
@@ -63,10 +61,10 @@ def comparison_table(comparison: Comparison, asked: Asked, failed: Sequence[Comp
     return Table(
         title=f"a: {visible(asked.a)}, b: {visible(asked.b)}",
         facts=(*difference_lines(comparison), *_trouble_lines(comparison), _what_times_are(comparison)),
-        headings=headings,
-        lines=tuple(lines),
-        footer=tuple(summary_lines(comparison, asked, failed)),
-        name_width=NAME_WIDTH,
+        columns=columns,
+        lines=lines,
+        notes=summary_lines(comparison, asked, failed),
+        records=lambda: [asdict(row) for row in (*comparison.rows, *comparison.totals)],
     )
 
 
@@ -75,8 +73,8 @@ def difference_lines(comparison: Comparison) -> list[str]:
     unfair = set(comparison.unfair)
     ordered = sorted(comparison.differences, key=lambda each: each not in unfair)
     return [
-        f"{'warning: ' if each in unfair else ''}{each[0]} differs: a {visible(each[1]) or UNKNOWN}, "
-        f"b {visible(each[2]) or UNKNOWN}"
+        f"{'warning: ' if each in unfair else ''}{each[0]} differs: a {visible(each[1]) or ABSENT}, "
+        f"b {visible(each[2]) or ABSENT}"
         for each in ordered
     ]
 
@@ -130,10 +128,10 @@ def _line(row: ComparedRow) -> Line:
     share = row.share_b if row.share_b is not None else row.share_a
     texts = (
         visible(row.name),
-        _time(row.a_ns),
-        _time(row.b_ns),
+        time_text(row.a_ns),
+        time_text(row.b_ns),
         change,
-        UNKNOWN if share is None else percent_text(100.0 * share),
+        percent_text(None if share is None else 100.0 * share),
         "" if row.ratio is None else ratio_interval_text(row.ratio, row.low, row.high),
         row.verdict,
     )
@@ -141,9 +139,8 @@ def _line(row: ComparedRow) -> Line:
 
 
 def _headline(row: ComparedRow, margin: float) -> str:
-    change = (
-        f"{_time(row.a_ns)} in a, {_time(row.b_ns)} in b, ratio {ratio_interval_text(row.ratio, row.low, row.high)}"
-    )
+    ratio = ratio_interval_text(row.ratio, row.low, row.high)
+    change = f"{time_text(row.a_ns)} in a, {time_text(row.b_ns)} in b, ratio {ratio}"
     words = {
         FASTER: "b is faster",
         SLOWER: "b is slower",
@@ -187,10 +184,6 @@ def _what_times_are(comparison: Comparison) -> str:
     if comparison.per == STEP:
         return "times of a step; share: of b's recorded step; a ratio above 1 means that b is faster"
     return "times of a call; share: own time in b's threads; a ratio above 1 means that b is faster"
-
-
-def _time(ns: float | None) -> str:
-    return UNKNOWN if ns is None else time_text(ns)
 
 
 def _signed(ns: float) -> str:

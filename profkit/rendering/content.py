@@ -1,9 +1,9 @@
-"""What the tables say, before anything is drawn: a Result in, titles, lines, footnotes out as plain data."""
+"""What the tables of a Result say, before anything is drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import count, product
 from string import ascii_lowercase
 
@@ -12,9 +12,13 @@ from profkit.measurement.device_timing import HELD
 from profkit.measurement.device_wall_clock import WALL_CLOCK
 from profkit.measurement.host_times import is_host_bound
 from profkit.measurement.result import Cell, Result, Row
-from profkit.rendering.columns import DISPENSABLE, IMPLEMENTATION, Column, choose_columns, find_column
+from profkit.rendering.column_choice import with_order_out
+from profkit.rendering.columns import DISPENSABLE, IMPLEMENTATION, RowColumn, choose_columns, find_column
+from profkit.rendering.document import Document, Paragraph
 from profkit.rendering.names import cell_words, conditions_text, preset_name, short_keys, spec_text, swept_axes
-from profkit.rendering.quantities import error_text, rate_text, ratio_text, time_text
+from profkit.rendering.quantities import ABSENT, error_text, rate_text, ratio_text, time_text
+from profkit.rendering.records import result_records
+from profkit.rendering.table import Column, Item, Line, Table
 
 # What needs a look first stands first.
 _ABSENT_ORDER = ("wrong", "crashed", "lost", "timeout", "oom", "unsupported", "unavailable")
@@ -24,54 +28,16 @@ _OTHER_OUTPUT = {
 }
 _SHARED_REASONS = ("lost", "unsupported", "unavailable")
 DOCTOR = "profkit doctor"
-NAME_WIDTH = 30
+LISTED_WIDTH = 30
 HOST_BOUND_REMARK = "bound by the host: launching a call takes longer than the device works on it; --columns +dispatch"
 NOTES = "notes"
 NAMED_AT_MOST = 4
 
 
-@dataclass(frozen=True)
-class Heading:
-    """Top of a column."""
-
-    name: str
-    text: str
-    is_text: bool = False
-    dispensable: int = 0
-    """In which order a table that is too wide may leave columns out, from 1; 0 is never."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """One implementation's texts, one per heading; `tone` is its verdict, from which a colour may follow."""
-
-    texts: tuple[str, ...]
-    tone: str = ""
-
-
-@dataclass(frozen=True)
-class Missing:
-    """One implementation without a time."""
-
-    name: str
-    status: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Table:
-    """One table: the first heading is the implementation's."""
-
-    title: str
-    facts: tuple[str, ...]
-    headings: tuple[Heading, ...]
-    lines: tuple[Line, ...]
-    missing: tuple[Missing, ...] = ()
-    footer: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    """What the letters mean; short texts, which a terminal may put into one paragraph."""
-    name_width: int = NAME_WIDTH
-    """Names longer than this are cut, and shorter still where the table is too wide."""
+def result_document(result: Result, columns: Sequence[str] | None = None, is_verbose: bool = False) -> Document:
+    """All tables, and whether the run was interrupted."""
+    interrupted = [Paragraph("interrupted: this is what was measured until then", "interrupted")]
+    return Document(*build_tables(result, columns, is_verbose), *(interrupted if result.interrupted else []))
 
 
 def build_tables(result: Result, columns: Sequence[str] | None = None, is_verbose: bool = False) -> list[Table]:
@@ -100,7 +66,7 @@ def build_summaries(result: Result, axes: Sequence[str] | None = None) -> list[T
 
 
 def _cell_table(
-    cell: Cell, columns: Sequence[Column], axes: Sequence[str], is_default: bool, is_verbose: bool
+    cell: Cell, columns: Sequence[RowColumn], axes: Sequence[str], is_default: bool, is_verbose: bool
 ) -> Table:
     names = short_keys(row.key for row in cell.rows)
     if is_default and any(row.kernel_ns is not None for row in cell.rows):
@@ -109,12 +75,11 @@ def _cell_table(
         columns = [columns[0], find_column("wall"), *columns[1:]]
     measured = sorted((row for row in cell.rows if row.status == "ok"), key=lambda row: row.median_ns or 0.0)
     marks = _footnotes(measured, cell.output)
-    headings = [Heading(IMPLEMENTATION, IMPLEMENTATION, True)]
-    headings += [Heading(NOTES, "", True)] if marks else []
-    headings += [
-        Heading(column.name, column.heading, column.is_text, _dispensable(column) if is_default else 0)
-        for column in columns
+    shown = [
+        Column(IMPLEMENTATION, IMPLEMENTATION, is_text=True),
+        *([Column(NOTES, "", is_text=True)] if marks else []),
     ]
+    shown += with_order_out(columns, DISPENSABLE) if is_default else columns
     lines = []
     for row in measured:
         letters = [_joined([marks[remark] for remark in _remarks(row, cell.output)])] if marks else []
@@ -124,11 +89,12 @@ def _cell_table(
     return Table(
         _title(cell, axes),
         _facts(cell),
-        tuple(headings),
-        tuple(lines),
+        shown,
+        lines,
         _missing(cell, names, is_verbose),
-        tuple(footer),
-        tuple(f"{letter}: {remark}" for remark, letter in marks.items()),
+        footer,
+        [f"{letter}: {remark}" for remark, letter in marks.items()],
+        records=partial(result_records, [cell]),
     )
 
 
@@ -136,10 +102,6 @@ def _mixes_clocks(cell: Cell) -> bool:
     """Whether some GPU rows are timed by the wall clock and others, which have it too, by events."""
     clocks = {row.timing.startswith(WALL_CLOCK) for row in cell.rows if row.wall_ns is not None}
     return len(clocks) == 2
-
-
-def _dispensable(column: Column) -> int:
-    return DISPENSABLE.index(column.name) + 1 if column.name in DISPENSABLE else 0
 
 
 def _title(cell: Cell, axes: Sequence[str]) -> str:
@@ -161,7 +123,7 @@ def _facts(cell: Cell) -> tuple[str, ...]:
     return ("; ".join(facts),)
 
 
-def _missing(cell: Cell, names: dict[str, str], is_verbose: bool) -> tuple[Missing, ...]:
+def _missing(cell: Cell, names: dict[str, str], is_verbose: bool) -> tuple[Item, ...]:
     """Rows without a time; those that could not run for the same reason are one line."""
     rows = sorted((row for row in cell.rows if row.status != "ok"), key=_absent_rank)
     groups: dict[tuple[str, str, str], list[Row]] = {}
@@ -169,7 +131,7 @@ def _missing(cell: Cell, names: dict[str, str], is_verbose: bool) -> tuple[Missi
         single = row.key if is_verbose or row.status not in _SHARED_REASONS else ""
         groups.setdefault((row.status, _reason(row), single), []).append(row)
     return tuple(
-        Missing(
+        Item(
             names[group[0].key] if len(group) == 1 else _group_name(group, names),
             status,
             f"{reason}; {DOCTOR}" if len(group) > 1 and status == "unavailable" else reason,
@@ -181,7 +143,7 @@ def _missing(cell: Cell, names: dict[str, str], is_verbose: bool) -> tuple[Missi
 def _group_name(rows: Sequence[Row], names: dict[str, str]) -> str:
     listed = ", ".join(names[row.key] for row in rows)
     kind = "CUDA rows" if all(row.key.split("/")[2] == "cuda" for row in rows) else "rows"
-    return listed if len(listed) <= NAME_WIDTH else f"{len(rows)} {kind}"
+    return listed if len(listed) <= LISTED_WIDTH else f"{len(rows)} {kind}"
 
 
 def _absent_rank(row: Row) -> int:
@@ -272,12 +234,11 @@ def _summary_table(cells: Sequence[Cell], across: Sequence[str], common: str) ->
         found = [next((row for row in cell.rows if row.key == key), None) for cell in cells]
         if any(row is not None and row.status == "ok" for row in found):
             lines.append(Line((names[key], *(_summary_text(row) for row in found))))
-    headings = [Heading(IMPLEMENTATION, IMPLEMENTATION, True)]
-    headings += [Heading(str(index), _summary_heading(cell, across)) for index, cell in enumerate(cells)]
+    columns = [Column(IMPLEMENTATION, IMPLEMENTATION, is_text=True)]
+    columns += [Column(str(index), _summary_heading(cell, across)) for index, cell in enumerate(cells)]
     title = f"summary: {cells[0].spec.op} over {', '.join(map(_flag, across)) or 'equal cells'}"
-    return Table(
-        title, (common,) if common else (), tuple(headings), tuple(lines), (), ("median time, ratio to the baseline",)
-    )
+    facts, notes = ([common] if common else []), ["median time, ratio to the baseline"]
+    return Table(title, facts, columns, lines, notes=notes, records=partial(result_records, cells))
 
 
 def _summary_heading(cell: Cell, across: Sequence[str]) -> str:
@@ -289,7 +250,7 @@ def _summary_heading(cell: Cell, across: Sequence[str]) -> str:
 
 def _summary_text(row: Row | None) -> str:
     if row is None:
-        return "-"
+        return ABSENT
     if row.status != "ok":
         return row.status
     ratio = "base" if row.verdict == "baseline" else ratio_text(row.ratio)

@@ -1,66 +1,47 @@
-"""The table against the baseline, and what it says to do: a GapTable in; text, Markdown or JSON out."""
+"""The table against the baseline, and what it says to do: a GapTable in; a Table or JSON values out."""
 
 from __future__ import annotations
 
-from typing import Any, TextIO
+from typing import Any
 
 from profkit.attribution.advice import AUXILIARY, DISPATCH, KERNEL, THREADING, Advice, best_by_bound, best_by_native
 from profkit.attribution.bottleneck import FAR, Bottleneck
 from profkit.attribution.gaps import GapTable, LayerGap
 from profkit.attribution.kinds import AUXILIARY as AUXILIARY_KINDS
 from profkit.capture.schema import BACKWARD
-from profkit.rendering.content import Heading, Line, Table
-from profkit.rendering.markdown import table_markdown
-from profkit.rendering.quantities import number_text, percent_text, rate_text, ratio_text, time_text
-from profkit.rendering.table import print_table, table_text
-from profkit.rendering.terminal import PLAIN_WIDTH
+from profkit.rendering.quantities import ABSENT, number_text, percent_text, rate_text, ratio_text, time_text
+from profkit.rendering.table import Column, Line, Table
 
-UNKNOWN = "\u2013"  # a dash: never shown as 0
 EXPLAINED = 0.05
 """Layers with at least this share of the step have the numbers of their class below the table."""
-_HEADINGS = (
-    Heading("layer", "layer", is_text=True),
-    Heading("phase", "phase", is_text=True),
-    Heading("time", "time"),
-    Heading("native", "native"),
-    Heading("bound", "bound"),
-    Heading("ratio", "ratio"),
-    Heading("kernel", "kernel"),
-    Heading("auxiliary", "aux"),
-    Heading("dispatch", "dispatch"),
-    Heading("threads", "threads"),
-    Heading("class", "class", is_text=True),
+_COLUMNS = (
+    Column("layer", "layer", is_text=True),
+    Column("phase", "phase", is_text=True),
+    Column("time", "time"),
+    Column("native", "native"),
+    Column("bound", "bound"),
+    Column("ratio", "ratio"),
+    Column("kernel", "kernel"),
+    Column("auxiliary", "aux"),
+    Column("dispatch", "dispatch"),
+    Column("threads", "threads"),
+    Column("class", "class", is_text=True),
 )
 
 
-def render_gaps(table: GapTable, width: int = PLAIN_WIDTH) -> str:
-    """As plain text."""
-    return table_text(gap_table(table), width)
-
-
-def print_gaps(table: GapTable, stream: TextIO) -> None:
-    """To a stream, as wide as its terminal or 100 columns."""
-    print_table(gap_table(table), stream)
-
-
-def render_gaps_markdown(table: GapTable) -> str:
-    """For an issue or a report; every layer's class with its numbers."""
-    return table_markdown(gap_table(table, explained=0.0))
-
-
 def gap_table(table: GapTable, explained: float = EXPLAINED) -> Table:
-    """What is shown: layers, what lies outside of them, the whole step; then the reasons and the advice."""
+    """Layers, what lies outside of them, the whole step; then the advice and the reasons of large layers."""
     lines = [_line(row) for row in table.rows]
     for each in table.outside:
-        times = (_time(_per_step(each.ns, table.steps)), UNKNOWN, _time(each.bound_ns))
+        times = (_time(_per_step(each.ns, table.steps)), ABSENT, _time(each.bound_ns))
         lines.append(Line((f"({each.name})", "", *times, *[""] * 6)))
     lines.append(_total(table))
     return Table(
         title="Against the baseline: time of a step by layer, beside profkit's kernels and the bound (direct)",
         facts=_facts(table),
-        headings=_HEADINGS,
-        lines=tuple(lines),
-        footer=(*advice_lines(table), *_reasons(table, explained), *_notes(table)),
+        columns=_COLUMNS,
+        lines=lines,
+        notes=(*advice_lines(table), *_reasons(table, explained), *_notes(table)),
     )
 
 
@@ -129,7 +110,7 @@ def _line(row: LayerGap) -> Line:
     whole = row.framework_ns
 
     def part(ns: int | None) -> str:
-        return UNKNOWN if ns is None or not whole else percent_text(100.0 * ns / whole)
+        return percent_text(None if ns is None or not whole else 100.0 * ns / whole)
 
     texts = (
         row.layer,
@@ -137,7 +118,7 @@ def _line(row: LayerGap) -> Line:
         _time(row.step_ns),
         _time(row.native_ns),
         _time(row.bound_ns),
-        UNKNOWN if row.ratio is None else ratio_text(row.ratio),
+        ratio_text(row.ratio),
         part(row.kernel_ns),
         part(row.auxiliary_ns),
         part(row.dispatch_ns),
@@ -150,7 +131,7 @@ def _line(row: LayerGap) -> Line:
 def _class(found: Bottleneck | None) -> str:
     """In parentheses where the wall that it names is far away."""
     if found is None:
-        return UNKNOWN
+        return ABSENT
     return f"({found.kind})" if found.is_far else found.kind
 
 
@@ -164,7 +145,7 @@ def _total(table: GapTable) -> Line:
         _time(_per_step(table.wall_ns, table.steps)),
         _time(native_ns if native else None),
         _time(sum(bounds) if bounds else None),
-        UNKNOWN if ratio is None else ratio_text(ratio),
+        ratio_text(ratio),
     )
     return Line(("step", "", *texts, *[""] * 5), "baseline")
 
@@ -239,8 +220,6 @@ def _per_step(value: int | None, steps: int) -> float | None:
 
 def _time(ns: float | None) -> str:
     """Three digits are all that fits, and all that is known."""
-    if ns is None:
-        return UNKNOWN
     text = time_text(ns)
     amount, _, unit = text.partition(" ")
     return f"{number_text(float(amount))} {unit}" if unit else text

@@ -1,14 +1,36 @@
-"""A Result as HTML tables, as a notebook shows it."""
+"""Blocks as HTML: a fragment as a notebook shows it, or a page that stands alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 
-from profkit.measurement.result import Result
-from profkit.rendering.content import Line, Table, build_tables
+from profkit.rendering.document import Bullets, Code, Document, Heading, Paragraph, Picture
+from profkit.rendering.table import Items, Table
 
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8"/>
+<meta name="viewport" content="width=device-width, initial-scale=1"/>
+<title>{title}</title>
+<style>
+body {{ font: 15px/1.5 sans-serif; color: #222; background: #fff; max-width: 1100px; margin: 2em auto; padding: 0 1em }}
+table {{ border-collapse: collapse; margin: 1em 0; font-variant-numeric: tabular-nums; display: block }}
+table {{ overflow-x: auto; font-size: 13px }}
+th, td {{ padding: 2px 9px; border-bottom: 1px solid #e3e3e3; vertical-align: top }}
+pre {{ overflow-x: auto; background: #f6f6f6; padding: 0.6em; font-size: 12px; }}
+svg {{ max-width: 100%; height: auto; }}
+</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
 # Inline styles only: a notebook may drop a style sheet. The colours are readable on light and dark pages.
+_TEXT, _NUMBER = "text-align:left;white-space:pre-wrap", "text-align:right;white-space:nowrap"
+_NAME = "text-align:left;white-space:nowrap"
 _TONES = {
     "baseline": "font-weight:bold",
     "faster": "color:#2e9e4f",
@@ -17,37 +39,76 @@ _TONES = {
 }
 
 
-def render_html(result: Result, columns: Sequence[str] | None = None) -> str:
-    """The same tables as on the terminal."""
-    parts = [_table(table) for table in build_tables(result, columns)]
-    if result.interrupted:
-        parts.append("<p><b>interrupted</b>: this is what was measured until then</p>")
-    return f"<div>{''.join(parts)}</div>"
+def render_html(blocks: Sequence[Document]) -> str:
+    """A fragment."""
+    return f"<div>{_joined(blocks)}</div>"
+
+
+def render_page(blocks: Sequence[Document]) -> str:
+    """One page, with nothing to load from elsewhere."""
+    titles = [block.content for block in blocks if isinstance(block, Heading)]
+    titles += [block.title for block in blocks if isinstance(block, Table)]
+    return _PAGE.format(title=escape(titles[0] if titles else ""), body=_joined(blocks))
+
+
+def render_file(document: Document) -> str:
+    """The file as a whole."""
+    return render_page(document.blocks)
+
+
+def _joined(blocks: Sequence[Document]) -> str:
+    return "\n".join(map(_block, blocks))
+
+
+def _block(block: Document) -> str:
+    if isinstance(block, Table):
+        return _table(block)
+    if isinstance(block, Items):
+        return _grid([], [(item.name, item.status, item.text) for item in block.items], [_NAME, _TEXT, _TEXT])
+    if isinstance(block, Heading):
+        return f"<h{block.level}>{escape(block.content)}</h{block.level}>"
+    if isinstance(block, Paragraph):
+        return f"<p>{escape(block.content)}</p>"
+    if isinstance(block, Bullets):
+        return "<ul>\n" + "\n".join(f"<li>{escape(item)}</li>" for item in block.items) + "\n</ul>"
+    if isinstance(block, Picture):
+        # Without the prolog, which belongs to a file of its own.
+        return f'<div role="img" aria-label="{escape(block.alternative)}">{block.svg[block.svg.index("<svg") :]}</div>'
+    return f"<pre>{escape(block.content.rstrip())}</pre>" if isinstance(block, Code) else ""
 
 
 def _table(table: Table) -> str:
-    title = f"<p><b>{escape(table.title)}</b>{''.join(f'<br>{escape(fact)}' for fact in table.facts)}</p>"
-    aligns = ["left" if heading.is_text else "right" for heading in table.headings]
-    head = "".join(
-        f'<th style="text-align:{align}">{escape(heading.text)}</th>' for heading, align in zip(table.headings, aligns)
-    )
-    body = "".join(_line(line, aligns) for line in table.lines)
-    parts = [title, f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"] if table.lines else [title]
-    if table.missing:
-        rows = (_cells((item.name, item.status, item.reason), ["left"] * 3) for item in table.missing)
-        parts.append(f"<table><tbody>{''.join(f'<tr>{row}</tr>' for row in rows)}</tbody></table>")
-    below = (*table.footer, *table.notes)
-    if below:
-        parts.append(f"<p><small>{'<br>'.join(map(escape, below))}</small></p>")
-    return "".join(parts)
+    head = [*table.losses, *table.warnings, table.title]
+    parts = [f"<div><b>{escape(text)}</b></div>" for text in head if text]
+    parts += [f"<div>{escape(text)}</div>" for text in (*table.facts, *(() if table.lines else table.instead))]
+    styles = [_TEXT if column.is_text else _NUMBER for column in table.columns]
+    styles[:1] = [_NAME]
+    if table.lines:
+        headings = [
+            f'<th style="{style}" title="{escape(column.help)}">{escape(column.heading)}</th>'
+            for column, style in zip(table.columns, styles)
+        ]
+        parts.append(
+            _grid(
+                headings,
+                [("\u2003" * line.level + line.name, *line.texts[1:]) for line in table.lines],
+                styles,
+                [_TONES.get(line.tone, "") for line in table.lines],
+            )
+        )
+    parts += [_block(Items(table.items))] if table.items else []
+    parts += [f"<div><small>{escape(text)}</small></div>" for text in (*table.notes, *table.footnotes)]
+    return "\n".join(parts)
 
 
-def _line(line: Line, aligns: Sequence[str]) -> str:
-    tone = _TONES.get(line.tone, "")
-    return f'<tr style="{tone}">{_cells(line.texts, aligns)}</tr>'
-
-
-def _cells(texts: Iterable[str], aligns: Sequence[str]) -> str:
-    return "".join(
-        f'<td style="text-align:{align};white-space:pre-wrap">{escape(text)}</td>' for text, align in zip(texts, aligns)
-    )
+def _grid(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str], tones: Sequence[str] = ()
+) -> str:
+    head = f"<thead><tr>{''.join(headings)}</tr></thead>\n" if headings else ""
+    lines = []
+    for number, row in enumerate(rows):
+        tone = tones[number] if tones else ""
+        cells = "".join(f'<td style="{style}">{escape(text)}</td>' for style, text in zip(styles, row))
+        lines.append(f'<tr style="{tone}">{cells}</tr>' if tone else f"<tr>{cells}</tr>")
+    body = "\n".join(lines)
+    return f"<table>\n{head}<tbody>\n{body}\n</tbody>\n</table>"

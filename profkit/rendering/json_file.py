@@ -1,19 +1,18 @@
-"""A Result as a JSON file in the schema profkit.result/1, raw samples included."""
+"""Values as JSON: NaN and infinity cannot occur in it."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import Any
 
-from profkit.measurement.result import Result
-from profkit.rendering.whole_file import write_whole
-
-
-def render_json(result: Result) -> str:
-    """The JSON text; NaN and infinity cannot occur in it."""
-    return json.dumps(result.to_dict(), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+from profkit.rendering.document import Document
 
 
-def write_json(result: Result, path: str | Path) -> None:
-    """Write the JSON file whole or not at all."""
-    write_whole(path, render_json(result))
+def render_json(content: Any) -> str:
+    """The text of a file."""
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def render_file(document: Document) -> str:
+    """The file as a whole."""
+    return render_json(document.to_records())

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields
 
+from rich.cells import cell_len, chop_cells
+
 from profkit.measurement.result import Cell
 from profkit.ops import presets_for
 from profkit.ops.spec import Spec
@@ -25,7 +27,7 @@ def short_keys(keys: Iterable[str]) -> dict[str, str]:
 def fitted_names(names: Sequence[str], width: int) -> list[str]:
     """Names cut in the middle to a width; wider where the cut would make two of them equal."""
     for limit in range(max(5, width), max((len(name) for name in names), default=0) + 1):
-        cut = [_cut(name, limit) for name in names]
+        cut = [cut_middle(name, limit) for name in names]
         if len(set(cut)) == len(set(names)):
             return cut
     return list(names)
@@ -75,8 +77,16 @@ def _without_shared(key: str) -> str:
     return "/".join(kept)
 
 
-def _cut(name: str, width: int) -> str:
-    if len(name) <= width:
-        return name
+def cut_middle(text: str, width: int) -> str:
+    """The text in at most so many cells; what is too long loses its middle."""
+    if cell_len(text) <= width:
+        return text
+    if width <= 1:
+        return ELLIPSIS[:width]
     tail = (width - 1) // 2
-    return name[: width - 1 - tail] + ELLIPSIS + name[len(name) - tail :]
+    if text.isascii():
+        return f"{text[: width - 1 - tail]}{ELLIPSIS}{text[len(text) - tail :]}"
+    head = chop_cells(text, width - 1 - tail)[0] if width - 1 - tail else ""
+    # Cells are counted from the left, so the tail is cut from the reversed text.
+    end = chop_cells(text[::-1], tail)[0][::-1] if tail else ""
+    return f"{head}{ELLIPSIS}{end}"

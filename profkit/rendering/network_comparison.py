@@ -13,10 +13,9 @@ from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.schema import PHASES
 from profkit.measurement.network_times import step_times
 from profkit.ops.networks import network_from_dict
-from profkit.rendering.content import Heading, Line, Table
 from profkit.rendering.network_content import network_words
 from profkit.rendering.quantities import time_text
-from profkit.rendering.usage_content import UNKNOWN
+from profkit.rendering.table import Column, Line, Table
 
 Place = tuple[str, str]
 
@@ -26,26 +25,26 @@ def compare_layers(captures: Sequence[NetworkCapture]) -> Table:
     operators = [operators_of(capture) for capture in captures]
     times = [_times(each) for each in operators]
     lines = [
-        Line((place[0] or NO_LAYER, place[1], *(_text(each.get(place)) for each in times)))
+        Line((place[0] or NO_LAYER, place[1], *(time_text(each.get(place)) for each in times)))
         for place in _in_order(captures[0], times)
     ]
     for name in REMAINDERS:
         known = [_remainder(each, name) for each in operators]
         if any(value is not None for value in known):
-            lines.append(Line((name, "", *map(_text, known))))
-    lines.append(Line(("recorded step", "", *(_text(_mean(each)) for each in operators)), "baseline"))
+            lines.append(Line((name, "", *map(time_text, known))))
+    lines.append(Line(("recorded step", "", *(time_text(_mean(each)) for each in operators)), "baseline"))
     unrecorded = [step_times(capture).step for capture in captures]
-    lines.append(Line(("unrecorded step", "", *(_text(step.value if step else None) for step in unrecorded))))
-    headings = [Heading("layer", "layer", is_text=True), Heading("phase", "phase", is_text=True)]
-    headings += [Heading(f"framework {number}", text) for number, text in enumerate(_names(captures))]
+    lines.append(Line(("unrecorded step", "", *(time_text(step.value if step else None) for step in unrecorded))))
+    columns = [Column("layer", "layer", is_text=True), Column("phase", "phase", is_text=True)]
+    columns += [Column(f"framework {number}", text) for number, text in enumerate(_names(captures))]
     words = network_words(network_from_dict(captures[0].network))
     work = "training" if captures[0].is_training else "inference"
     return Table(
         title=f"Layer by framework: {words}, {work}",
         facts=("time of a step in the operators of a layer, mean of the recorded steps",),
-        headings=tuple(headings),
-        lines=tuple(lines),
-        footer=("unrecorded step: median, nothing recorded; the frameworks ran one after another",),
+        columns=columns,
+        lines=lines,
+        notes=("unrecorded step: median, nothing recorded; the frameworks ran one after another",),
     )
 
 
@@ -85,7 +84,3 @@ def _remainder(operators: Operators, name: str) -> float | None:
 
 def _mean(operators: Operators) -> float | None:
     return float(operators.step_ns.mean()) if operators.steps else None
-
-
-def _text(value: float | None) -> str:
-    return UNKNOWN if value is None else time_text(value)

@@ -1,9 +1,10 @@
-"""What a report of a network's run says around its table: a NetworkCapture and its Usage in, texts out as data."""
+"""What a report of a network's run says: a NetworkCapture and its Usage in, a Table out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from profkit.attribution.network_usage import network_usage
 from profkit.attribution.usage import Usage
 from profkit.capture.network_capture import NetworkCapture
 from profkit.measurement.network_times import StepTimes, step_times
@@ -11,8 +12,15 @@ from profkit.measurement.statistics import Estimate
 from profkit.ops.networks import network_from_dict
 from profkit.ops.networks.network import Network
 from profkit.rendering.quantities import error_text, ratio_interval_text, spread_text, time_text
+from profkit.rendering.table import Table
 from profkit.rendering.usage_columns import flops_text
-from profkit.rendering.usage_content import Surroundings
+from profkit.rendering.usage_content import Surroundings, View, build_table
+
+
+def network_table(capture: NetworkCapture, usage: Usage | None = None, view: View | None = None) -> Table:
+    """The report of a run: a table of one step, by kind of operator unless a Usage is given."""
+    usage = network_usage(capture, "kind") if usage is None else usage
+    return build_table(usage.mean_of_steps(), view or View(), network_surroundings(capture, usage))
 
 
 def network_surroundings(capture: NetworkCapture, usage: Usage) -> Surroundings:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 
 from profkit.errors import UsageError
 
-ABSENT = "-"
+ABSENT = "\u2013"
+"""A dash: beside 0 B, a hyphen would look like a sign."""
 _TIME_UNITS = ((1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s"))
 _BYTE_UNITS = ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (2.0**30, "GiB"), (2.0**40, "TiB"))
 _RATE_UNITS = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))

@@ -1,32 +1,31 @@
-"""The answer of a query for the terminal: names and rows in, lines that fit the width out."""
+"""The answer of a query as a Table: names and rows in."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from rich.cells import cell_len, set_cell_size
+from profkit.rendering.quantities import ABSENT
+from profkit.rendering.table import Column, Line, Table
 
-ABSENT = "\u2013"  # not recorded: never shown as 0
-GAP = "  "
 LEAST_TEXT_WIDTH = 12
-MOST_TEXT_WIDTH = 60
 
 
-def fitted_table(names: Sequence[str], rows: Sequence[Sequence[Any]], width: int) -> str:
-    """Columns side by side. Texts are shortened in their middle if need be, numbers never; what does not fit then
-    continues below, each part beginning with the first column."""
-    cells = [[_text(value) for value in row] for row in rows]
-    is_number = [_is_number_column([row[i] for row in rows]) for i in range(len(names))]
-    widths = [max([cell_len(name), *(cell_len(line[i]) for line in cells)]) for i, name in enumerate(names)]
-    widths = _shrunk(names, widths, is_number, width)
-    lines: list[str] = []
-    for block in _blocks(widths, width):
-        lines += [""] if lines else []
-        for line in [list(names), ["─" * widths[i] for i in range(len(names))], *cells]:
-            parts = [_padded(line[i], widths[i], is_number[i]) for i in block]
-            lines.append(GAP.join(parts).rstrip())
-    return "\n".join(lines)
+def answer_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """Texts are shortened in their middle if need be, numbers never; what does not fit then continues below."""
+    columns = [
+        Column(name, name, is_text=True, least_width=max(LEAST_TEXT_WIDTH, len(name)))
+        if _is_text([row[number] for row in rows])
+        else Column(name, name)
+        for number, name in enumerate(names)
+    ]
+    return Table(
+        columns=columns,
+        lines=[Line(tuple(map(_text, row))) for row in rows],
+        instead=[f"no rows; columns: {', '.join(names)}"],
+        is_dense=False,
+        records=lambda: [dict(zip(names, row)) for row in rows],
+    )
 
 
 def _text(value: Any) -> str:
@@ -40,50 +39,6 @@ def _text(value: Any) -> str:
     return "".join(sign if sign.isprintable() else "�" for sign in str(value).replace("\n", " "))
 
 
-def _is_number_column(values: Sequence[Any]) -> bool:
+def _is_text(values: Sequence[Any]) -> bool:
     present = [value for value in values if value is not None]
-    return bool(present) and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in present)
-
-
-def _shrunk(names: Sequence[str], widths: list[int], is_number: Sequence[bool], width: int) -> list[int]:
-    """Widths with the widest text columns cut until the line fits or nothing is left to cut."""
-    least = [
-        full if number else min(full, max(LEAST_TEXT_WIDTH, cell_len(name)))
-        for name, full, number in zip(names, widths, is_number)
-    ]
-    shrunk = [
-        full if number else min(full, max(low, MOST_TEXT_WIDTH)) for full, low, number in zip(widths, least, is_number)
-    ]
-    excess = sum(shrunk) + len(GAP) * (len(shrunk) - 1) - width
-    while excess > 0:
-        room = [wide - low for wide, low in zip(shrunk, least)]
-        if not any(room):
-            break
-        widest = max((i for i in range(len(shrunk)) if room[i]), key=lambda i: shrunk[i])
-        shrunk[widest] -= 1
-        excess -= 1
-    return shrunk
-
-
-def _blocks(widths: Sequence[int], width: int) -> list[list[int]]:
-    blocks: list[list[int]] = [[0]]
-    used = widths[0] if widths else 0
-    for i in range(1, len(widths)):
-        if len(blocks[-1]) > 1 and used + len(GAP) + widths[i] > width:
-            blocks.append([0])
-            used = widths[0]
-        blocks[-1].append(i)
-        used += len(GAP) + widths[i]
-    return blocks
-
-
-def _padded(text: str, width: int, is_number: bool) -> str:
-    if cell_len(text) > width:
-        left = (width - 1) // 2
-        right = width - 1 - left
-        tail = text[-right:] if right else ""
-        while cell_len(tail) > right:
-            tail = tail[1:]
-        text = set_cell_size(text, left) + "…" + tail
-    padding = " " * (width - cell_len(text))
-    return padding + text if is_number else text + padding
+    return not present or any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in present)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import importlib.util
-import io
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from profkit.errors import ProfkitError
+from profkit.rendering import csv_file
 from profkit.studies.results import Results
 from profkit.studies.summary import Summary
 
@@ -70,11 +69,8 @@ def table_rows(results: Results, summary: Summary) -> dict[str, Rows]:
 
 def render_csv(table: str, rows: Rows) -> str:
     """One line per row; what is not known is an empty field."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(TABLES[table]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return stream.getvalue()
+    names = list(TABLES[table])
+    return csv_file.render_csv(names, ([row.get(name) for name in names] for row in rows))
 
 
 def can_write_database() -> bool:

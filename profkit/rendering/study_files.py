@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,11 +12,12 @@ from profkit.attribution.network_usage import network_usage
 from profkit.capture.network_capture import NetworkCapture
 from profkit.errors import ProfkitError
 from profkit.rendering import study_database
-from profkit.rendering.gap_text import render_gaps
-from profkit.rendering.network_text import render_network
+from profkit.rendering.document import Paragraph, Picture
+from profkit.rendering.gap_text import gap_table
+from profkit.rendering.json_file import render_json
+from profkit.rendering.network_content import network_table
 from profkit.rendering.study_answers import short_answers
 from profkit.rendering.study_chart import study_chart
-from profkit.rendering.study_document import Paragraph, Picture, render_markdown, render_page
 from profkit.rendering.study_plot import INSTALL as PLOT_INSTALL
 from profkit.rendering.study_plot import can_draw, render_chart
 from profkit.rendering.study_report import build_report
@@ -57,9 +57,9 @@ def write_study(folder: ResultsFolder, cells: Sequence[Cell], results: Results, 
         picture = Picture("plot.png", chart.title, drawn["svg"].decode())
     else:
         missing.append(PLOT_INSTALL)
-    blocks = build_report(summary, picture)
-    write_whole(path / "report.md", render_markdown(blocks))
-    write_whole(path / "report.html", render_page(blocks))
+    report = build_report(summary, picture)
+    for name in ("report.md", "report.html"):
+        report.write(path / name)
     write_cell_tables(folder, cells)
     return missing
 
@@ -93,7 +93,7 @@ def render_summary(summary: Summary) -> str:
         },
         "published": asdict(study.published) if study.published else None,
     }
-    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    return render_json(content)
 
 
 def write_cell_tables(folder: ResultsFolder, cells: Sequence[Cell]) -> None:
@@ -123,12 +123,12 @@ def render_cell(capture: NetworkCapture) -> str:
     everything = View(top=None)
     by_type = network_usage(capture, "type").mean_of_steps()
     parts = [
-        render_network(capture, "kind", everything),
-        render_network(capture, "type", everything),
+        str(network_table(capture, network_usage(capture, "kind"), everything)),
+        str(network_table(capture, network_usage(capture, "type"), everything)),
         f"the same types in the layout of TensorFlow's op profile, one step:\n\n{render_tfprof(by_type, everything)}",
     ]
     if capture.baseline:
-        parts.append(render_gaps(layer_gaps(capture)))
+        parts.append(str(gap_table(layer_gaps(capture))))
     return "\n".join(f"{part.rstrip()}\n" for part in parts)
 
 

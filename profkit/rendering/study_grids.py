@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from profkit.rendering.quantities import percent_text, rate_text, ratio_text, time_text
-from profkit.rendering.study_document import Grid
+from collections.abc import Sequence
+
+from profkit.rendering.quantities import ABSENT, percent_text, rate_text, ratio_text, time_text
+from profkit.rendering.table import Column, Line, Table
 from profkit.studies.declaration import Figures
 from profkit.studies.numbers import Operator
 from profkit.studies.opportunities import opportunities
 from profkit.studies.summary import Row, Spread, Summary, VariantFacts
 
-UNKNOWN = "–"  # noqa: RUF001 - a dash is meant: beside 0 B, a hyphen would look like a sign
 SHOWN_PERCENT = 0.1
 """Kinds below this share in every framework, and without bytes, are left out."""
+
+
+def _grid(headings: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> Table:
+    """The first `texts` columns hold words, the others numbers."""
+    columns = [Column(text, text, is_text=place < texts) for place, text in enumerate(headings)]
+    return Table(columns=columns, lines=[Line(tuple(row)) for row in rows])
 
 
 def megabytes(value: float | None) -> str:
     """Bytes as published tables have them, in powers of ten: 23.59 MB."""
     if value is None:
-        return UNKNOWN
+        return ABSENT
     if value < 1e6:
         return f"{value / 1e3:.1f} kB" if value >= 1e3 else f"{value:.0f} B"
     return f"{value / 1e6:.2f} MB"
@@ -26,12 +33,12 @@ def megabytes(value: float | None) -> str:
 def spread_text(spread: Spread | None) -> str:
     """A ratio with its range over repetitions."""
     if spread is None:
-        return UNKNOWN
+        return ABSENT
     low, middle, high = (ratio_text(value) for value in (spread.low, spread.median, spread.high))
     return middle if low == high else f"{middle} ({low} to {high})"
 
 
-def summary_grid(summary: Summary, *, is_short: bool = False) -> Grid:
+def summary_grid(summary: Summary, *, is_short: bool = False) -> Table:
     """One line per variant and framework that was measured; short, it fits a terminal."""
     focus = summary.focus
     if is_short:
@@ -45,35 +52,34 @@ def summary_grid(summary: Summary, *, is_short: bool = False) -> Grid:
             row = summary.row(facts.name, framework)
             if row is not None:
                 rows.append([facts.name, framework, *_numbers(row, is_short), precision_text(facts)])
-    return Grid(headings, rows, texts=2)
+    return _grid(headings, rows, texts=2)
 
 
 def _numbers(row: Row, is_short: bool) -> list[str]:
     ratios = [
-        (ratio_text(spread.median) if spread else UNKNOWN) if is_short else spread_text(spread)
+        ratio_text(spread.median if spread else None) if is_short else spread_text(spread)
         for spread in (row.step_ratio, row.focus_ratio)
     ]
     texts = [
-        _time(row.step_ns.median if row.step_ns else None),
+        time_text(row.step_ns.median if row.step_ns else None),
         ratios[0],
-        _time(row.focus_ns.median if row.focus_ns else None),
+        time_text(row.focus_ns.median if row.focus_ns else None),
         ratios[1],
-        _percent(row.focus_percent),
+        percent_text(row.focus_percent),
         megabytes(row.focus_bytes),
     ]
     if is_short:
         return texts
-    rate = row.focus_flops_per_s
-    return [*texts, megabytes(row.peak_bytes), rate_text(rate, "FLOP/s") if rate is not None else UNKNOWN]
+    return [*texts, megabytes(row.peak_bytes), rate_text(row.focus_flops_per_s, "FLOP/s")]
 
 
 def precision_text(facts: VariantFacts) -> str:
     """What a variant learned."""
     learned = facts.learned
-    return f"{learned.precision_percent:.1f} %" if learned and learned.precision_percent is not None else UNKNOWN
+    return f"{learned.precision_percent:.1f} %" if learned and learned.precision_percent is not None else ABSENT
 
 
-def kinds_grid(summary: Summary) -> Grid:
+def kinds_grid(summary: Summary) -> Table:
     """The base by kind of operator, frameworks side by side; then the time in which no operator ran."""
     rows = {name: row for name in summary.frameworks() if (row := summary.row(summary.study.base, name)) is not None}
     shares = summary.study.published.shares if summary.study.published else {}
@@ -85,12 +91,12 @@ def kinds_grid(summary: Summary) -> Grid:
         if largest[kind] >= SHOWN_PERCENT or any(_bytes(row.kind(kind)) for row in rows.values())
     ]
     for name in dict.fromkeys(name for row in rows.values() for name in row.remainders):
-        times = [_time(row.remainders.get(name)) for row in rows.values()]
+        times = [time_text(row.remainders.get(name)) for row in rows.values()]
         lines.append([f"({name})", *times, *([""] if shares else [])])
-    return Grid(["kind", *rows, *(["published share"] if shares else [])], lines)
+    return _grid(["kind", *rows, *(["published share"] if shares else [])], lines)
 
 
-def time_ratio_grid(summary: Summary) -> Grid:
+def time_ratio_grid(summary: Summary) -> Table:
     """Time against the base: published, by flops, ours; the focus operator, then the whole step."""
     names, base = summary.frameworks(), summary.base
     lines = []
@@ -99,19 +105,19 @@ def time_ratio_grid(summary: Summary) -> Grid:
         lines.append(
             [
                 facts.name,
-                _ratio(_published_ratio(facts, base, "focus_ms")),
-                _ratio(_part(facts.focus_flops, base.focus_flops)),
+                ratio_text(_published_ratio(facts, base, "focus_ms")),
+                ratio_text(_part(facts.focus_flops, base.focus_flops)),
                 *(spread_text(row.focus_ratio if row else None) for row in rows),
-                _ratio(_published_ratio(facts, base, "total_ms")),
+                ratio_text(_published_ratio(facts, base, "total_ms")),
                 *(spread_text(row.step_ratio if row else None) for row in rows),
             ]
         )
     focus = summary.focus
     headings = ["variant", f"{focus}: published", "flops", *names, "step: published", *names]
-    return Grid(headings, lines)
+    return _grid(headings, lines)
 
 
-def byte_ratio_grid(summary: Summary) -> Grid:
+def byte_ratio_grid(summary: Summary) -> Table:
     """Bytes of the focus operator against the base, its share, and precision, each published and ours."""
     names, base = summary.frameworks(), summary.base
     lines = []
@@ -121,20 +127,20 @@ def byte_ratio_grid(summary: Summary) -> Grid:
         lines.append(
             [
                 facts.name,
-                _ratio(_published_ratio(facts, base, "focus_bytes")),
-                _ratio(_part(facts.focus_output_bytes, base.focus_output_bytes)),
-                *(_ratio(row.bytes_ratio if row else None) for row in rows),
-                _percent(published.focus_percent),
-                *(_percent(row.focus_percent if row else None) for row in rows),
-                f"{published.precision_percent:g} %" if published.precision_percent is not None else UNKNOWN,
+                ratio_text(_published_ratio(facts, base, "focus_bytes")),
+                ratio_text(_part(facts.focus_output_bytes, base.focus_output_bytes)),
+                *(ratio_text(row.bytes_ratio if row else None) for row in rows),
+                percent_text(published.focus_percent),
+                *(percent_text(row.focus_percent if row else None) for row in rows),
+                f"{published.precision_percent:g} %" if published.precision_percent is not None else ABSENT,
                 precision_text(facts),
             ]
         )
     headings = ["variant", "bytes: published", "results", *names, "share: published", *names, "precision: published"]
-    return Grid([*headings, "here"], lines)
+    return _grid([*headings, "here"], lines)
 
 
-def opportunity_grid(summary: Summary) -> Grid:
+def opportunity_grid(summary: Summary) -> Table:
     """Kinds of layers of the base beside profkit's kernels and the machine's bound."""
     headings = ["framework", "layers", "now", "native", "bound", "saves", "of the step"]
     headings += ["auxiliary", "dispatch", "idle threads", "class"]
@@ -145,21 +151,21 @@ def opportunity_grid(summary: Summary) -> Grid:
             [
                 each.framework,
                 f"{each.kind}: {', '.join(each.layers)}",
-                _time(each.time_ns),
-                _time(each.native_ns) + ("*" if each.is_reference else ""),
-                _time(each.bound_ns),
-                _time(each.saving_ns) if saves else "nothing" if each.saving_ns is not None else UNKNOWN,
-                _percent(100 * (each.saving_ns or 0.0) / each.step_ns) if saves else "",
-                _time(each.auxiliary_ns),
-                _time(each.dispatch_ns),
-                _time(each.threading_loss_ns),
-                each.bottleneck or UNKNOWN,
+                time_text(each.time_ns),
+                time_text(each.native_ns) + ("*" if each.is_reference else ""),
+                time_text(each.bound_ns),
+                time_text(each.saving_ns) if saves else "nothing" if each.saving_ns is not None else ABSENT,
+                percent_text(100 * (each.saving_ns or 0.0) / each.step_ns) if saves else "",
+                time_text(each.auxiliary_ns),
+                time_text(each.dispatch_ns),
+                time_text(each.threading_loss_ns),
+                each.bottleneck or ABSENT,
             ]
         )
-    return Grid(headings, lines, texts=2)
+    return _grid(headings, lines, texts=2)
 
 
-def frameworks_grid(summary: Summary) -> Grid:
+def frameworks_grid(summary: Summary) -> Table:
     """Version, cost of recording and remarks of every framework."""
     lines = []
     for name in summary.frameworks():
@@ -167,15 +173,14 @@ def frameworks_grid(summary: Summary) -> Grid:
         if row is None:
             continue
         framework = name.split("/")[0]
-        version = next((row.versions[key] for key in ("version", framework, "profkit") if key in row.versions), UNKNOWN)
-        cost = ", ".join(f"{each} {ratio_text(ratio)}" for each, ratio in row.recording.items()) or UNKNOWN
-        null = ratio_text(row.null) if row.null is not None else UNKNOWN
-        lines.append([name, version, cost, null, " ".join(_sentence(note) for note in row.notes)])
+        version = next((row.versions[key] for key in ("version", framework, "profkit") if key in row.versions), ABSENT)
+        cost = ", ".join(f"{each} {ratio_text(ratio)}" for each, ratio in row.recording.items()) or ABSENT
+        lines.append([name, version, cost, ratio_text(row.null), " ".join(_sentence(note) for note in row.notes)])
     headings = ["framework", "version", "recorded / unrecorded", "unrecorded / unrecorded", "to be known"]
-    return Grid(headings, lines, texts=5)
+    return _grid(headings, lines, texts=5)
 
 
-def missing_grid(summary: Summary) -> Grid | None:
+def missing_grid(summary: Summary) -> Table | None:
     """Cells without numbers, those of the same framework and reason as one; None when there are none."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for failure in summary.failures:
@@ -185,15 +190,15 @@ def missing_grid(summary: Summary) -> Grid | None:
         [name, status, str(len(variants)), ", ".join(dict.fromkeys(variants)), reason]
         for (name, status, reason), variants in groups.items()
     ]
-    return Grid(["framework", "status", "cells", "variants", "reason"], lines, texts=5) if lines else None
+    return _grid(["framework", "status", "cells", "variants", "reason"], lines, texts=5) if lines else None
 
 
 def _kind_text(row: Row, kind: Operator | None) -> str:
     if kind is None:
-        return UNKNOWN
+        return ABSENT
     if not kind.calls:  # only the pass for bytes saw it
-        return f"{UNKNOWN}, {UNKNOWN}, {megabytes(kind.requested_bytes)}"
-    return f"{_time(kind.own_ns)}, {_percent(_share(row, kind))}, {megabytes(kind.requested_bytes)}"
+        return f"{ABSENT}, {ABSENT}, {megabytes(kind.requested_bytes)}"
+    return f"{time_text(kind.own_ns)}, {percent_text(_share(row, kind))}, {megabytes(kind.requested_bytes)}"
 
 
 def _share(row: Row, kind: Operator | None) -> float:
@@ -205,7 +210,7 @@ def _bytes(kind: Operator | None) -> float:
 
 
 def _published_share(shares: object, kind: str) -> list[str]:
-    return [_percent(shares.get(kind))] if isinstance(shares, dict) and shares else []
+    return [percent_text(shares.get(kind))] if isinstance(shares, dict) and shares else []
 
 
 def _published_ratio(facts: VariantFacts, base: VariantFacts, name: str) -> float | None:
@@ -215,18 +220,6 @@ def _published_ratio(facts: VariantFacts, base: VariantFacts, name: str) -> floa
 
 def _part(value: float, whole: float) -> float | None:
     return value / whole if whole else None
-
-
-def _ratio(value: float | None) -> str:
-    return ratio_text(value) if value is not None else UNKNOWN
-
-
-def _percent(value: float | None) -> str:
-    return percent_text(value) if value is not None else UNKNOWN
-
-
-def _time(value: float | None) -> str:
-    return time_text(value) if value is not None else UNKNOWN
 
 
 def _sentence(text: str) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from profkit.rendering.quantities import time_text
-from profkit.rendering.table import encodable
-from profkit.rendering.terminal import can_redraw, stream_width
+from profkit.rendering.terminal import can_redraw, encodable, stream_width
 from profkit.studies.running import Progress
 
 _CLEAR = "\r\x1b[2K"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from profkit.rendering import study_sentences as sentences
+from profkit.rendering.document import Block, Bullets, Document, Heading, Paragraph, Picture
 from profkit.rendering.study_answers import first_opportunities, optimise_sentence, short_answers
-from profkit.rendering.study_document import Block, Bullets, Heading, Paragraph, Picture
 from profkit.rendering.study_grids import (
     byte_ratio_grid,
     frameworks_grid,
@@ -32,19 +32,19 @@ _GAP_NOTE = (
 )
 
 
-def build_report(summary: Summary, picture: Picture | Paragraph | None = None) -> list[Block]:
+def build_report(summary: Summary, picture: Picture | Paragraph | None = None) -> Document:
     """The whole report."""
     study = summary.study
     blocks: list[Block] = [Heading(1, study.title)]
     blocks += [Paragraph(study.about)] if study.about else []
     blocks.append(Paragraph(_origin(summary)))
     if not summary.frameworks():
-        return [*blocks, Paragraph("Nothing was measured yet."), *_missing(summary)]
+        return Document(*blocks, Paragraph("Nothing was measured yet."), *_missing(summary))
     blocks += [Heading(2, "In short"), Bullets(short_answers(summary))]
     blocks += [picture] if picture is not None else []
     blocks += [Heading(2, "Time, memory and precision"), summary_grid(summary), Paragraph(_summary_note(summary))]
     blocks += _operators(summary) + _optimise(summary) + _variants(summary) + _published(summary) + _trust(summary)
-    return [*blocks, *_missing(summary)]
+    return Document(*blocks, *_missing(summary))
 
 
 def _origin(summary: Summary) -> str:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, TextIO
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from typing import TextIO
 
 PLAIN_WIDTH = 100
 LEAST_WIDTH = 20
+_ASCII = str.maketrans({"µ": "u", "±": "~", "…": "~", "─": "-", "\u2013": "-", "✓": "+", "✗": "x", "→": "->"})
 
 
 def stream_width(stream: TextIO) -> int:
@@ -39,23 +37,11 @@ def can_redraw(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
 
 
-def plain_console(stream: TextIO, width: int) -> Console:
-    """A rich console that writes no escape sequence."""
-    from rich.console import Console
-
-    return Console(file=stream, width=width, color_system=None, force_terminal=False, highlight=False)
-
-
-def styled_console(stream: TextIO) -> Console:
-    """A rich console for a stream that takes styles."""
-    from rich.console import Console
-
-    # Of itself rich gives a dumb terminal no colours, even where FORCE_COLOR asks for them.
-    is_dumb = os.environ.get("TERM") == "dumb"
-    return Console(
-        file=stream,
-        width=stream_width(stream),
-        force_terminal=True,
-        color_system="standard" if is_dumb else "auto",
-        highlight=False,
-    )
+def encodable(text: str, stream: TextIO) -> str:
+    """The text with signs that the stream's encoding lacks written in ASCII."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
+    return text

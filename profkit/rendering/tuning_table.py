@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,9 +9,10 @@ from typing import Any
 
 from profkit.measurement.result import finite_numbers
 from profkit.measurement.tuning import SCREENING, STAGES, Outcome, Task, Trial
-from profkit.rendering.content import Heading, Line, Missing, Table
+from profkit.rendering.json_file import render_json
 from profkit.rendering.names import spec_text
 from profkit.rendering.quantities import ratio_interval_text, time_text
+from profkit.rendering.table import Column, Item, Items, Line, Table
 from profkit.rendering.whole_file import write_whole
 
 SCHEMA = "profkit.tuning/1"
@@ -26,12 +26,12 @@ def outcome_table(outcome: Outcome) -> Table:
     others = [trial for trial in outcome.trials if trial.stage == SCREENING and trial.tuning not in finalists]
     shown = [*late, *_without_repeats(others)]
     measured = sorted((trial for trial in shown if trial.row.status == "ok"), key=_rank)
-    headings = (
-        Heading("sizes", "sizes", True),
-        Heading("stage", "stage", True),
-        Heading("time", "time"),
-        Heading("ratio", "default / this"),
-        Heading("verdict", "", True),
+    columns = (
+        Column("sizes", "sizes", is_text=True),
+        Column("stage", "stage", is_text=True),
+        Column("time", "time"),
+        Column("ratio", "default / this"),
+        Column("verdict", "", is_text=True),
     )
     lines = [
         Line(
@@ -46,27 +46,23 @@ def outcome_table(outcome: Outcome) -> Table:
         )
         for trial in measured
     ]
-    failed = [Missing(trial.sizes, trial.row.status, trial.row.reason) for trial in shown if trial.row.status != "ok"]
-    return Table(_title(task), _facts(task), headings, tuple(lines), tuple(failed), (_conclusion(outcome),))
+    failed = [Item(trial.sizes, trial.row.status, trial.row.reason) for trial in shown if trial.row.status != "ok"]
+    return Table(_title(task), _facts(task), columns, lines, failed, [_conclusion(outcome)])
 
 
-def task_lines(task: Task) -> list[Missing]:
+def task_items(task: Task) -> Items:
     """What would be tried: one line per tunable."""
-    return [
-        Missing(item.name, f"[{item.default}]", ", ".join(str(value) for value in item.candidates) or "nothing else")
-        for item in task.tunables
-    ]
+    return Items(
+        [
+            Item(item.name, f"[{item.default}]", ", ".join(str(value) for value in item.candidates) or "nothing else")
+            for item in task.tunables
+        ]
+    )
 
 
 def task_title(task: Task) -> str:
     """One line that names a task."""
     return f"{_title(task)}; {_facts(task)[0]}"
-
-
-def tuning_record(outcomes: Sequence[Outcome], environment: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON form; every number is finite or null."""
-    record: dict[str, Any] = finite_numbers(_record(outcomes, environment))
-    return record
 
 
 def _record(outcomes: Sequence[Outcome], environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,8 +88,7 @@ def _record(outcomes: Sequence[Outcome], environment: Mapping[str, Any]) -> dict
 
 def write_tuning(outcomes: Sequence[Outcome], environment: Mapping[str, Any], path: str | Path) -> None:
     """Write the JSON file whole or not at all."""
-    record = tuning_record(outcomes, environment)
-    write_whole(path, json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    write_whole(path, render_json(finite_numbers(_record(outcomes, environment))))
 
 
 def _without_repeats(trials: Sequence[Trial]) -> list[Trial]:

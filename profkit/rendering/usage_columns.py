@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from profkit.attribution.usage import Usage, UsageRow
 from profkit.rendering.column_choice import find_named, wanted_names
 from profkit.rendering.quantities import ABSENT, bytes_text, number_text, percent_text, time_text
+from profkit.rendering.table import Column
 
 Value = int | float | None
+Writer = Callable[[Value], str]
 NAME = "name"
 OWN = "exclusive_ns"
 
@@ -31,16 +33,14 @@ def flops_text(value: Value) -> str:
     return f"{number_text(value / 1e12)} T"
 
 
-@dataclass(frozen=True)
-class UsageColumn:
-    """One column: how it is asked for, what stands on top, a row's number in it and how it is written."""
+@dataclass(frozen=True, kw_only=True)
+class UsageColumn(Column):
+    """A column with a row's number in it, and how that is written."""
 
-    name: str
-    heading: str
-    help: str
-    field: str  # of a UsageRow; empty for what is worked out of several
+    field: str
+    """Of a UsageRow; empty for what is worked out of several."""
     value: Callable[[UsageRow, Usage], Value]
-    text: Callable[[Value], str]
+    text: Writer
 
     def ranked(self, usage: Usage) -> Sequence[Value]:
         """Numbers of all rows that order them as `value` does, without making a row of any."""
@@ -53,6 +53,12 @@ class UsageColumn:
         return [value if spans < every else None for value, (spans, every) in zip(values, calls)]
 
 
+def _column(
+    name: str, heading: str, meaning: str, field: str, value: Callable[[UsageRow, Usage], Value], text: Writer
+) -> UsageColumn:
+    return UsageColumn(name, heading, meaning, field=field, value=value, text=text)
+
+
 def _share(value: Value, usage: Usage) -> Value:
     return None if value is None or not usage.wall_ns else 100.0 * value / usage.wall_ns
 
@@ -61,9 +67,12 @@ def _own(row: UsageRow, _: Usage) -> Value:
     return row.exclusive_ns if row.has_own_time else None
 
 
+def _field(name: str, heading: str, meaning: str, field: str, text: Writer) -> UsageColumn:
+    return _column(name, heading, meaning, field, lambda row, _: getattr(row, field), text)
+
+
 def _time(name: str, heading: str, meaning: str) -> UsageColumn:
-    field = f"{name}_ns"
-    return UsageColumn(name, heading, meaning, field, lambda row, _: getattr(row, field), time_text)
+    return _field(name, heading, meaning, f"{name}_ns", time_text)
 
 
 def _device_share(row: UsageRow, usage: Usage) -> Value:
@@ -71,11 +80,11 @@ def _device_share(row: UsageRow, usage: Usage) -> Value:
 
 
 def _bytes(name: str, heading: str, meaning: str) -> UsageColumn:
-    return UsageColumn(name, heading, meaning, name, lambda row, _: getattr(row, name), bytes_text)
+    return _field(name, heading, meaning, name, bytes_text)
 
 
 def _count(name: str, heading: str, meaning: str) -> UsageColumn:
-    return UsageColumn(name, heading, meaning, name, lambda row, _: getattr(row, name), count_text)
+    return _field(name, heading, meaning, name, count_text)
 
 
 COLUMNS = (
@@ -83,7 +92,7 @@ COLUMNS = (
     _count("span_calls", "spans", "of these: spans, which have no own time"),
     _count("open_calls", "open", "of these: no end was recorded"),
     _time("inclusive", "inclusive", "time with the ranges inside; recursion counts once"),
-    UsageColumn(
+    _column(
         "inclusive_share",
         "incl %",
         "inclusive time as a share of the thread time",
@@ -91,8 +100,8 @@ COLUMNS = (
         lambda row, usage: _share(row.inclusive_ns, usage),
         percent_text,
     ),
-    UsageColumn("exclusive", "own", "time without the ranges inside", OWN, _own, time_text),
-    UsageColumn(
+    _column("exclusive", "own", "time without the ranges inside", OWN, _own, time_text),
+    _column(
         "share",
         "own %",
         "own time as a share of the thread time",
@@ -119,18 +128,18 @@ COLUMNS = (
     _time("pool_cpu", "pool CPU", "networks: CPU time of helper threads"),
     _bytes("requested_bytes", "requested", "networks: allocated by the operators themselves; 0 B: in place"),
     _bytes("temporary_bytes", "temporary", "networks: of these, given back before the operator ended"),
-    UsageColumn("flops", "FLOP", "networks: by formula", "flops", lambda row, _: row.flops, flops_text),
+    _field("flops", "FLOP", "networks: by formula", "flops", flops_text),
     _bytes("moved_bytes", "moved", "networks: by formula, read and written at least"),
-    UsageColumn("gflops", "GFLOP/s", "networks: flops by own time", "", lambda row, _: row.gflops, number_text),
-    UsageColumn("intensity", "FLOP/B", "networks: flops by bytes moved", "", lambda row, _: row.intensity, number_text),
+    _column("gflops", "GFLOP/s", "networks: flops by own time", "", lambda row, _: row.gflops, number_text),
+    _column("intensity", "FLOP/B", "networks: flops by bytes moved", "", lambda row, _: row.intensity, number_text),
     _count("launches", "launches", "GPU: kernels, copies and sets"),
     _time("device", "GPU", "GPU: sum of their durations, overlaps and all"),
-    UsageColumn("device_share", "GPU %", "GPU: as a share of all GPU time", "device_ns", _device_share, percent_text),
+    _column("device_share", "GPU %", "GPU: as a share of all GPU time", "device_ns", _device_share, percent_text),
     _time("device_inclusive", "GPU incl", "GPU: with those of the ranges inside"),
     _time("kernel", "kernels", "GPU: of own, the GPU computes"),
     _time("auxiliary", "auxiliary", "GPU: of own, a library's kernels for layout, padding, partial sums"),
     _time("copy", "copies", "GPU: of own, it copies or sets memory"),
-    UsageColumn("idle", "idle", "GPU: of own, it is idle; the next four", "", lambda row, _: row.idle_ns, time_text),
+    _column("idle", "idle", "GPU: of own, it is idle; the next four", "", lambda row, _: row.idle_ns, time_text),
     _time("dispatch", "dispatch", "GPU: of idle, the launching thread runs code of this row"),
     _time("call", "CUDA calls", "GPU: of idle, that thread is inside a CUDA call"),
     _time("queue", "queue", "GPU: of idle, the launch was over but its work had not begun"),
@@ -138,7 +147,7 @@ COLUMNS = (
     _time("host", "host", "GPU: time on the host without the ranges inside"),
     _time("host_inclusive", "host incl", "GPU: time on the host with the ranges inside"),
     _bytes("copy_bytes", "copied", "GPU: bytes of copies and sets"),
-    UsageColumn("copy_rate", "GB/s", "GPU: bytes copied by GPU time", "", lambda row, _: row.copy_rate, number_text),
+    _column("copy_rate", "GB/s", "GPU: bytes copied by GPU time", "", lambda row, _: row.copy_rate, number_text),
 )
 # Every heading is a name too.
 _ALIASES = {column.heading.lower().replace(" ", "_"): column.name for column in COLUMNS} | {

@@ -1,24 +1,29 @@
-"""What a report says, before it is drawn: a Usage and a choice of columns and rows in, texts out as plain data."""
+"""What a report says, before it is drawn: a Usage and a choice of columns and rows in, a Table out."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from profkit.attribution.usage import Usage, UsageRow
 from profkit.capture.schema import Capture, RangeKind
+from profkit.rendering.column_choice import with_order_out
 from profkit.rendering.device_values import DEVICE_SUMS, device_totals, device_values, remainder_values
 from profkit.rendering.quantities import bytes_text, number_text, percent_text, time_text
+from profkit.rendering.table import Column, Line, Table
 from profkit.rendering.usage_columns import (
+    NAME,
     UsageColumn,
     Value,
     choose_usage_columns,
     count_text,
     dispensable_columns,
 )
+from profkit.rendering.usage_files import usage_records
 from profkit.rendering.usage_rows import row_order, top_rows
 
 DEFAULT_TOP = 30
@@ -27,7 +32,6 @@ WARNINGS_SHOWN = 10
 REMAINDER = "(no range open)"
 TOTAL = "total"
 UNNAMED = "(unnamed)"
-UNKNOWN = "–"  # noqa: RUF001 - a dash is meant
 
 
 @dataclass(frozen=True)
@@ -52,55 +56,49 @@ class Surroundings:
     notes: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class ShownLine:
-    """One line: the name, its level in a tree, one text per column. `tone` is row, more, remainder or total."""
-
-    name: str
-    texts: tuple[str, ...]
-    level: int = 0
-    tone: str = "row"
-
-
-@dataclass(frozen=True)
-class ShownTable:
-    """A table: headings of the numbers, lines, and how gladly each column may be left out (0 never)."""
-
-    by: str
-    headings: tuple[str, ...]
-    dispensable: tuple[int, ...]
-    lines: tuple[ShownLine, ...]
-
-
-def build_table(usage: Usage, view: View) -> ShownTable:
+def build_table(usage: Usage, view: View, around: Surroundings | None = None) -> Table:
     """Chosen rows in order, then what is not shown, what no range explains, and the total."""
     columns = choose_usage_columns(view.columns, usage)
     order = row_order(usage, view.sort)
     shown = top_rows(usage, order, view.sort, view.top)
     rows = [usage.rows[number] for number in shown]
     lines = [
-        ShownLine(
-            visible(row.path[-1] if row.path else row.short or row.name) or UNNAMED,
-            tuple(_cell(column, column.value(row, usage), usage) for column in columns),
+        Line(
+            (
+                visible(row.path[-1] if row.path else row.short or row.name) or UNNAMED,
+                *(column.text(column.value(row, usage)) for column in columns),
+            ),
+            "row",
             max(0, len(row.path) - 1),
         )
         for row in rows
     ]
     if len(shown) < len(order):
         name = f"… {len(order) - len(shown):,} more rows (--top {len(order)})"
-        lines.append(_special(name, _hidden_values(rows, usage), columns, "more", usage))
-    lines += _remainder_lines(usage, columns)
-    lines.append(_special(TOTAL, _total_values(usage), columns, "total", usage))
-    order_out = dispensable_columns(usage)
-    dispensable = tuple(
-        order_out.index(column.name) + 1 if not view.columns and column.name in order_out else 0 for column in columns
+        lines.append(_special(name, _hidden_values(rows, usage), columns, "more"))
+    below = _remainder_lines(usage, columns)
+    below.append(_special(TOTAL, _total_values(usage), columns, "total"))
+    lines += [replace(below[0], has_rule=True), *below[1:]]
+    if not view.columns:
+        columns = with_order_out(columns, dispensable_columns(usage))
+    said = around or Surroundings([""])
+    return Table(
+        title=said.heads[0],
+        facts=said.heads[1:],
+        columns=[Column(NAME, usage.by, is_text=True), *columns],
+        lines=lines if usage.rows else (),
+        notes=said.notes,
+        losses=said.losses,
+        warnings=said.warnings,
+        instead=said.instead,
+        is_dense=False,
+        records=partial(usage_records, usage),
     )
-    return ShownTable(usage.by, tuple(column.heading for column in columns), dispensable, tuple(lines))
 
 
-def _cell(column: UsageColumn, value: Value, usage: Usage) -> str:
-    # Beside a 0 B that means "in place", a hyphen would look like a sign.
-    return UNKNOWN if value is None and usage.steps is not None else column.text(value)
+def program_table(capture: Capture, usage: Usage, view: View) -> Table:
+    """The table of a traced program with what stands around it."""
+    return build_table(usage, view, surroundings(capture, usage))
 
 
 def surroundings(capture: Capture, usage: Usage) -> Surroundings:
@@ -217,9 +215,9 @@ def _overhead_notes(usage: Usage) -> list[str]:
     return [f"recording itself took about {taken}; --subtract-overhead takes it out"]
 
 
-def _special(name: str, values: dict[str, Value], columns: Sequence[UsageColumn], tone: str, usage: Usage) -> ShownLine:
-    texts = tuple(_cell(column, values[column.name], usage) if column.name in values else "" for column in columns)
-    return ShownLine(name, texts, tone=tone)
+def _special(name: str, values: dict[str, Value], columns: Sequence[UsageColumn], tone: str) -> Line:
+    texts = tuple(column.text(values[column.name]) if column.name in values else "" for column in columns)
+    return Line((name, *texts), tone)
 
 
 def _hidden_values(shown: Sequence[UsageRow], usage: Usage) -> dict[str, Value]:
@@ -235,14 +233,14 @@ def _hidden_values(shown: Sequence[UsageRow], usage: Usage) -> dict[str, Value]:
     return values
 
 
-def _remainder_lines(usage: Usage, columns: Sequence[UsageColumn]) -> list[ShownLine]:
+def _remainder_lines(usage: Usage, columns: Sequence[UsageColumn]) -> list[Line]:
     """What no row explains: in one line, or in its named parts."""
     if not usage.remainders:
         values = _time_values(usage.remainder_ns, usage)
         if usage.total_alloc_bytes is not None:
             values |= dict.fromkeys(("alloc_bytes", "own_alloc_bytes"), usage.unattributed_alloc_bytes)
-        return [_special(REMAINDER, values, columns, "remainder", usage)]
-    lines: list[ShownLine] = []
+        return [_special(REMAINDER, values, columns, "remainder")]
+    lines: list[Line] = []
     for number, part in enumerate(usage.remainders):
         values = _time_values(part.time_ns, usage)
         if usage.devices is not None:
@@ -251,12 +249,12 @@ def _remainder_lines(usage: Usage, columns: Sequence[UsageColumn]) -> list[Shown
         elif not number and usage.unattributed_alloc_bytes:
             # In which of them it was allocated is not known: it stands in the first.
             values["requested_bytes"] = usage.unattributed_alloc_bytes
-        line = _special(part.name, values, columns, "row" if lines else "remainder", usage)
-        if usage.devices is None or any(line.texts):
+        line = _special(part.name, values, columns, "remainder")
+        if usage.devices is None or any(line.texts[1:]):
             lines.append(line)
     if usage.devices is not None and usage.unattributed_alloc_bytes:
         memory: dict[str, Value] = {"own_alloc_bytes": usage.unattributed_alloc_bytes}
-        lines.append(_special(f"allocated in no {usage.by}", memory, columns, "row" if lines else "remainder", usage))
+        lines.append(_special(f"allocated in no {usage.by}", memory, columns, "remainder"))
     return lines
 
 

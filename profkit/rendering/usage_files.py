@@ -1,19 +1,15 @@
-"""A table of usage as files: JSON in the schema profkit.usage/1, CSV, Markdown. A Usage in, text or a file out."""
+"""The rows of a Usage for programs: JSON in the schema profkit.usage/1, CSV, records."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import Any
 
 from profkit.attribution.usage import SCHEMA, Usage, UsageRow
-from profkit.capture.schema import Capture
-from profkit.rendering.usage_content import ShownLine, Surroundings, View, build_table, surroundings
-from profkit.rendering.whole_file import write_whole
+from profkit.rendering.csv_file import render_csv
+from profkit.rendering.json_file import render_json
 
 # Fields that only one kind of table has.
 _ONLY_BY = {"path": "path", "wall_ns": "thread"}
@@ -48,9 +44,7 @@ def _head(usage: Usage) -> dict[str, Any]:
 
 def render_usage_json(usage: Usage, more: Mapping[str, Any] | None = None) -> str:
     """The JSON text, all rows, one line each; `more` stands before them."""
-    head = json.dumps({**_head(usage), **(more or {})}, indent=1, allow_nan=False, ensure_ascii=False).removesuffix(
-        "\n}"
-    )
+    head = render_json({**_head(usage), **(more or {})}).removesuffix("\n}\n")
     names = row_fields(usage)
     # Column by column: an encoder called for each row costs a large table seconds.
     columns = [_json_texts(name, usage.rows.column(name)) for name in names]
@@ -62,53 +56,16 @@ def render_usage_json(usage: Usage, more: Mapping[str, Any] | None = None) -> st
 def render_usage_csv(usage: Usage) -> str:
     """One line per row, all rows; what was not recorded is an empty field."""
     names = row_fields(usage)
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(names)
     columns = [usage.rows.column(name) for name in names]
     if "path" in names:
         columns[names.index("path")] = _json_texts("path", usage.rows.column("path"))
-    writer.writerows(zip(*columns))
-    return stream.getvalue()
+    return render_csv(names, zip(*columns))
 
 
-def render_usage_markdown(capture: Capture, usage: Usage, view: View) -> str:
-    """The report of a traced program, without a limit of width."""
-    return render_report_markdown(surroundings(capture, usage), usage, view)
-
-
-def render_report_markdown(around: Surroundings, usage: Usage, view: View) -> str:
-    """The table as on the terminal with what stands around it, without a limit of width."""
-    table = build_table(usage, view)
-    title, *facts = [_escaped(line) for line in around.heads]
-    lines = [f"### {title}", ""]
-    lines += [f"**{_escaped(line)}**  " for line in around.losses]
-    lines += [f"{_escaped(line)}  " for line in around.warnings]
-    lines += [f"{line}  " for line in facts]
-    lines += ["", *(f"{line}  " for line in around.instead)]
-    if usage.rows:
-        lines += markdown_table(table.by, table.headings, [(_name(line), line.texts) for line in table.lines])
-    lines.append("")
-    return "\n".join(lines + [f"- {_escaped(note)}" for note in around.notes]).rstrip("\n") + "\n"
-
-
-def markdown_table(first: str, headings: Sequence[str], lines: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-    """Lines of a table whose first column is text (ready for Markdown), and whose others are numbers."""
-    return [
-        _row([first, *headings]),
-        _row([":--", *("--:" for _ in headings)]),
-        *(_row([name, *map(_escaped, texts)]) for name, texts in lines),
-    ]
-
-
-def write_usage_json(usage: Usage, path: str | Path, more: Mapping[str, Any] | None = None) -> None:
-    """Write the JSON file whole or not at all."""
-    write_whole(path, render_usage_json(usage, more))
-
-
-def write_usage_csv(usage: Usage, path: str | Path) -> None:
-    """Write the CSV file whole or not at all."""
-    write_whole(path, render_usage_csv(usage))
+def usage_records(usage: Usage) -> list[dict[str, Any]]:
+    """All rows, each as its fields by name."""
+    names = row_fields(usage)
+    return [dict(zip(names, row)) for row in zip(*map(usage.rows.column, names))]
 
 
 def row_fields(usage: Usage) -> list[str]:
@@ -130,19 +87,3 @@ def _json_texts(name: str, column: Sequence[Any]) -> list[Any]:
     if name in _TEXTS:
         return list(map(json.JSONEncoder(ensure_ascii=False).encode, column))
     return ["null" if value is None else value for value in column]
-
-
-def _name(line: ShownLine) -> str:
-    # Markdown drops leading spaces, so the level of a tree is drawn with hard ones.
-    return "&nbsp;&nbsp;" * line.level + _escaped(line.name)
-
-
-def _row(texts: list[str]) -> str:
-    return f"| {' | '.join(texts)} |"
-
-
-def _escaped(text: str) -> str:
-    """Text that Markdown shows as it is."""
-    for sign in "\\`*_|[]":
-        text = text.replace(sign, f"\\{sign}")
-    return text.replace("<", "&lt;").replace(">", "&gt;")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profkit.rendering.content import Heading, Line, Missing, Table
 from profkit.rendering.quantities import error_text
+from profkit.rendering.table import Column, Item, Line, Table
 from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, KernelProof, Report
 
 
@@ -23,34 +23,34 @@ def kernel_table(report: Report) -> Table:
             f"{most.shapes:,}",
             f"{most.refused:,}",
             f"{sum(proof.runs for proof in shown):,}",
-            error_text(worst.error) if worst else "-",
-            error_text(worst.tolerance) if worst else "-",
+            error_text(worst.error if worst else None),
+            error_text(worst.tolerance if worst else None),
             status,
         )
         lines.append(Line(texts, status))
-    headings = (
-        Heading("kernel", "kernel", True),
-        Heading("shapes", "shapes"),
-        Heading("refused", "refused"),
-        Heading("runs", "runs"),
-        Heading("error", "error"),
-        Heading("tolerance", "tolerance"),
-        Heading("result", "", True),
+    columns = (
+        Column("kernel", "kernel", is_text=True),
+        Column("shapes", "shapes"),
+        Column("refused", "refused"),
+        Column("runs", "runs"),
+        Column("error", "error"),
+        Column("tolerance", "tolerance"),
+        Column("result", "", is_text=True),
     )
-    footer = (
+    notes = (
         "runs: over all sets or devices, thread counts, configurations and forms (nhwc, packed)",
         "error: of the run that came nearest to its tolerance",
     )
     places = ", ".join(dict.fromkeys(proof.place for proof in report.kernels))
-    return Table("kernels against float64", (f"on {places}",), headings, tuple(lines), tuple(_reasons(idle)), footer)
+    return Table("kernels against float64", [f"on {places}"], columns, lines, _reasons(idle), notes)
 
 
-def check_lists(report: Report) -> list[tuple[str, list[Missing]]]:
+def check_lists(report: Report) -> list[tuple[str, list[Item]]]:
     """Title and lines of each section."""
-    sections: dict[str, list[Missing]] = {}
+    sections: dict[str, list[Item]] = {}
     for finding in report.findings:
         title = " on ".join(filter(None, (finding.part.partition("/")[0], finding.place)))
-        sections.setdefault(title, []).append(Missing(f"  {finding.name}", finding.status, finding.detail))
+        sections.setdefault(title, []).append(Item(f"  {finding.name}", finding.status, finding.detail))
     return list(sections.items())
 
 
@@ -78,7 +78,7 @@ def _offers_nothing(proof: KernelProof) -> bool:
     return proof.status == NOT_PROVEN and proof.refused > 0 and not proof.runs and not proof.left
 
 
-def _reasons(proofs: Sequence[KernelProof]) -> list[Missing]:
+def _reasons(proofs: Sequence[KernelProof]) -> list[Item]:
     """One line per reason, the wrong first."""
     found: dict[tuple[str, str], list[KernelProof]] = {}
     for proof in sorted(proofs, key=lambda proof: proof.status != WRONG):
@@ -86,10 +86,10 @@ def _reasons(proofs: Sequence[KernelProof]) -> list[Missing]:
     return [_reason(status, reason, alike) for (status, reason), alike in found.items()]
 
 
-def _reason(status: str, reason: str, alike: Sequence[KernelProof]) -> Missing:
+def _reason(status: str, reason: str, alike: Sequence[KernelProof]) -> Item:
     keys, places = (list(dict.fromkeys(words)) for words in zip(*((proof.key, proof.place) for proof in alike)))
     name = _short(keys[0]) if len(keys) == 1 else f"{len(keys)} kernels"
-    return Missing(name, status, f"on {', '.join(places)}: {reason}")
+    return Item(name, status, f"on {', '.join(places)}: {reason}")
 
 
 def _short(key: str) -> str:

@@ -9,7 +9,8 @@ from builders import baseline_row, cell, ok_row, result
 from profkit.measurement.device_timing import HELD, WAITS
 from profkit.measurement.device_wall_clock import WALL_CLOCK
 from profkit.measurement.result import Row
-from profkit.rendering.content import Table, build_tables
+from profkit.rendering.content import build_tables
+from profkit.rendering.table import Table
 
 GPU = "conv2d/cupy/cuda"
 
@@ -28,15 +29,15 @@ def gpu_row(**changes: Any) -> Row:
 def test_events_behind_a_hold_need_no_word() -> None:
     table = table_of(baseline_row(), gpu_row())
 
-    assert not any("timed by" in line for line in table.notes)
+    assert not any("timed by" in line for line in table.footnotes)
 
 
 def test_another_way_of_timing_is_a_footnote() -> None:
-    assert f"a: timed by {WAITS}" in table_of(baseline_row(), gpu_row(timing=WAITS)).notes
+    assert f"a: timed by {WAITS}" in table_of(baseline_row(), gpu_row(timing=WAITS)).footnotes
 
 
 def test_rounding_is_a_footnote() -> None:
-    assert "a: its products round to tf32" in table_of(baseline_row(), gpu_row(rounding="tf32")).notes
+    assert "a: its products round to tf32" in table_of(baseline_row(), gpu_row(rounding="tf32")).footnotes
 
 
 def test_a_share_of_a_gpu_is_said_to_be_theoretical() -> None:
@@ -56,9 +57,9 @@ def test_a_table_of_gpu_rows_alone_has_no_peak_of_this_machine() -> None:
 def test_kernel_time_is_a_column_when_there_is_one() -> None:
     with_it, without = table_of(baseline_row(), gpu_row(kernel_ns=900_000.0)), table_of(baseline_row(), gpu_row())
 
-    assert [heading.name for heading in with_it.headings][1:3] == ["time", "kernel"]
+    assert [each.name for each in with_it.columns][1:3] == ["time", "kernel"]
     assert with_it.lines[0].texts[2] == "900.0 µs"
-    assert "kernel" not in [heading.name for heading in without.headings]
+    assert "kernel" not in [each.name for each in without.columns]
 
 
 def test_the_wall_clock_is_a_column_where_only_some_rows_have_events() -> None:
@@ -67,17 +68,17 @@ def test_the_wall_clock_is_a_column_where_only_some_rows_have_events() -> None:
     )
     mixed = table_of(baseline_row(), gpu_row(wall_ns=1.5e6), waiting)
 
-    assert [heading.name for heading in mixed.headings][2:4] == ["time", "wall"]
+    assert [each.name for each in mixed.columns][2:4] == ["time", "wall"]
     assert [line.texts[3] for line in mixed.lines][:2] == ["1.500 ms", "2.000 ms"]
     for alike in (table_of(baseline_row(), gpu_row(wall_ns=1.5e6)), table_of(baseline_row(), waiting)):
-        assert "wall" not in [heading.name for heading in alike.headings]
+        assert "wall" not in [each.name for each in alike.columns]
 
 
 def test_a_row_whose_device_waits_for_the_host_has_a_footnote() -> None:
     words = "a: bound by the host: launching a call takes longer than the device works on it; --columns +dispatch"
 
-    assert words in table_of(baseline_row(), gpu_row(dispatch_ns=2e6)).notes
-    assert not any("bound by the host" in line for line in table_of(baseline_row(), gpu_row(dispatch_ns=5e5)).notes)
+    assert words in table_of(baseline_row(), gpu_row(dispatch_ns=2e6)).footnotes
+    assert not any("bound by the host" in line for line in table_of(baseline_row(), gpu_row(dispatch_ns=5e5)).footnotes)
 
 
 def test_a_lost_device_stands_among_what_needs_a_look() -> None:
@@ -85,4 +86,4 @@ def test_a_lost_device_stands_among_what_needs_a_look() -> None:
 
     table = table_of(baseline_row(), *rows)
 
-    assert [item.status for item in table.missing] == ["lost", "unavailable"]
+    assert [item.status for item in table.items] == ["lost", "unavailable"]

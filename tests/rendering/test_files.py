@@ -20,11 +20,10 @@ from builders import baseline_row, cell, realistic_cell, result
 from profkit.errors import ProfkitError, UsageError
 from profkit.measurement.result import Result, Row
 from profkit.ops import Conv2d, MatMul
-from profkit.rendering.csv_file import render_csv, write_csv
-from profkit.rendering.html import render_html
-from profkit.rendering.json_file import render_json, write_json
-from profkit.rendering.markdown import render_markdown, write_markdown
-from profkit.rendering.records import flat_record
+from profkit.rendering.content import result_document
+from profkit.rendering.document import FORMATS
+from profkit.rendering.json_file import render_json
+from profkit.rendering.records import flat_record, render_csv
 from profkit.rendering.whole_file import check_target, write_whole
 
 ROW_KEYS = (
@@ -33,8 +32,16 @@ ROW_KEYS = (
 )
 
 
+def render_markdown(result: Result) -> str:
+    return result_document(result).markdown()
+
+
+def render_html(result: Result) -> str:
+    return result_document(result)._repr_html_()
+
+
 def test_json_has_the_promised_keys_and_raw_samples() -> None:
-    data = json.loads(render_json(result(realistic_cell())))
+    data = json.loads(render_json(result(realistic_cell()).to_dict()))
 
     assert data["schema"] == "profkit.result/1"
     assert {"environment", "peaks", "cells"} <= data.keys()
@@ -47,7 +54,7 @@ def test_json_has_the_promised_keys_and_raw_samples() -> None:
 def test_json_reads_back_as_the_same_result() -> None:
     original = result(realistic_cell())
 
-    again = Result.from_dict(json.loads(render_json(original)))
+    again = Result.from_dict(json.loads(render_json(original.to_dict())))
 
     assert again == original
 
@@ -55,7 +62,7 @@ def test_json_reads_back_as_the_same_result() -> None:
 def test_json_has_null_where_a_number_is_not_finite() -> None:
     row = Row("conv2d/numba/cpu", "wrong", max_error=float("inf"))
 
-    data = json.loads(render_json(result(cell(row))))
+    data = json.loads(render_json(result(cell(row)).to_dict()))
 
     assert data["cells"][0]["rows"][0]["max_error"] is None
 
@@ -107,7 +114,7 @@ def test_markdown_has_the_tables_and_escapes_what_would_break_them() -> None:
 def test_markdown_and_html_say_that_a_run_was_interrupted() -> None:
     stopped = result(cell(baseline_row()), interrupted=True)
 
-    assert "Interrupted" in render_markdown(stopped)
+    assert "interrupted" in render_markdown(stopped)
     assert "interrupted" in render_html(stopped)
 
 
@@ -145,15 +152,33 @@ def test_html_escapes_reasons() -> None:
     assert "&lt;script&gt;" in text
 
 
-@pytest.mark.parametrize("write", [write_json, write_csv, write_markdown])
-def test_a_file_is_written_and_replaced(write: Callable[[Result, Path], None], tmp_path: Path) -> None:
-    target = tmp_path / "out"
+@pytest.mark.parametrize("ending", FORMATS)
+def test_a_file_is_written_in_the_format_of_its_name_and_replaced(ending: str, tmp_path: Path) -> None:
+    target = tmp_path / f"out{ending}"
     target.write_text("old")
 
-    write(result(realistic_cell()), target)
+    result_document(result(realistic_cell())).write(target)
 
     assert "conv2d" in target.read_text(encoding="utf-8")
-    assert os.listdir(tmp_path) == ["out"]
+    assert os.listdir(tmp_path) == [f"out{ending}"]
+
+
+def test_a_file_of_another_ending_is_refused_with_those_that_exist(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"ends in \.txt, \.md, \.html, \.csv, \.json"):
+        result_document(result(realistic_cell())).write(tmp_path / "out.pdf")
+
+
+def test_records_behind_a_table_are_numbers_whether_asked_of_it_or_of_its_files(tmp_path: Path) -> None:
+    document = result_document(result(realistic_cell()))
+
+    document.write(tmp_path / "out.csv")
+    document.write(tmp_path / "out.json")
+
+    records = document.to_records()
+    assert len(records) == 16 and records[0]["median_ns"] == pytest.approx(9.81e6)
+    assert json.loads((tmp_path / "out.json").read_text())[0]["samples_ns"] == records[0]["samples_ns"]
+    with (tmp_path / "out.csv").open() as stream:
+        assert [line["key"] for line in csv.DictReader(stream)] == [record["key"] for record in records]
 
 
 def failing(number: int) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ import pytest
 from network_captures import layer, network_capture, op, recording_of
 
 from profkit.attribution.gaps import GapTable, layer_gaps
-from profkit.rendering.gap_text import gaps_to_json, print_gaps, render_gaps, render_gaps_markdown
+from profkit.rendering.gap_text import gap_table, gaps_to_json
 
 DASH = "\u2013"
 PEAKS = {"peak_flops_per_s": 100e9, "peak_bytes_per_s": 10e9}
@@ -22,6 +22,10 @@ def base(name: str, phase: str, native_ns: float | None, bound_ns: float, **chan
     row = {"layer": name, "phase": phase, "native_ns": native_ns, "native_key": key, "bound_ns": bound_ns}
     work = {"flops": 40_000_000, "bytes": 100_000, "parts": [{"key": key}], "without_kernel": []}
     return {**row, **work, **PEAKS, **changes}
+
+
+def shown(table: GapTable) -> str:
+    return str(gap_table(table))
 
 
 def the_table() -> GapTable:
@@ -45,7 +49,7 @@ def words(text: str, begin: str) -> list[str]:
 
 
 def test_a_row_has_times_parts_and_a_class() -> None:
-    text = render_gaps(the_table())
+    text = shown(the_table())
 
     expected = "conv1 forward 10.0 ms 4.00 ms 400 µs 2.50 70% 20% 10% 0.0% (compute)"
     assert words(text, "conv1 ") == expected.split()
@@ -60,7 +64,7 @@ def test_it_is_said_whose_bound_it_is_and_winograd_has_its_own() -> None:
     direct = base("conv1", "forward", 3e6, 4e5, native_bound_ns=4e5)
 
     by_winograd, by_direct = (
-        " ".join(render_gaps(layer_gaps(network_capture(made, baseline=[row]))).split()) for row in (winograd, direct)
+        " ".join(shown(layer_gaps(network_capture(made, baseline=[row]))).split()) for row in (winograd, direct)
     )
 
     meaning = "bound (direct): least time on this machine by the direct method"
@@ -71,8 +75,7 @@ def test_it_is_said_whose_bound_it_is_and_winograd_has_its_own() -> None:
 
 def test_native_times_of_a_busy_machine_are_told_above_the_table() -> None:
     quiet, busy = (
-        " ".join(render_gaps(replace(the_table(), busy_load=load)).partition("layer ")[0].split())
-        for load in (None, 5.2)
+        " ".join(shown(replace(the_table(), busy_load=load)).partition("layer ")[0].split()) for load in (None, 5.2)
     )
 
     assert "native kernels were timed on a busy machine (load 5.2), they may be faster" in busy
@@ -80,7 +83,7 @@ def test_native_times_of_a_busy_machine_are_told_above_the_table() -> None:
 
 
 def test_the_reader_learns_what_to_optimise_by_how_much_and_why() -> None:
-    text = " ".join(render_gaps(the_table()).split())
+    text = " ".join(shown(the_table()).split())
 
     assert (
         "Optimise first: conv1 forward. profkit's conv2d/native/cpu/direct would do in 4.00 ms what takes 10.0 ms "
@@ -100,7 +103,7 @@ def test_auxiliary_work_is_named_by_its_kinds() -> None:
         steps=[(0, 1000)],
     )
 
-    text = render_gaps(layer_gaps(network_capture(made, baseline=[base("conv1", "forward", 90.0, 50.0)])))
+    text = shown(layer_gaps(network_capture(made, baseline=[base("conv1", "forward", 90.0, 50.0)])))
 
     assert "work that the layer does not ask for: copy 700 ns, pad 200 ns." in " ".join(text.split())
     assert words(text, "conv1 ")[-1] == "transfer"
@@ -110,16 +113,16 @@ def test_lines_stay_within_the_width_whatever_the_names() -> None:
     name = "a_layer_with_a_very_long_name_indeed_because_somebody_nested_modules"
     made = recording_of(op("x", 0, 900, layer=name, phase="backward"), steps=[(0, 1000)])
 
-    text = render_gaps(layer_gaps(network_capture(made)))
+    text = shown(layer_gaps(network_capture(made)))
 
     assert max(map(len, text.splitlines())) <= 100
-    assert max(map(len, render_gaps(the_table()).splitlines())) <= 100
+    assert max(map(len, shown(the_table()).splitlines())) <= 100
 
 
 def test_without_a_baseline_it_says_so_and_gives_no_advice() -> None:
     made = recording_of(op("x", 0, 900, layer="conv1", phase="forward"), steps=[(0, 1000)])
 
-    text = render_gaps(layer_gaps(network_capture(made)))
+    text = shown(layer_gaps(network_capture(made)))
 
     assert "there is no baseline in this capture" in text
     assert "Optimise" not in text and "No layer would gain" not in text
@@ -127,13 +130,13 @@ def test_without_a_baseline_it_says_so_and_gives_no_advice() -> None:
 
 
 def test_a_recording_without_steps_is_an_empty_table() -> None:
-    text = render_gaps(layer_gaps(network_capture(recording_of(steps=[]))))
+    text = shown(layer_gaps(network_capture(recording_of(steps=[]))))
 
     assert words(text, "step ") == ["step", *[DASH] * 4]
 
 
 def test_markdown_has_the_same_rows_and_every_reason() -> None:
-    text = render_gaps_markdown(the_table())
+    text = gap_table(the_table(), explained=0.0).markdown()
 
     assert "| conv1 | forward | 10.0 ms | 4.00 ms | 400 µs | 2.50 | 70% | 20% | 10% | 0.0% | (compute) |" in text
     assert "- pool1 forward: memory," in text
@@ -154,14 +157,14 @@ def test_json_has_all_numbers_of_one_step() -> None:
 
 def test_a_pipe_gets_plain_text(tmp_path: Path) -> None:
     with (tmp_path / "out").open("w", encoding="utf-8") as stream:
-        print_gaps(the_table(), stream)
+        gap_table(the_table()).print(stream)
 
-    assert (tmp_path / "out").read_text(encoding="utf-8") == render_gaps(the_table()) + "\n"
+    assert (tmp_path / "out").read_text(encoding="utf-8") == shown(the_table()) + "\n"
 
 
 @pytest.mark.parametrize("encoding", ["ascii"])
 def test_a_terminal_without_signs_gets_ascii(tmp_path: Path, encoding: str) -> None:
     with (tmp_path / "out").open("w", encoding=encoding) as stream:
-        print_gaps(the_table(), stream)
+        gap_table(the_table()).print(stream)
 
     assert "400 us" in (tmp_path / "out").read_text(encoding=encoding)

@@ -17,9 +17,9 @@ from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.recording import Recording
 from profkit.ops.networks import Cifar10
 from profkit.rendering.network_comparison import compare_layers
-from profkit.rendering.network_content import network_surroundings
-from profkit.rendering.network_text import render_network, render_network_markdown
-from profkit.rendering.usage_content import UNKNOWN, View
+from profkit.rendering.network_content import network_surroundings, network_table
+from profkit.rendering.quantities import ABSENT
+from profkit.rendering.usage_content import View
 from profkit.rendering.usage_files import render_usage_csv, render_usage_json
 from profkit.rendering.usage_tfprof import render_tfprof
 
@@ -59,7 +59,8 @@ def capture(**changes: Any) -> NetworkCapture:
 
 
 def lines_of(by: str = "kind", width: int = 100, view: View | None = None, **changes: Any) -> list[str]:
-    return render_network(capture(**changes), by, view or View(), width).splitlines()
+    made = capture(**changes)
+    return network_table(made, network_usage(made, by), view or View()).text(width).splitlines()
 
 
 def test_a_report_says_what_ran_on_which_data_how_it_was_checked_and_what_recording_cost() -> None:
@@ -92,10 +93,10 @@ def test_the_table_shows_one_step_with_its_remainders_and_the_step_as_total() ->
     found = {line.split("  ")[0]: line.split() for line in lines if line and line[0] != " "}
     assert found["conv2d"][1:6] == ["1", "720.0", "µs", "72%", "24.4"]
     assert found["bias"][1:7] == ["1", "47.00", "µs", "4.7%", "0", "B"]
-    assert found["relu"][5] == UNKNOWN, "what was not observed is a dash"
+    assert found["relu"][5] == ABSENT, "what was not observed is a dash"
     assert found["dispatch"][1:] == ["50.00", "µs", "5.0%"]
     assert found["framework"][1:] == ["60.00", "µs", "6.0%"]
-    assert found["idle"][1:] == [UNKNOWN, UNKNOWN]
+    assert found["idle"][1:] == [ABSENT, ABSENT]
     assert found["total"][1:5] == ["4", "1.000", "ms", "100%"]
 
 
@@ -220,7 +221,7 @@ def test_csv_has_the_same_rows_with_empty_fields_for_what_is_not_known() -> None
 
 
 def test_markdown_has_the_table_of_the_terminal() -> None:
-    text = render_network_markdown(capture(), network_usage(capture()), View(["own", "share"]))
+    text = network_table(capture(), view=View(["own", "share"])).markdown()
 
     assert text.startswith("### cifar10 batch 4")
     assert "| conv2d | 720.0 µs | 72% |" in text
@@ -239,17 +240,17 @@ def test_frameworks_stand_side_by_side_by_layer_and_phase() -> None:
     table = compare_layers(captures)
 
     lines = {line.texts[:2]: line.texts[2:] for line in table.lines}
-    assert [heading.text for heading in table.headings] == ["layer", "phase", "tensorflow", "torch"]
+    assert [each.heading for each in table.columns] == ["layer", "phase", "tensorflow", "torch"]
     assert lines["conv1", "forward"] == ("787.0 µs", "500.0 µs")
-    assert lines["norm1", "forward"] == ("103.0 µs", UNKNOWN)
-    assert lines["(no layer)", ""] == (UNKNOWN, "10.00 µs")
-    assert lines["framework", ""] == ("60.00 µs", UNKNOWN)
+    assert lines["norm1", "forward"] == ("103.0 µs", ABSENT)
+    assert lines["(no layer)", ""] == (ABSENT, "10.00 µs")
+    assert lines["framework", ""] == ("60.00 µs", ABSENT)
     assert lines["recorded step", ""] == ("1.000 ms", "1.000 ms")
-    assert lines["unrecorded step", ""] == ("995.0 µs", UNKNOWN)
+    assert lines["unrecorded step", ""] == ("995.0 µs", ABSENT)
     assert [line.texts[0] for line in table.lines][:3] == ["conv1", "norm1", "(no layer)"]
 
 
 def test_two_modes_of_a_framework_are_told_apart() -> None:
     table = compare_layers([capture(), capture(mode="eager")])
 
-    assert [heading.text for heading in table.headings][2:] == ["tensorflow:graph", "tensorflow:eager"]
+    assert [each.heading for each in table.columns][2:] == ["tensorflow:graph", "tensorflow:eager"]

@@ -5,11 +5,13 @@ import pytest
 from profkit.errors import UsageError
 from profkit.rendering import quantities
 
+DASH = "\u2013"
+
 
 @pytest.mark.parametrize(
     ("value_ns", "text"),
     [
-        (None, "-"),
+        (None, DASH),
         (0.0, "0 ns"),
         (3.5, "3.500 ns"),
         (812.0, "812.0 ns"),
@@ -29,7 +31,7 @@ def test_a_time_has_four_digits_and_the_fitting_unit(value_ns: float | None, tex
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, "-"),
+        (None, DASH),
         (0, "0 B"),
         (512, "512 B"),
         (1536, "1.50 KiB"),
@@ -44,7 +46,7 @@ def test_a_size_is_written_in_powers_of_two(value: float | None, text: str) -> N
 
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
-    [(211.4e9, "FLOP/s", "211 GFLOP/s"), (18.24e9, "B/s", "18.2 GB/s"), (12.0, "B/s", "12.0 B/s"), (None, "B/s", "-")],
+    [(211.4e9, "FLOP/s", "211 GFLOP/s"), (18.24e9, "B/s", "18.2 GB/s"), (12.0, "B/s", "12.0 B/s"), (None, "B/s", DASH)],
 )
 def test_a_rate_is_written_in_powers_of_ten(value: float | None, unit: str, text: str) -> None:
     assert quantities.rate_text(value, unit) == text
@@ -52,7 +54,15 @@ def test_a_rate_is_written_in_powers_of_ten(value: float | None, unit: str, text
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(1.054, "1.05"), (12.34, "12.3"), (0.047, "0.047"), (9.999, "10.0"), (1234.6, "1235"), (0.1, "0.10"), (None, "-")],
+    [
+        (1.054, "1.05"),
+        (12.34, "12.3"),
+        (0.047, "0.047"),
+        (9.999, "10.0"),
+        (1234.6, "1235"),
+        (0.1, "0.10"),
+        (None, DASH),
+    ],
 )
 def test_a_ratio_keeps_the_digits_that_matter(value: float | None, text: str) -> None:
     assert quantities.ratio_text(value) == text

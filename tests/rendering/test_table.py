@@ -10,19 +10,30 @@ from builders import baseline_row, cell, ok_row, realistic_cell, result
 from rich.cells import cell_len
 
 from profkit.errors import UsageError
-from profkit.measurement.result import Row
+from profkit.measurement.result import Result, Row
 from profkit.ops import SPECS, Conv2d, MatMul
 from profkit.rendering.columns import choose_columns, column_names, find_column
-from profkit.rendering.content import Table, build_tables
-from profkit.rendering.html import render_html
-from profkit.rendering.markdown import render_markdown
+from profkit.rendering.content import build_tables, result_document
 from profkit.rendering.names import fitted_names, short_keys, spec_text
-from profkit.rendering.table import print_list, print_result, render_text
+from profkit.rendering.quantities import ABSENT
+from profkit.rendering.table import Items, Table
+
+
+def render_text(result: Result, width: int = 100, columns: list[str] | None = None, *, is_verbose: bool = False) -> str:
+    return result_document(result, columns, is_verbose).text(width)
+
+
+def render_markdown(result: Result) -> str:
+    return result_document(result).markdown()
+
+
+def render_html(result: Result) -> str:
+    return result_document(result)._repr_html_()
 
 
 def column(table: Table, name: str) -> list[str]:
     """A column's texts, top to bottom."""
-    index = [heading.name for heading in table.headings].index(name)
+    index = [column.name for column in table.columns].index(name)
     return [line.texts[index] for line in table.lines]
 
 
@@ -32,7 +43,7 @@ def test_rows_are_sorted_by_time_with_failures_apart() -> None:
     assert column(table, "implementation")[:3] == ["native/implicit_gemm", "torch/channels_last", "torch"]
     assert column(table, "implementation")[-1] == "native/reference"
     statuses = ["wrong", "crashed", "unsupported", "unavailable", "unavailable"]
-    assert [item.status for item in table.missing] == statuses
+    assert [item.status for item in table.items] == statuses
 
 
 def test_a_row_shows_time_rate_share_memory_error_ratio_and_verdict() -> None:
@@ -50,7 +61,7 @@ def test_the_baseline_is_marked_and_its_ratio_needs_no_interval() -> None:
     assert column(table, "verdict") == ["baseline"]
     assert column(table, "ratio") == ["1.00"]
     assert table.lines[0].tone == "baseline"
-    assert "ratio = time of torch / this time: above 1 is faster" in table.footer
+    assert "ratio = time of torch / this time: above 1 is faster" in table.notes
 
 
 def test_the_facts_say_whose_bound_it_is_and_winograd_has_a_share_of_its_own() -> None:
@@ -62,9 +73,9 @@ def test_the_facts_say_whose_bound_it_is_and_winograd_has_a_share_of_its_own() -
 
     assert conv.facts[0].endswith("; bound (direct) 4.000 ms, by arithmetic")
     assert other.facts[0].endswith("; bound 4.000 ms, by memory bandwidth")
-    assert [heading.text for heading in conv.headings if heading.name == "percent_of_bound"] == ["bound"]
+    assert [each.heading for each in conv.columns if each.name == "percent_of_bound"] == ["bound"]
     assert column(conv, "notes") == ["a", "", ""]
-    assert conv.notes == ("a: its bound is that of Winograd 6x6, 2.500 ms",)
+    assert conv.footnotes == ["a: its bound is that of Winograd 6x6, 2.500 ms"]
 
 
 def test_the_title_has_the_words_that_matter_and_the_facts_how_it_was_measured() -> None:
@@ -93,9 +104,9 @@ def test_remarks_become_footnotes_that_rows_refer_to() -> None:
     (table,) = build_tables(result(cell(*rows)))
 
     assert column(table, "notes") == ["a", "bc", "", "a"]
-    assert "a: writes into the same output in each call (the others allocate a fresh one)" in table.notes
-    assert "b: holds its images as NHWC" in table.notes
-    assert "c: pads first" in table.notes
+    assert "a: writes into the same output in each call (the others allocate a fresh one)" in table.footnotes
+    assert "b: holds its images as NHWC" in table.footnotes
+    assert "c: pads first" in table.footnotes
 
 
 def test_a_reused_output_stands_above_the_table_and_rows_that_cannot_reuse_are_marked() -> None:
@@ -107,7 +118,7 @@ def test_a_reused_output_stands_above_the_table_and_rows_that_cannot_reuse_are_m
     assert "output" not in fresh.facts[0]
     assert reused.facts[0].startswith("2 threads, hot cache, reused output; ")
     assert column(reused, "notes") == ["", "a"]
-    assert "a: allocates a fresh output in each call (it cannot reuse one)" in reused.notes
+    assert "a: allocates a fresh output in each call (it cannot reuse one)" in reused.footnotes
 
 
 @pytest.mark.parametrize("rows", [[], [Row("conv2d/jax/cpu", "crashed", "no reason")]])
@@ -125,7 +136,7 @@ def test_unresolved_rows_share_the_line_with_the_next_step() -> None:
 
     (table,) = build_tables(result(cell(baseline_row(), *rows)))
 
-    assert "not resolved: jax, numba; rerun with --budget 60s" in table.footer
+    assert "not resolved: jax, numba; rerun with --budget 60s" in table.notes
 
 
 def test_many_unresolved_rows_are_counted_instead_of_named() -> None:
@@ -133,7 +144,7 @@ def test_many_unresolved_rows_are_counted_instead_of_named() -> None:
 
     (table,) = build_tables(result(cell(baseline_row(), *rows)))
 
-    assert "not resolved: 9 rows; rerun longer" in table.footer
+    assert "not resolved: 9 rows; rerun longer" in table.notes
 
 
 def test_a_missing_baseline_is_said_once_by_the_notes_of_the_cell_and_hides_no_other_line() -> None:
@@ -142,8 +153,8 @@ def test_a_missing_baseline_is_said_once_by_the_notes_of_the_cell_and_hides_no_o
 
     (table,) = build_tables(result(cell(row, notes=[reason], left_out=["conv2d/x/cpu"])))
 
-    assert table.footer == ("1 more row with --all", reason)
-    assert column(table, "ratio") == ["-"]
+    assert table.notes == ["1 more row with --all", reason]
+    assert column(table, "ratio") == [ABSENT]
 
 
 def test_a_wrong_row_without_a_reason_shows_its_error() -> None:
@@ -151,7 +162,7 @@ def test_a_wrong_row_without_a_reason_shows_its_error() -> None:
 
     (table,) = build_tables(result(cell(row)))
 
-    assert table.missing[0].reason == "largest error 3.1e-2, accepted 3.8e-5"
+    assert table.items[0].text == "largest error 3.1e-2, accepted 3.8e-5"
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
@@ -231,7 +242,7 @@ def test_a_sweep_adds_a_summary_over_its_axis() -> None:
 
     assert len(tables) == 3
     summary = tables[-1]
-    assert [heading.text for heading in summary.headings] == ["implementation", "stride 1", "stride 2"]
+    assert [each.heading for each in summary.columns] == ["implementation", "stride 1", "stride 2"]
     assert column(summary, "0")[:2] == ["9.810 ms   1.05", "10.20 ms   1.01"]
     assert column(summary, "1")[column(summary, "implementation").index("torch")] == "5.155 ms   base"
     assert "numba" not in column(summary, "implementation")
@@ -244,8 +255,8 @@ def test_a_summary_over_two_axes_has_one_table_per_value_of_the_shorter() -> Non
 
     summaries = build_tables(result(*cells))[6:]
 
-    assert [table.facts for table in summaries] == [("threads 1",), ("threads 2",)]
-    assert [heading.text for heading in summaries[0].headings[1:]] == ["stride 1", "stride 2", "stride 3"]
+    assert [table.facts for table in summaries] == [["threads 1"], ["threads 2"]]
+    assert [each.heading for each in summaries[0].columns[1:]] == ["stride 1", "stride 2", "stride 3"]
 
 
 def test_presets_that_differ_in_many_fields_stand_in_one_summary() -> None:
@@ -254,7 +265,7 @@ def test_presets_that_differ_in_many_fields_stand_in_one_summary() -> None:
 
     summary = build_tables(result(*cells))[-1]
 
-    assert [heading.text for heading in summary.headings[1:]] == ["cifar10.conv2", "batch 1, in-channels 3, height 32"]
+    assert [each.heading for each in summary.columns[1:]] == ["cifar10.conv2", "batch 1, in-channels 3, height 32"]
 
 
 def test_a_failed_row_shows_its_status_in_the_summary() -> None:
@@ -316,8 +327,8 @@ def test_colours_appear_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("TERM", "xterm-256color")
     terminal, pipe = Terminal(), io.StringIO()
 
-    print_result(result(realistic_cell()), terminal)
-    print_result(result(realistic_cell()), pipe)
+    result_document(result(realistic_cell())).print(terminal)
+    result_document(result(realistic_cell())).print(pipe)
 
     assert "\x1b[" in terminal.getvalue()
     assert "\x1b[" not in pipe.getvalue()
@@ -327,8 +338,8 @@ def test_a_stream_that_knows_ascii_only_gets_ascii() -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
 
-    print_result(result(realistic_cell()), stream)
-    print_list([], stream)
+    result_document(result(realistic_cell())).print(stream)
+    Items([]).print(stream)
     stream.flush()
 
     assert b"9.810 ms ~1.2%" in raw.getvalue()
@@ -358,13 +369,13 @@ def test_what_cannot_run_is_one_line_per_reason_and_a_list_when_asked() -> None:
     (short,) = build_tables(found)
     (long,) = build_tables(found, is_verbose=True)
 
-    assert [(item.name, item.reason) for item in short.missing] == [
+    assert [(item.name, item.text) for item in short.items] == [
         ("keras/torch", "signal 11"),
         ("keras/jax", "signal 11"),
         ("4 CUDA rows", "there is no CUDA driver; profkit doctor"),
         ("jax", missing),
     ]
-    assert [item.name for item in long.missing[2:]] == ["torch/cuda", "tensorflow/cuda", "cupy/cuda", "jax/cuda", "jax"]
+    assert [item.name for item in long.items[2:]] == ["torch/cuda", "tensorflow/cuda", "cupy/cuda", "jax/cuda", "jax"]
     for text in (render_text(found), render_markdown(found), render_html(found)):
         assert "4 CUDA rows" in text
 
@@ -374,7 +385,7 @@ def test_a_few_rows_with_one_reason_are_named() -> None:
 
     (table,) = build_tables(result(cell(*rows)))
 
-    assert [(item.name, item.reason) for item in table.missing] == [
+    assert [(item.name, item.text) for item in table.items] == [
         ("torch, torch/channels_last", "no torch; profkit doctor")
     ]
 
@@ -382,7 +393,7 @@ def test_a_few_rows_with_one_reason_are_named() -> None:
 def test_rows_that_only_all_would_measure_are_counted() -> None:
     (table,) = build_tables(result(cell(baseline_row(), left_out=["conv2d/native/cpu/reference", "conv2d/x/cpu"])))
 
-    assert table.footer == ("ratio = time of torch / this time: above 1 is faster", "2 more rows with --all")
+    assert table.notes == ["ratio = time of torch / this time: above 1 is faster", "2 more rows with --all"]
 
 
 def test_a_method_without_a_bound_has_no_remark_on_it() -> None:
@@ -392,8 +403,8 @@ def test_a_method_without_a_bound_has_no_remark_on_it() -> None:
     (with_bound,) = build_tables(result(cell(baseline_row(), known)))
     (without,) = build_tables(result(cell(baseline_row(), unknown)))
 
-    assert any("its bound is that of Winograd 6x6, 2" in note for note in with_bound.notes)
-    assert not any("bound" in note for note in without.notes)
+    assert any("its bound is that of Winograd 6x6, 2" in note for note in with_bound.footnotes)
+    assert not any("bound" in note for note in without.footnotes)
 
 
 def test_a_sweep_over_caches_and_outputs_has_them_in_its_summary() -> None:
@@ -403,8 +414,8 @@ def test_a_sweep_over_caches_and_outputs_has_them_in_its_summary() -> None:
 
     tables = build_tables(result(*cells))
 
-    assert [table.facts for table in tables[4:]] == [("cache hot",), ("cache cold",)]
-    assert [heading.text for heading in tables[4].headings[1:]] == ["output fresh", "output reused"]
+    assert [table.facts for table in tables[4:]] == [["cache hot"], ["cache cold"]]
+    assert [each.heading for each in tables[4].columns[1:]] == ["output fresh", "output reused"]
 
 
 def test_names_are_whole_again_where_a_column_had_to_go() -> None:

@@ -18,9 +18,9 @@ from capture_builders import CaptureBuilder
 from rich.cells import cell_len
 
 from profkit import cli, doctor, query, report
-from profkit.rendering.content import Missing
+from profkit.rendering.content import result_document
 from profkit.rendering.progress import TerminalDisplay
-from profkit.rendering.table import print_list, print_result
+from profkit.rendering.table import Item, Items
 from profkit.rendering.terminal import stream_width, takes_styles
 
 LONG = "a reason of many words, " * 12
@@ -41,11 +41,11 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def compared(stream: TextIO) -> None:
-    print_result(result(realistic_cell()), stream)
+    result_document(result(realistic_cell())).print(stream)
 
 
 def listed(stream: TextIO) -> None:
-    print_list([Missing("torch/cuda", "unavailable", LONG)], stream)
+    Items([Item("torch/cuda", "unavailable", LONG)]).print(stream)
 
 
 def bar(stream: TextIO) -> None:

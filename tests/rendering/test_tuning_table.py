@@ -10,7 +10,6 @@ from profkit.backends.tuned import Tuning
 from profkit.measurement.result import Row
 from profkit.measurement.tuning import Outcome, Task, Trial, Tunable
 from profkit.ops.matmul import MatMul
-from profkit.rendering.table import print_table
 from profkit.rendering.tuning_table import outcome_table, write_tuning
 
 KEY = "matmul/native/cpu/blocked"
@@ -72,7 +71,7 @@ def test_the_default_of_several_heats_is_shown_once() -> None:
 def test_the_printed_table_ends_with_failures_and_the_reason() -> None:
     output = io.StringIO()
 
-    print_table(outcome_table(Outcome(TASK, [*SCREENING, *FINAL], {"kc": 40}, "1.200x as fast as the default")), output)
+    outcome_table(Outcome(TASK, [*SCREENING, *FINAL], {"kc": 40}, "1.200x as fast as the default")).print(output)
 
     shown = output.getvalue()
     assert "1 thread; default kc=80" in shown

@@ -15,10 +15,11 @@ from profkit.attribution.attribute import usage_by
 from profkit.attribution.usage import Usage, UsageRow
 from profkit.capture.schema import Capture, Losses, RangeKind
 from profkit.errors import UsageError
+from profkit.rendering.names import cut_middle
+from profkit.rendering.quantities import ABSENT
 from profkit.rendering.usage_columns import COLUMNS, choose_usage_columns, column_names, find_usage_column
-from profkit.rendering.usage_content import REMAINDER, View, build_table, loss_lines, visible
-from profkit.rendering.usage_files import render_usage_csv, render_usage_json, render_usage_markdown, row_fields
-from profkit.rendering.usage_text import cut_middle, print_usage, render_usage
+from profkit.rendering.usage_content import REMAINDER, View, build_table, loss_lines, program_table, visible
+from profkit.rendering.usage_files import render_usage_csv, render_usage_json, row_fields
 from profkit.rendering.usage_tfprof import HEADER, memory_text, micros_text, render_tfprof
 
 MS = 1_000_000
@@ -52,7 +53,8 @@ def busy_capture(losses: Losses | None = None, warnings: tuple[str, ...] = ()) -
 
 
 def shown(capture: Capture, by: str = "name", width: int = 100, **view: object) -> list[str]:
-    return render_usage(capture, usage_by(capture, by), View(**view), width).splitlines()  # type: ignore[arg-type]
+    table = program_table(capture, usage_by(capture, by), View(**view))  # type: ignore[arg-type]
+    return table.text(width).splitlines()
 
 
 def test_losses_stand_on_the_first_line_and_warnings_follow() -> None:
@@ -128,8 +130,8 @@ def test_remainder_and_total_close_the_table() -> None:
     remainder, total = table.lines[-2:]
 
     assert (remainder.name, total.name) == (REMAINDER, "total")
-    assert total.texts[1:] == ("100%", "12.0 MiB", "3.00 MiB")
-    assert remainder.texts[2] == "0 B"
+    assert total.texts[2:] == ("100%", "12.0 MiB", "3.00 MiB")
+    assert remainder.texts[3] == "0 B"
 
 
 def test_rows_beyond_the_top_are_summed_in_one_line() -> None:
@@ -140,7 +142,7 @@ def test_rows_beyond_the_top_are_summed_in_one_line() -> None:
 
     hidden = usage.rows[5:]
     assert more.name == f"… {len(hidden)} more rows (--top {len(usage.rows)})"
-    assert more.texts[0] == str(sum(row.calls for row in hidden))
+    assert more.texts[1] == str(sum(row.calls for row in hidden))
     assert len(build_table(usage, View(top=None)).lines) == len(usage.rows) + 2
 
 
@@ -187,7 +189,7 @@ def test_of_many_rows_only_those_shown_are_made(by: str, monkeypatch: pytest.Mon
     monkeypatch.setattr("profkit.attribution.usage.UsageRow", counted)
 
     usage = usage_by(capture, by)
-    text = render_usage(capture, usage, View(top=3, sort="own"))
+    text = str(program_table(capture, usage, View(top=3, sort="own")))
     render_usage_json(usage)
     render_usage_csv(usage)
 
@@ -210,9 +212,9 @@ def test_spans_and_what_was_not_recorded_are_dashes() -> None:
 
     table = build_table(usage, View(columns, top=None))
 
-    texts = {line.name: line.texts for line in table.lines}
-    assert texts["request"] == ("-", "-", "-", "-")
-    assert texts["again"][3] == "-"
+    texts = {line.name: line.texts[1:] for line in table.lines}
+    assert texts["request"] == (ABSENT,) * 4
+    assert texts["again"][3] == ABSENT
     assert texts["app:step"][3] == "40"
 
 
@@ -229,8 +231,8 @@ def test_a_high_cost_of_recording_is_told_with_the_flag_that_takes_it_out() -> N
     rows = [Row("a", 0, 10_000), *(Row("b", 100 * i, 100 * i + 50) for i in range(90))]
     capture = capture_of(rows, empty_range_ns=30.0)
 
-    plain = render_usage(capture, usage_by(capture), View())
-    subtracted = render_usage(capture, usage_by(capture, subtract_overhead=True), View())
+    plain = str(program_table(capture, usage_by(capture), View()))
+    subtracted = str(program_table(capture, usage_by(capture, subtract_overhead=True), View()))
 
     assert "recording itself took about 2.730 µs of this (27%); --subtract-overhead takes it out" in plain
     assert "2.730 µs, the estimated cost of recording, is already subtracted" in subtracted
@@ -261,7 +263,7 @@ def test_sorting_by_name_is_alphabetical_and_keeps_a_tree_whole() -> None:
 def test_control_signs_in_names_never_reach_the_terminal() -> None:
     capture = capture_of([Row("bad\x1b[31m\nname\u202e", 0, 10)], warnings=["\x1b[2J"])
 
-    text = render_usage(capture, usage_by(capture), View())
+    text = str(program_table(capture, usage_by(capture), View()))
 
     assert "\x1b" not in text and "\u202e" not in text
     assert visible("bad\x1b[31m\nname\u202e") == r"bad\x1b[31m\nname\u202e"
@@ -271,7 +273,7 @@ def test_without_ranges_the_totals_stand_in_place_of_the_table() -> None:
     capture = capture_of([], [Alloc(10, 4096, 20), Alloc(30, 8192)], span_ns=(0, 100))
 
     lines = shown(capture)
-    markdown = render_usage_markdown(capture, usage_by(capture), View())
+    markdown = program_table(capture, usage_by(capture), View()).markdown()
 
     assert lines[-2:] == [
         "no ranges were recorded: they come from nvtx, torch, oneDNN or profkit.scope",
@@ -284,7 +286,7 @@ def test_without_ranges_the_totals_stand_in_place_of_the_table() -> None:
 def test_a_chosen_thread_without_ranges_is_not_told_to_record_some() -> None:
     capture = capture_of([Row("a", 0, 10)], processes=[["main", "idle"]], span_ns=(0, 100))
 
-    text = render_usage(capture, usage_by(capture, thread="idle"), View())
+    text = str(program_table(capture, usage_by(capture, thread="idle"), View()))
 
     assert "no ranges were recorded in the chosen threads\nthread time" in text
 
@@ -301,7 +303,7 @@ def test_an_ascii_stream_gets_ascii() -> None:
     stream = io.TextIOWrapper(raw, encoding="ascii")
     capture = busy_capture()
 
-    print_usage(capture, usage_by(capture), View(), stream)
+    program_table(capture, usage_by(capture), View()).print(stream)
     stream.flush()
 
     assert b"app:step" in raw.getvalue()
@@ -320,9 +322,9 @@ def test_colours_appear_on_a_terminal_and_not_with_no_color(monkeypatch: pytest.
     monkeypatch.delenv("NO_COLOR", raising=False)
     coloured, plain = Terminal(), Terminal()
 
-    print_usage(capture, usage_by(capture), View(), coloured)
+    program_table(capture, usage_by(capture), View()).print(coloured)
     monkeypatch.setenv("NO_COLOR", "1")
-    print_usage(capture, usage_by(capture), View(), plain)
+    program_table(capture, usage_by(capture), View()).print(plain)
 
     assert "\x1b[1;31m" in coloured.getvalue()
     assert "\x1b" not in plain.getvalue()
@@ -379,7 +381,7 @@ def test_csv_keeps_line_breaks_quotes_and_commas_in_names() -> None:
 def test_markdown_is_one_table_whose_names_are_escaped() -> None:
     capture = capture_of([Row("a|b*c_<d>", 0, 10)], losses=Losses(3, 3, 0, 0, 0))
 
-    text = render_usage_markdown(capture, usage_by(capture), View())
+    text = program_table(capture, usage_by(capture), View()).markdown()
 
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert rows[2].startswith(r"| a\|b\*c\_&lt;d&gt; | 1 |")

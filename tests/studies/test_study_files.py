@@ -12,24 +12,17 @@ from xml.dom import minidom
 import pytest
 from study_builders import LEARNING, PUBLISHED, TEXT, cell_of, faster_with_stride, gap_of, small_conditions, small_study
 
+from profkit.rendering.document import Bullets, Code, Document, Heading, Paragraph
+from profkit.rendering.html import render_page
 from profkit.rendering.quantities import percent_text, ratio_text, time_text
 from profkit.rendering.study_answers import optimise_sentence, short_answers
 from profkit.rendering.study_chart import COLOURS, Chart, Panel, Series, study_chart
-from profkit.rendering.study_document import (
-    Block,
-    Bullets,
-    Code,
-    Grid,
-    Heading,
-    Paragraph,
-    render_markdown,
-    render_page,
-)
 from profkit.rendering.study_files import write_study
 from profkit.rendering.study_grids import megabytes, missing_grid
 from profkit.rendering.study_plot import render_chart
 from profkit.rendering.study_report import build_report
 from profkit.rendering.study_sentences import comparison_sentences
+from profkit.rendering.table import Column, Line, Table
 from profkit.studies.findings import Comparison, Cost
 from profkit.studies.folder import open_folder
 from profkit.studies.opportunities import opportunities
@@ -325,19 +318,19 @@ def test_why_bytes_differ_follows_from_the_results_and_not_from_the_published_fi
 def test_an_empty_study_reports_that_nothing_was_measured() -> None:
     summary = summarise(small_study(), [], [Failure("base", "measure", "numpy", 1, "oom", "too | big")], {})
 
-    text = render_markdown(build_report(summary))
+    text = build_report(summary).markdown()
 
     assert "Nothing was measured yet." in text
     assert "| numpy | oom | 1 | base | too \\| big |" in text
     grid = missing_grid(summary)
-    assert grid is not None and len(grid.rows) == 1
+    assert grid is not None and len(grid.lines) == 1
 
 
 def test_a_busy_machine_and_changed_versions_are_told() -> None:
     environments = [{"cpu": "a", "packages": {"torch": "1"}}, {"cpu": "a", "packages": {"torch": "2"}}]
     cells = [replace(cell_of("base", conv2d=40), load=7.5)]
 
-    text = render_markdown(build_report(summarise(small_study(), cells, [], {}, 2, environments)))
+    text = build_report(summarise(small_study(), cells, [], {}, 2, environments)).markdown()
 
     assert text.count("its load was up to 7.5") == 2
     assert "torch 1 then 2" in text
@@ -345,18 +338,19 @@ def test_a_busy_machine_and_changed_versions_are_told() -> None:
 
 
 def test_documents_escape_what_markdown_and_html_would_take_for_their_own() -> None:
-    blocks: list[Block] = [
+    document = Document(
         Heading(1, "a_b"),
-        Paragraph("1 < 2 | *x*"),
+        Paragraph("1 < 2 | *x* [not a](link)"),
         Bullets(["`y`"]),
         Code("c"),
-        Grid(["a"], [["x|<y>"]]),
-    ]
-
-    assert render_markdown(blocks) == (
-        "# a\\_b\n\n1 &lt; 2 \\| \\*x\\*\n\n- \\`y\\`\n\n```\nc\n```\n\n| a |\n| :-- |\n| x\\|&lt;y&gt; |\n"
+        Table(columns=[Column("a", "a", is_text=True)], lines=[Line(("x|<y>",))]),
     )
-    minidom.parseString(render_page(blocks).removeprefix("<!DOCTYPE html>\n"))
+
+    assert document.markdown() == (
+        "# a\\_b\n\n1 &lt; 2 \\| \\*x\\* [not a]\\(link)\n\n"
+        "- \\`y\\`\n\n```\nc\n```\n\n| a |\n| :-- |\n| x\\|&lt;y&gt; |\n"
+    )
+    minidom.parseString(render_page(document.blocks).removeprefix("<!DOCTYPE html>\n"))
 
 
 @pytest.mark.parametrize("values", [(), (None, None), (0.0, 0.0), (1e-9, 1e9), (3.0, None)])
