@@ -142,7 +142,7 @@ class _Groups:
         return [None if value == NONE else int(value) for value in result]
 
     def outermost(self) -> Column:
-        """How many operators there are that lie in no other of the same group."""
+        """Calls not nested inside another call of the same group."""
         is_inner = np.zeros(len(self.of_span), np.bool_)
         above = self._operators.above[self._rows]
         while (above != NONE).any():

@@ -201,9 +201,7 @@ def _notes(table: GapTable) -> list[str]:
         winograd = f"; of the Winograd kernels that native took: {', '.join(own)}" if own else ""
         notes.append(f"bound (direct): least time on this machine by the direct method{winograd}")
     if any(row.bottleneck and row.bottleneck.is_far for row in table.rows):
-        notes.append(
-            f"class in parentheses: the wall that it would hit first, but is {FAR:.0f} times and more away from"
-        )
+        notes.append(f"class in parentheses: the nearest limit, still at least {FAR:.0f}x away")
     if table.reference_keys:
         keys = ", ".join(key.removesuffix("/native/cpu/reference") for key in table.reference_keys)
         notes.append(f"native {keys}: plain reference kernels that nobody tuned")

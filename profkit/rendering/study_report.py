@@ -141,7 +141,7 @@ def _trust(summary: Summary) -> list[Block]:
         frameworks_grid(summary),
         Paragraph(
             "recorded / unrecorded: what recording costs a step, by pass; unrecorded / unrecorded, of steps before and "
-            "after: what the machine alone makes of it."
+            "after: the noise floor; smaller costs cannot be measured."
         ),
     ]
 
