@@ -30,7 +30,7 @@ examples:
   profkit trace --output run.profkit --perfetto run.pftrace -m package.train
   profkit trace --allocations-from 64K --by path --top 20 -- ./server --port 8000
 
-All flags stand before the program; what follows it is its own.
+All flags come before the program; everything after it belongs to the program.
 exit codes: the program's own, 128 + the signal when one ended it; 2 when the program was not started"""
 
 

@@ -38,7 +38,7 @@ def groups_by(trace: DeviceTrace, by: str) -> Groups:
 
 
 def _by_operator(trace: DeviceTrace) -> Groups:
-    """The innermost range, whatever it stands for; a step alone is no operator."""
+    """The innermost range, whatever it stands for; a step alone is not an operator."""
     ranges = trace.ranges
     texts, of_range = _numbered(np.where(ranges["level"] == RangeLevel.STEP, NONE, ranges["name"]))
     return _of_ranges(trace, [trace.text(text) for text in texts], of_range, is_nested=True)

@@ -89,7 +89,7 @@ COLUMNS = (
     Column(
         "throttled_samples",
         "throttled",
-        "samples taken while the GPU was held down",
+        "samples taken while the GPU was throttled",
         lambda row: str(len(row.throttled_samples)),
     ),
     Column("wall", "wall", "a GPU call with launching and waiting", lambda row: time_text(row.wall_ns)),

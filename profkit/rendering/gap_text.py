@@ -204,7 +204,7 @@ def _notes(table: GapTable) -> list[str]:
         notes.append(f"class in parentheses: the nearest limit, still at least {FAR:.0f}x away")
     if table.reference_keys:
         keys = ", ".join(key.removesuffix("/native/cpu/reference") for key in table.reference_keys)
-        notes.append(f"native {keys}: plain reference kernels that nobody tuned")
+        notes.append(f"native {keys}: reference kernels, not tuned")
     return notes
 
 
@@ -226,7 +226,7 @@ def _cause(advice: Advice) -> str:
     causes = {
         KERNEL: "Most of the difference is in the kernel itself",
         DISPATCH: "Most of the difference passes outside its operators, in the framework's own code",
-        THREADING: "Most of the difference are threads that wait",
+        THREADING: "Most of the difference is waiting threads",
     }
     return f"{causes[advice.cause]}: {_time(advice.cause_ns)}."
 
