@@ -203,7 +203,7 @@ def add_fields(group: argparse._ArgumentGroup, op: str) -> None:
         group.add_argument(flag, dest=_destination(item.name), metavar=kind.metavar, help=text, **optional)
     preset = f"a named shape, other flags change it; may be repeated or a comma list [{default_preset(op)}]"
     group.add_argument("--preset", metavar="NAME", action="append", help=preset)
-    group.add_argument("--list-presets", action="store_true", help="show the named shapes and end")
+    group.add_argument("--list-presets", action="store_true", help="list the named shapes and exit")
 
 
 def _add_selection(parser: Parser) -> None:
@@ -216,7 +216,9 @@ def _add_selection(parser: Parser) -> None:
     )
     group.add_argument("--only", metavar="KEY", action="append", help="measure only these, default or not")
     group.add_argument("--exclude", metavar="KEY", action="append", help="leave these out")
-    group.add_argument("--baseline", metavar="KEY", help="what ratios refer to [torch, or the best known there is]")
+    group.add_argument(
+        "--baseline", metavar="KEY", help="implementation that ratios refer to [torch, or the next one installed]"
+    )
     group.add_argument("--device", choices=DEVICES, default=MeasureOptions.device, help="where it runs [all]")
     group.add_argument(
         "--candidate",
@@ -225,7 +227,7 @@ def _add_selection(parser: Parser) -> None:
         help="your own kernel, a .py, C/C++ or .cu file; may be repeated",
     )
     group.add_argument("--watch", action="store_true", help="measure again when a candidate's file changes")
-    group.add_argument("--list", action="store_true", help="show what exists here, and why not, and end")
+    group.add_argument("--list", action="store_true", help="list the implementations and why some cannot run, and exit")
 
 
 def _add_measurement(parser: Parser) -> None:
@@ -246,7 +248,7 @@ def _add_measurement(parser: Parser) -> None:
         help="longest wait for one answer [60s]",
     )
     group.add_argument(
-        "--memory-limit", metavar="SIZE", type=typed(parse_bytes), help="memory of each worker, as 4GiB [none]"
+        "--memory-limit", metavar="SIZE", type=typed(parse_bytes), help="memory limit of each worker, as 4GiB [none]"
     )
     group.add_argument("--cache", metavar="hot[,cold]", default="hot", help="state of the caches [hot]")
     group.add_argument(
@@ -260,7 +262,7 @@ def _add_measurement(parser: Parser) -> None:
         metavar="SHARE",
         type=typed(parse_share),
         default=MeasureOptions.margin,
-        help="differences below count as none [2%%]",
+        help="smaller differences count as the same [2%%]",
     )
     group.add_argument(
         "--python",
@@ -268,10 +270,10 @@ def _add_measurement(parser: Parser) -> None:
         action="append",
         help="run a framework's worker under another Python, which needs no profkit; may be repeated",
     )
-    group.add_argument("--no-tuned", action="store_true", help="leave out what profkit tune chose for native kernels")
-    group.add_argument("--kernel-time", action="store_true", help="ask CUPTI for the time of a GPU call's kernels, too")
-    group.add_argument("--seed", metavar="N", type=int, default=0, help="of the random inputs [0]")
-    group.add_argument("--remeasure-peaks", action="store_true", help="measure this machine's peaks anew")
+    group.add_argument("--no-tuned", action="store_true", help="ignore the block sizes that profkit tune chose")
+    group.add_argument("--kernel-time", action="store_true", help="measure the kernels of a GPU call with CUPTI, too")
+    group.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the random inputs [0]")
+    group.add_argument("--remeasure-peaks", action="store_true", help="measure this machine's peaks again")
 
 
 def _add_output(parser: Parser) -> None:
@@ -288,7 +290,7 @@ def _add_output(parser: Parser) -> None:
     group.add_argument(
         "--explain",
         action="store_true",
-        help="say which native kernel profkit would take and why, and whether the measurement of all of them agrees",
+        help="show which native kernel profkit would choose, why, and whether measuring all of them agrees",
     )
     group.add_argument(
         "-v", "--verbose", action="store_true", help="list each row that cannot run, not one line per reason"

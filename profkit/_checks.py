@@ -200,7 +200,7 @@ def _check_load(processors: int) -> Check:
     load = os.getloadavg()[0]
     if load < 0.3 * processors:
         return Check("machine", "load", WORKS, f"{load:.2f}")
-    detail = f"{load:.2f} on {processors} processors: other programs are running, intervals will be wider"
+    detail = f"{load:.2f} on {processors} processors: other programs are running, expect wider intervals"
     return Check("machine", "load", NOTE, detail, "top")
 
 

@@ -96,7 +96,7 @@ def _split_name(words: Sequence[str]) -> tuple[str | None, list[str]]:
 
 def build_parser(network: type[Network] | None) -> Parser:
     """The parser for one network; without one, it reads what all have, and its help shows every network's flags."""
-    description = "Run a whole network in a framework, and show whose time and whose bytes its steps take.\n\n"
+    description = "Run a whole network in a framework; show time and bytes by operator, layer or phase.\n\n"
     described = [network] if network else NETWORKS.values()
     for each in described:
         about = f"{each.name:8} {(each.__doc__ or '').strip().splitlines()[0]}"
@@ -126,15 +126,19 @@ def _add_run(parser: Parser) -> None:
     group.add_argument(
         "--framework",
         metavar="NAME[:MODE][,...]",
-        help=f"one or more of {', '.join(BUILDERS)}, or {ALL} that are there [{USUAL[0]}, or the next that is]",
+        help=f"one or more of {', '.join(BUILDERS)}, or {ALL} that are installed [{USUAL[0]}, or the next installed]",
     )
     group.add_argument("--mode", metavar="MODE", help="graph, eager, compile, ...: see --list [the usual one]")
     group.add_argument("--threads", metavar="N", type=int, help="threads of the framework [all usable cores]")
     group.add_argument("--training", action="store_true", help="forward, backward and SGD instead of inference")
     group.add_argument("--steps", metavar="N", type=int, default=NetworkRequest.steps, help="recorded per pass [10]")
-    group.add_argument("--data", metavar="FOLDER", help="CIFAR-10's published files [synthetic images, said so]")
+    group.add_argument("--data", metavar="FOLDER", help="folder of CIFAR-10's files [synthetic images]")
     group.add_argument(
-        "--learn", metavar="TIME", type=typed(parse_duration), default=0.0, help="then train so long: precision@1"
+        "--learn",
+        metavar="TIME",
+        type=typed(parse_duration),
+        default=0.0,
+        help="then train this long and measure precision@1",
     )
     group.add_argument(
         "--timeout",
@@ -143,11 +147,11 @@ def _add_run(parser: Parser) -> None:
         default=NetworkRequest.timeout_s,
         help="longest wait for one answer of the framework's process [120s]",
     )
-    group.add_argument("--memory-limit", metavar="SIZE", type=typed(parse_bytes), help="of that process, as 4GiB")
-    group.add_argument("--seed", metavar="N", type=int, default=0, help="of weights and synthetic images [0]")
-    group.add_argument("--no-baseline", action="store_true", help="do not measure profkit's own kernels beside it")
+    group.add_argument("--memory-limit", metavar="SIZE", type=typed(parse_bytes), help="memory limit of that process")
+    group.add_argument("--seed", metavar="N", type=int, default=0, help="seed of weights and synthetic images [0]")
+    group.add_argument("--no-baseline", action="store_true", help="do not measure profkit's own kernels")
     group.add_argument("--output", metavar="FILE.profkit", help="keep the whole run, for profkit report and others")
-    group.add_argument("--list", action="store_true", help="show networks, frameworks and their modes, and end")
+    group.add_argument("--list", action="store_true", help="list networks, frameworks and their modes, and exit")
     group.add_argument("--quiet", action="store_true", help="no progress, only the tables")
 
 
@@ -217,7 +221,7 @@ def chosen_frameworks(words: str | None, mode: str | None) -> list[tuple[str, st
         if wanted and wanted not in modes:
             raise UsageError(f"{framework} has no mode {wanted!r}; {nearest(wanted, modes)}")
         if (framework, wanted or modes[0]) in chosen:
-            raise UsageError(f"--framework {words}: {name} stands in it twice")
+            raise UsageError(f"--framework {words}: {name} appears twice")
         chosen.append((framework, wanted or modes[0]))
     return chosen
 

@@ -74,12 +74,12 @@ def _axis_values(spec: type[Spec], kind: Kind, name: str, words: str) -> list[An
         if kind is PADDING:
             hint = "; four paddings of one spec are written with x, as 1x2x1x2 (top x bottom x left x right)"
         flag = f"--{name.replace('_', '-')} {words}"
-        raise UsageError(f"{flag}: a comma list is a sweep, and {kind.word(twice)} stands in it twice{hint}")
+        raise UsageError(f"{flag}: a comma list is a sweep, and {kind.word(twice)} appears twice{hint}")
     return parsed
 
 
 def _distinct(name: str, items: Sequence[str]) -> list[str]:
     twice = next((item for index, item in enumerate(items) if item in items[:index]), None)
     if twice is not None:
-        raise UsageError(f"--{name} {','.join(items)}: {twice} stands in it twice")
+        raise UsageError(f"--{name} {','.join(items)}: {twice} appears twice")
     return list(items)

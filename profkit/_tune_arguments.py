@@ -54,21 +54,23 @@ def build_parser(ops: Sequence[str]) -> Parser:
     which = parser.add_argument_group("which kernels (keys like native/implicit_gemm, with * as wildcard)")
     which.add_argument("--only", metavar="KEY", action="append", help="tune only these")
     which.add_argument("--device", choices=("cpu", "cuda", "all"), default="all", help="where they run [all]")
-    which.add_argument("--dry-run", action="store_true", help="show what would be tried, and end")
-    which.add_argument("--forget", action="store_true", help="forget what was chosen for them, and end")
+    which.add_argument("--dry-run", action="store_true", help="list what would be tried, and exit")
+    which.add_argument("--forget", action="store_true", help="forget what was chosen for them, and exit")
     how = parser.add_argument_group("how it is measured")
     how.add_argument("--threads", metavar="N[,N]", help="threads of the kernels [all usable cores]")
     seconds, share = typed(parse_duration), typed(parse_share)
-    how.add_argument("--budget", metavar="TIME", type=seconds, default=BUDGET_S, help="per kernel [20s]")
+    how.add_argument("--budget", metavar="TIME", type=seconds, default=BUDGET_S, help="sampling time per kernel [20s]")
     how.add_argument(
-        "--timeout", metavar="TIME", type=seconds, default=MeasureOptions.timeout_s, help="of one answer [60s]"
+        "--timeout", metavar="TIME", type=seconds, default=MeasureOptions.timeout_s, help="longest wait [60s]"
     )
-    how.add_argument("--memory-limit", metavar="SIZE", type=typed(parse_bytes), help="of each trial, as 4GiB [none]")
+    how.add_argument(
+        "--memory-limit", metavar="SIZE", type=typed(parse_bytes), help="memory limit of each trial [none]"
+    )
     how.add_argument("--cache", choices=("hot", "cold"), default="hot", help="state of the caches [hot]")
     how.add_argument(
-        "--margin", metavar="SHARE", type=share, default=MeasureOptions.margin, help="gains below count as none [2%%]"
+        "--margin", metavar="SHARE", type=share, default=MeasureOptions.margin, help="ignore smaller gains [2%%]"
     )
-    how.add_argument("--seed", metavar="N", type=int, default=0, help="of the random inputs [0]")
+    how.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the random inputs [0]")
     shown = parser.add_argument_group("what is shown and saved")
     shown.add_argument("--json", metavar="FILE", help="every trial with raw samples, and the environment")
     shown.add_argument("--quiet", action="store_true", help="no progress, only the tables")
@@ -78,7 +80,7 @@ def build_parser(ops: Sequence[str]) -> Parser:
 def _unknown_operator(word: str) -> str:
     names = ", ".join(OPERATORS)
     if not word or word.startswith("-"):
-        return f"say first what to tune: {names}\n  profkit tune conv --batch 128"
+        return f"name an operator to tune: {names}\n  profkit tune conv --batch 128"
     near = get_close_matches(word, OPERATORS, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f"{word!r} has no kernels to tune{hint}; there is {names}"

@@ -19,11 +19,11 @@ from profkit.rendering.terminal import stream_width
 
 _TOOLS = {
     "tune": "find the best sizes of profkit's own kernels on this machine, and keep them",
-    "network": "run a whole network in a framework: whose time, whose bytes",
+    "network": "run a whole network in a framework: time and bytes by layer",
     "trace": "run a program and record where its time and memory go",
     "report": "show a capture as a table",
     "export": "write a capture as a trace for Perfetto, Chrome or a flame graph",
-    "query": "ask a capture in SQL",
+    "query": "query a capture with SQL",
     "compare": "compare two captures: what became faster or slower, with intervals",
     "study": "run a declared sweep over a network and report what it shows",
     "env": "make environments for Theano and Caffe, which cannot live beside the others",

@@ -46,8 +46,8 @@ def build_parser() -> Parser:
     description = "Compare two captures of networks, or of traced programs: what changed, with intervals."
     parser = Parser("profkit compare", description, _EXAMPLES)
     parser.usage = "profkit compare A B [flags]"
-    parser.add_argument("a", metavar="A", help="capture of profkit network, trace or record: what was")
-    parser.add_argument("b", metavar="B", help="the other one: what is now")
+    parser.add_argument("a", metavar="A", help="earlier capture, of profkit network, trace or record")
+    parser.add_argument("b", metavar="B", help="later capture")
     parser.add_argument(
         "--by",
         metavar="WHAT",
@@ -59,10 +59,13 @@ def build_parser() -> Parser:
         metavar="SHARE",
         type=typed(parse_share),
         default=0.02,
-        help="smaller changes count as none [2%%]",
+        help="smaller changes count as the same [2%%]",
     )
     parser.add_argument(
-        "--fail-on", metavar="SHARE", type=typed(parse_share), help="exit with 4 when b is slower by more, beyond doubt"
+        "--fail-on",
+        metavar="SHARE",
+        type=typed(parse_share),
+        help="exit with 4 when B is slower by more, whole interval",
     )
     parser.add_argument(
         "--force", action="store_true", help="--fail-on although networks, threads or machines differ, or were busy"

@@ -24,7 +24,7 @@ def examine(words: Sequence[str]) -> int:
     from profkit.rendering.whole_file import check_target, write_whole
 
     parser = Parser("profkit doctor", "Show what works here, why the rest does not, and the line to type.")
-    parser.add_argument("--deep", action="store_true", help="really import each framework, in a process of its own")
+    parser.add_argument("--deep", action="store_true", help="import each framework, in a separate process")
     parser.add_argument("--json", metavar="FILE", help="save the findings and the environment")
     arguments = parser.parse(words)
     if arguments.json:

@@ -62,7 +62,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("action", metavar="ACTION", help=actions)
     parser.add_argument("names", metavar="NAME", nargs="*", help="theano or caffe; list and check take all by default")
     parser.add_argument("--python", metavar="PATH", help="interpreter to make it with [the one that runs profkit]")
-    parser.add_argument("--again", action="store_true", help="make it anew although it is ready")
+    parser.add_argument("--again", action="store_true", help="make it again even if it is ready")
     return parser.parse(words)
 
 

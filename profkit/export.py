@@ -154,7 +154,7 @@ def build_parser() -> Parser:
     parser = Parser("profkit export", "Write a capture as files that other programs open.", _EXAMPLES)
     parser.usage = "profkit export CAPTURE [flags]"
     parser.add_argument(
-        "capture", metavar="CAPTURE", help="file that profkit trace, network or record, or torch.profiler or nsys left"
+        "capture", metavar="CAPTURE", help="file of profkit trace, network or record, of torch.profiler or nsys"
     )
     parser.add_argument(
         "--format", choices=list(_ENDINGS), help="a trace of this format in this folder, named after the capture"

@@ -66,7 +66,7 @@ def add_report_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_program_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--process", metavar="PID", help="only this process")
     group.add_argument("--thread", metavar="NAME", help="only threads of this name or id")
-    group.add_argument("--subtract-overhead", action="store_true", help="take out the estimated cost of recording")
+    group.add_argument("--subtract-overhead", action="store_true", help="subtract the estimated cost of recording")
 
 
 def add_table_arguments(group: argparse._ArgumentGroup) -> None:
@@ -179,7 +179,7 @@ def build_parser() -> Parser:
     )
     parser.usage = "profkit report CAPTURE [flags]"
     parser.add_argument(
-        "capture", metavar="CAPTURE", help="file that profkit trace, network or record, or torch.profiler or nsys left"
+        "capture", metavar="CAPTURE", help="file of profkit trace, network or record, of torch.profiler or nsys"
     )
     group = parser.add_argument_group("table")
     by = (

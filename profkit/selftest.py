@@ -25,7 +25,7 @@ examples:
   profkit selftest --only conv2d,recorder  the kernels of one operator, and the recorder
 
 proven: right here. not proven: it could not be tried or decided here. wrong: not as it must be.
-exit codes: 0, 1 when anything is wrong, 2 for wrong words, 130 when interrupted"""
+exit codes: 0, 1 when anything is wrong, 2 wrong usage, 130 interrupted"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

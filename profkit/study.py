@@ -42,24 +42,28 @@ def build_parser() -> Parser:
     parser.usage = "profkit study NAME|FILE.toml [flags]"
     parser.add_argument("study", metavar="NAME|FILE.toml", nargs="?", help="a study of --list, or a file of your own")
     look = parser.add_argument_group("look only")
-    look.add_argument("--list", action="store_true", help="show the studies that come with profkit and end")
-    look.add_argument("--show", action="store_true", help="show the cells and the time they will take and end")
-    look.add_argument("--report", action="store_true", help="write the report anew from what is finished and end")
+    look.add_argument("--list", action="store_true", help="list the studies that come with profkit and exit")
+    look.add_argument("--show", action="store_true", help="list the cells and the expected time and exit")
+    look.add_argument("--report", action="store_true", help="write the report again from finished cells and exit")
     group = parser.add_argument_group("what is run")
     group.add_argument("--quick", action="store_true", help="the study's short form")
     group.add_argument("--only", metavar="NAME", action="append", help="only these frameworks or variants (* is any)")
-    group.add_argument("--retry", action="store_true", help="run cells again that failed")
-    group.add_argument("--data", metavar="FOLDER", help="CIFAR-10's files; without, synthetic images, labelled so")
+    group.add_argument("--retry", action="store_true", help="run failed cells again")
+    group.add_argument("--data", metavar="FOLDER", help="folder of CIFAR-10's files [synthetic images]")
     group.add_argument("--learn-steps", metavar="N", type=int, help="training steps before precision is measured")
     how = parser.add_argument_group("how it is run")
-    how.add_argument("--threads", metavar="N", type=int, help="of each framework [all usable cores]")
-    how.add_argument("--budget", metavar="TIME", type=typed(parse_duration), help="start no cell that would end later")
-    how.add_argument("--timeout", metavar="TIME", type=typed(parse_duration), default=120.0, help="of an answer [120s]")
-    how.add_argument("--memory-limit", metavar="SIZE", type=typed(parse_bytes), help="of each process, as 4GiB [none]")
-    how.add_argument("--seed", metavar="N", type=int, default=0, help="of weights and synthetic images [0]")
+    how.add_argument("--threads", metavar="N", type=int, help="threads of each framework [all usable cores]")
+    how.add_argument(
+        "--budget", metavar="TIME", type=typed(parse_duration), help="time limit: start no cell that would exceed it"
+    )
+    how.add_argument("--timeout", metavar="TIME", type=typed(parse_duration), default=120.0, help="longest wait [120s]")
+    how.add_argument(
+        "--memory-limit", metavar="SIZE", type=typed(parse_bytes), help="memory limit of each process [none]"
+    )
+    how.add_argument("--seed", metavar="N", type=int, default=0, help="seed of weights and synthetic images [0]")
     out = parser.add_argument_group("where the results go")
     out.add_argument("--output", metavar="FOLDER", help="folder of the results [study-NAME, study-NAME-quick]")
-    out.add_argument("--json", metavar="FILE", help="the summary, schema profkit.study-summary/1, also here")
+    out.add_argument("--json", metavar="FILE", help="also write the summary (profkit.study-summary/1) here")
     out.add_argument("--quiet", action="store_true", help="no progress")
     return parser
 

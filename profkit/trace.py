@@ -30,7 +30,7 @@ examples:
   profkit trace --output run.profkit --perfetto run.pftrace -m package.train
   profkit trace --allocations-from 64K --by path --top 20 -- ./server --port 8000
 
-All flags stand before the program; what follows it is its own.
+All flags come before the program; everything after it belongs to the program.
 exit codes: the program's own, 128 + the signal when one ended it; 2 when the program was not started"""
 
 
@@ -78,21 +78,25 @@ def _build_parser() -> Parser:
         default=RecordingOptions.allocations_from,
         help="smaller allocations are only counted [1K]",
     )
-    group.add_argument("--no-allocations", action="store_true", help="no allocations at all")
-    group.add_argument("--usage", action="store_true", help="page faults and context switches of each range")
-    group.add_argument("--no-children", action="store_true", help="only the program itself, not what it starts")
-    group.add_argument("--no-cuda", action="store_true", help="nothing of the GPU: no kernels, copies and CUDA calls")
-    group.add_argument("--no-torch", action="store_true", help="torch's operators are no ranges")
+    group.add_argument("--no-allocations", action="store_true", help="do not record allocations")
+    group.add_argument("--usage", action="store_true", help="record page faults and context switches of each range")
+    group.add_argument("--no-children", action="store_true", help="do not record child processes")
+    group.add_argument("--no-cuda", action="store_true", help="do not record the GPU: kernels, copies, CUDA calls")
+    group.add_argument("--no-torch", action="store_true", help="do not record torch's operators as ranges")
     group.add_argument("--record-shapes", action="store_true", help="shapes in the names of torch's operators")
     group.add_argument(
-        "--flush-ms", metavar="N", type=int, default=RecordingOptions.flush_ms, help="what a killed program loses [25]"
+        "--flush-ms",
+        metavar="N",
+        type=int,
+        default=RecordingOptions.flush_ms,
+        help="flush interval; a killed program loses at most about this [25]",
     )
     group.add_argument(
         "--buffer",
         metavar="MIB",
         type=int,
         default=RecordingOptions.buffer_mib,
-        help="memory for what waits for the disk [32]",
+        help="memory for records that wait for the disk [32]",
     )
     group.add_argument("--quiet", action="store_true", help="no table on the terminal; files are written")
     add_report_arguments(parser)

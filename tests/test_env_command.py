@@ -87,7 +87,7 @@ def test_a_failure_of_pip_ends_with_1_and_its_words(framework: Foreign, capsys: 
         (["create"], "create needs a name: tiny"),
         (["list", "--again"], "--python and --again belong to create"),
         (["create", "tiny", "--pyton", "x"], "unknown flag --pyton; did you mean --python?"),
-        (["create", "tiny", "--python", "/nowhere"], "/nowhere is no Python interpreter"),
+        (["create", "tiny", "--python", "/nowhere"], "/nowhere is not a Python interpreter"),
         ([], "ACTION"),
     ],
 )

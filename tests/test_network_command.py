@@ -196,7 +196,7 @@ def test_the_baseline_is_measured_once_and_stands_below_the_table(
         (["mlp", "--framework", "tensrflow"], "unknown framework 'tensrflow'; did you mean tensorflow?"),
         (["mlp", "--framework", "torch", "--mode", "compiled"], "torch has no mode 'compiled'; did you mean compile?"),
         (["mlp", "--framework", "torch:graph"], "torch has no mode 'graph'; there are eager"),
-        (["mlp", "--framework", "numpy,numpy:eager"], "numpy:eager stands in it twice"),
+        (["mlp", "--framework", "numpy,numpy:eager"], "numpy:eager appears twice"),
         (["mlp", "--threads", "0"], "threads 0"),
         (["mlp", "--steps", "0"], "--steps takes a number from 1 on, got 0"),
         (["mlp", "--seed", "-1"], "--seed cannot be negative, got -1"),
@@ -366,7 +366,7 @@ def test_report_of_a_damaged_file_is_a_sentence(saved: str, capsys: pytest.Captu
 
     assert report.main([saved]) == 1
 
-    assert "is no capture of a network, or is damaged" in " ".join(capsys.readouterr().err.split())
+    assert "is not a capture of a network, or is damaged" in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_module_is_the_command(runs: Runs) -> None:

@@ -356,7 +356,7 @@ def test_what_cannot_run_is_refused_before_anything_starts(
     cases: list[tuple[list[str], str]] = [
         ([], "nothing to trace: name a script, -m MODULE or -- PROGRAM"),
         (["absent.py"], "there is no script absent.py"),
-        (["ls"], "there is no script ls; a program that is no Python script goes behind --"),
+        (["ls"], "there is no script ls; put -- before a program that is not a Python script"),
         (["."], ". is a folder without a __main__.py"),
         (["-m"], "-m needs the name of a module"),
         (["--"], "nothing to trace after --"),
@@ -365,7 +365,7 @@ def test_what_cannot_run_is_refused_before_anything_starts(
         (["--outptu", "x", "script.py"], "did you mean --output?"),
         (["--output", "absent/run.profkit", "script.py"], "type mkdir -p"),
         (["--output", "/proc/run.profkit", "script.py"], "cannot write /proc/run.profkit"),
-        (["--output", "notes", "script.py"], "exists and is no capture of profkit"),
+        (["--output", "notes", "script.py"], "exists and is not a profkit capture"),
         (["--flush-ms", "0", "script.py"], "flush_ms must be"),
         (["--allocations-from", "few", "script.py"], "expected a size"),
         (["--chrome", "absent/x.json", "script.py"], "there is no folder absent"),

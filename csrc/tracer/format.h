@@ -61,7 +61,7 @@ enum class BlockType : uint32_t {
   clock = 5,        // ClockEntry[]: pairs of ticks and CLOCK_MONOTONIC
   samples = 6,      // SampleEntry[]: the process's memory over time
   overhead = 7,     // OverheadEntry: what recording costs, measured in this process at start
-  end = 8,          // EndEntry: the process ended in order (more may follow if it was an exec that failed)
+  end = 8,          // EndEntry: the process ended normally (more may follow if it was an exec that failed)
   // Numbers from 16 on: what a GPU did (device_format.h). A reader skips types it does not know and says so.
   device_records = 16,  // DeviceEntryHeader and what its kind says, again and again
 };

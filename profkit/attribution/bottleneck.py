@@ -62,7 +62,7 @@ class Bottleneck:
     kind: str
     why: str
     is_far: bool = False
-    """Compute or memory: the wall that it would hit first, but FAR away; the kernel or its threads are slow."""
+    """Compute or memory is the nearest limit, but at least FAR times away: the kernel or its threads are slow."""
 
 
 def transfer(transfer_ns: float, time_ns: float) -> Bottleneck | None:

@@ -40,7 +40,7 @@ def groups_by(capture: Capture, by: str) -> Groups:
 
 
 def _by_operator(capture: Capture) -> Groups:
-    """The innermost range, whatever it stands for; a step alone is no operator."""
+    """The innermost range, whatever it stands for; a step alone is not an operator."""
     of_range, names = titles(capture, is_in_tree(capture) & (capture.ranges.level != Level.STEP))
     return _of_ranges(capture, names, of_range, is_nested=True)
 

@@ -30,10 +30,7 @@ def notes_of(capture: Capture, lanes: Lanes, groups: Groups, by: str) -> tuple[s
     busy_ns = int(lanes.duration_ns[np.isin(lanes.part, BUSY)].sum())
     hidden_ns = int(durations.sum()) - busy_ns
     if hidden_ns:
-        notes.append(
-            f"{hidden_ns / 1e6:.3f} ms of GPU time lie beside other work of the same GPU: they are in the column GPU, "
-            "but own no wall clock"
-        )
+        notes.append(f"{hidden_ns / 1e6:.3f} ms of GPU time overlapped other work: counted in GPU, not in own")
     failed = (capture.calls.return_code != NONE) & (capture.calls.return_code != 0)
     if failed.any():
         notes.append(f"{np.count_nonzero(failed):,} CUDA calls returned an error code")

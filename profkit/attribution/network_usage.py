@@ -142,7 +142,7 @@ class _Groups:
         return [None if value == NONE else int(value) for value in result]
 
     def outermost(self) -> Column:
-        """How many operators there are that lie in no other of the same group."""
+        """Calls not nested inside another call of the same group."""
         is_inner = np.zeros(len(self.of_span), np.bool_)
         above = self._operators.above[self._rows]
         while (above != NONE).any():
@@ -260,17 +260,17 @@ def _notes(
         notes.append(f"only in the pass for bytes, hence without time: {_listed(only_in_memory)}")
     if operators.unknown_types:
         named = [f"{name} {count:,}" for name, count in operators.unknown_types.items()]
-        notes.append(f"kind other, because no table knows these types: {_listed(named)}")
+        notes.append(f"kind other, types not in any table: {_listed(named)}")
     if operators.cut_rows:
-        many = f"{operators.cut_rows:,} operators stuck out of their step"
-        one = "1 operator stuck out of its step"
-        notes.append(f"{one if operators.cut_rows == 1 else many} by {operators.cut_ns:,} ns in all: cut")
+        many = f"{operators.cut_rows:,} operators extended beyond their step"
+        one = "1 operator extended beyond its step"
+        notes.append(f"{one if operators.cut_rows == 1 else many} by {operators.cut_ns:,} ns in total: cut")
     if operators.outside_rows:
         plural = "" if operators.outside_rows == 1 else "s"
         notes.append(f"{operators.outside_rows:,} operator{plural} ran outside the steps: in no row")
     if work.missing:
         places = [" ".join(filter(None, place)) for place in work.missing]
-        notes.append(f"flops of these are in no row, because no operator was seen: {_listed(places)}")
+        notes.append(f"flops of these are in no row, no operator was recorded: {_listed(places)}")
     return notes + [str(note) for note in operators.recording.facts.get("notes", ())]
 
 

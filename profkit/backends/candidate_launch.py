@@ -88,7 +88,7 @@ def _trouble(words: Sequence[str], given: Mapping[str, Sequence[str]]) -> str:
     unknown = [word for word in words if word not in (*_MOST_NUMBERS, "only")]
     repeated = [word for word in words if words.count(word) > 1]
     if unknown or repeated:
-        return f"{unknown[0]!r} is not known" if unknown else f"{repeated[0]} is there twice"
+        return f"{unknown[0]!r} is not known" if unknown else f"{repeated[0]} appears twice"
     if not given.get("grid") or not given.get("block"):
         return "grid and block are needed"
     for word, parts in given.items():

@@ -103,7 +103,7 @@ def check_python(foreign: Foreign, python: str) -> str:
         version = done.stdout.strip()
         major, minor = (int(part) for part in version.split(".")[:2])
     except (OSError, ValueError):
-        raise UsageError(f"{python} is no Python interpreter") from None
+        raise UsageError(f"{python} is not a Python interpreter") from None
     if foreign.oldest <= (major, minor) <= foreign.newest:
         return version
     oldest, newest = (".".join(map(str, bound)) for bound in (foreign.oldest, foreign.newest))

@@ -57,14 +57,14 @@ class JsonStream:
         while True:
             key = self._value()
             if not isinstance(key, str):
-                raise DamagedError(f"a key is no text, at character {self._at():,}")
+                raise DamagedError(f"a key is not a string, at character {self._at():,}")
             self._expect(":")
             if key != array:
                 yield key, self._value()
             elif self._next_sign() == "[":
                 yield from self._items(array)
             else:
-                raise DamagedError(f"its {array!r} is no array, at character {self._at():,}")
+                raise DamagedError(f"its {array!r} is not an array, at character {self._at():,}")
             if self._expect(",}") == "}":
                 return
 
@@ -114,13 +114,13 @@ class JsonStream:
                 raise DamagedError(f"it is nested too deep, at character {self._at():,}") from None
             except ValueError as error:
                 if self._is_whole:
-                    what = "it ends too early" if self._is_cut(error) else f"it is no JSON ({_reason(error)})"
+                    what = "it ends too early" if self._is_cut(error) else f"it is not JSON ({_reason(error)})"
                     raise DamagedError(f"{what}, at character {self._at():,}") from None
                 if not isinstance(error, json.JSONDecodeError):
                     raise DamagedError(f"a number is too long, at character {self._at():,}") from None
                 # Far from the end of what is here, it is not a missing rest that is wrong.
                 if len(self._text) - error.pos > CHUNK_BYTES:
-                    raise DamagedError(f"it is no JSON ({_reason(error)}), at character {self._at():,}") from None
+                    raise DamagedError(f"it is not JSON ({_reason(error)}), at character {self._at():,}") from None
             if len(self._text) - self._place > MAX_VALUE_CHARS:
                 raise DamagedError(f"a value at character {self._at():,} is longer than {MAX_VALUE_CHARS:,} characters")
             # The rest doubles each time: a value of many chunks is not parsed again for each of them.

@@ -301,5 +301,5 @@ class _Reader:
                 "Perfetto (ui.perfetto.dev) shows such traces"
             )
         if trouble:
-            return f"{path} is no trace that can be read: {trouble}"
+            return f"{path} cannot be read as a trace: {trouble}"
         return f"{path} is JSON without events: a trace of torch.profiler has them under {EVENTS!r}"

@@ -86,7 +86,7 @@ def load_network_capture(path: str | Path) -> NetworkCapture:
     except CaptureError:
         raise
     except (OSError, EOFError, KeyError, ValueError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise CaptureError(f"{path} is no capture of a network, or is damaged: {error}") from None
+        raise CaptureError(f"{path} is not a capture of a network, or is damaged: {error}") from None
 
 
 def _checked(about: Mapping[str, Any], path: str | Path) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def _executable(words: Sequence[str]) -> Program:
         raise UsageError(f"nothing to trace after --: {_HOW}")
     found = shutil.which(words[0])
     if found is None:
-        reason = "it may not be executed" if os.path.isfile(words[0]) else "there is no such program"
+        reason = "permission denied" if os.path.isfile(words[0]) else "there is no such program"
         raise UsageError(f"cannot run {words[0]}: {reason}")
     return Program((found, *words[1:]), Path(words[0]).name)
 
@@ -74,7 +74,7 @@ def _executable(words: Sequence[str]) -> Program:
 def _script(path: str, rest: Sequence[str]) -> Program:
     script = Path(path)
     if not script.exists():
-        nearby = "; a program that is no Python script goes behind --" if shutil.which(path) else ""
+        nearby = "; put -- before a program that is not a Python script" if shutil.which(path) else ""
         raise UsageError(f"there is no script {path}{nearby}")
     if script.is_dir() and not (script / "__main__.py").exists():
         raise UsageError(f"{path} is a folder without a __main__.py")

@@ -163,7 +163,7 @@ def _missing_ends(processes: Sequence[Process], content: CaptureContent, running
         one = len(killed) == 1
         subject = f"process {killed[0]}" if one else f"{len(killed)} processes ({_shortened(killed)})"
         rest = f"{'its' if one else 'their'} last moments may be missing"
-        sentences.append(f"{subject} did not end in order: killed, crashed or still running; {rest}")
+        sentences.append(f"{subject} did not end normally: killed, crashed or still running; {rest}")
     silent = content["counters"]["processes_started"] - len(processes)
     if silent > 0:
         noun = "process" if silent == 1 else "processes"

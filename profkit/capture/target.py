@@ -24,7 +24,7 @@ def claim_target(path: str | os.PathLike[str]) -> str:
     if not stat.S_ISREG(target.stat().st_mode if target.exists() else target.lstat().st_mode):
         raise UsageError(f"cannot write {target}: a capture must be a file")
     if not _is_replaceable(target):
-        raise UsageError(f"{target} exists and is no capture of profkit; name another file or remove it")
+        raise UsageError(f"{target} exists and is not a profkit capture; name another file or remove it")
     os.unlink(target)
     return str(target)
 

@@ -406,7 +406,7 @@ class CellRun:
             row.wall_ns = time_ns.value if row.timing.startswith(WALL_CLOCK) else host.wall_ns
             row.dispatch_ns = host.dispatch_ns
         slow = len(row.throttled_samples)
-        held_down = f"{slow} of {len(row.samples_ns)} samples were taken while it was" if slow else ""
+        held_down = f"{slow} of {len(row.samples_ns)} samples were taken while it was throttled" if slow else ""
         row.note = "; ".join(text for text in (row.note, self.remarks.get(row.key, ""), held_down) if text)
 
     def _compare(self, row: Row, baseline: str | None) -> None:

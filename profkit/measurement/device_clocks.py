@@ -76,7 +76,7 @@ class ClockWatch:
             remarks.append(f"the GPU's clock moved between {min(self.seen_mhz)} and {max(self.seen_mhz)} MHz")
         if self.seen_reasons:
             remarks.append(
-                f"the GPU was held down by {', '.join(sorted(self.seen_reasons))} at up to {max(self.seen_celsius)} °C"
+                f"the GPU was throttled by {', '.join(sorted(self.seen_reasons))} at up to {max(self.seen_celsius)} °C"
             )
         return "; ".join(remarks)
 

@@ -53,8 +53,8 @@ def judge(a: Sequence[float], b: Sequence[float], margin: float, drift: float = 
 def judge_runs(a: Sequence[float], b: Sequence[float], margin: float) -> Judgement:
     """Compare samples of two runs, each in the order of time.
 
-    An interval takes samples for independent, but a machine has phases that last longer than a step. By how much a run
-    differs from itself, two runs may differ without any reason: the interval has that in it.
+    Intervals assume independent samples, but a machine has phases that last longer than a step. Differences smaller
+    than the variation within one run cannot be resolved, so the interval includes that variation.
     """
     return judge(a, b, margin, max(drift(a), drift(b)))
 

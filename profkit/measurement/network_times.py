@@ -22,7 +22,7 @@ class StepTimes:
     recording: Mapping[str, Estimate]
     """Recorded / unrecorded by pass; only passes that ran between unrecorded steps of the same process."""
     null: Estimate | None
-    """Unrecorded / unrecorded, of the steps before and after the first pass: what the machine alone makes of it."""
+    """Unrecorded / unrecorded, of the steps before and after the first pass: the noise floor."""
 
 
 def step_times(capture: NetworkCapture) -> StepTimes:

@@ -93,7 +93,7 @@ COLUMNS = (
     _column(
         "throttled_samples",
         "throttled",
-        "samples taken while the GPU was held down",
+        "samples taken while the GPU was throttled",
         lambda row: str(len(row.throttled_samples)),
     ),
     _column("wall", "wall", "a GPU call with launching and waiting", lambda row: time_text(row.wall_ns)),

@@ -93,8 +93,8 @@ def summary_lines(comparison: Comparison, asked: Asked, failed: Sequence[Compare
     if comparison.count(FASTER) + comparison.count(SLOWER):
         chance = number_text(comparison.expected_by_chance, 2)
         lines.append(
-            f"chance alone calls up to {chance} of {comparison.judged} rows faster or slower (95%); intervals know two "
-            "runs and how much each differs from itself: record the same thing twice to see what the machine does"
+            f"chance alone calls up to {chance} of {comparison.judged} rows faster or slower (95%); intervals cover "
+            "variation within a run, not between runs: record the same program twice to see the latter"
         )
     lines += _next_step(comparison)
     if asked.limit is not None:

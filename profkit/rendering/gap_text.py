@@ -182,12 +182,10 @@ def _notes(table: GapTable) -> list[str]:
         winograd = f"; of the Winograd kernels that native took: {', '.join(own)}" if own else ""
         notes.append(f"bound (direct): least time on this machine by the direct method{winograd}")
     if any(row.bottleneck and row.bottleneck.is_far for row in table.rows):
-        notes.append(
-            f"class in parentheses: the wall that it would hit first, but is {FAR:.0f} times and more away from"
-        )
+        notes.append(f"class in parentheses: the nearest limit, still at least {FAR:.0f}x away")
     if table.reference_keys:
         keys = ", ".join(key.removesuffix("/native/cpu/reference") for key in table.reference_keys)
-        notes.append(f"native {keys}: plain reference kernels that nobody tuned")
+        notes.append(f"native {keys}: reference kernels, not tuned")
     return notes
 
 
@@ -209,7 +207,7 @@ def _cause(advice: Advice) -> str:
     causes = {
         KERNEL: "Most of the difference is in the kernel itself",
         DISPATCH: "Most of the difference passes outside its operators, in the framework's own code",
-        THREADING: "Most of the difference are threads that wait",
+        THREADING: "Most of the difference is waiting threads",
     }
     return f"{causes[advice.cause]}: {_time(advice.cause_ns)}."
 

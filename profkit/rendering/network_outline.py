@@ -56,7 +56,7 @@ _Operator = tuple[str | None, str | None, int, int, int]  # phase, layer, step, 
 
 
 def _outermost_operators(recording: Recording) -> Iterator[_Operator]:
-    """In order of their start, those in a step that lie in no other operator."""
+    """Operators of steps that are not nested inside another operator, in order of their start."""
     spans = recording.spans
     is_operator = spans["level"] == Level.OPERATOR
     parent_is_operator = (spans["parent"] != NONE) & is_operator[spans["parent"]]

@@ -82,9 +82,9 @@ def _above_bound(each: Opportunity) -> float:
 def _parts(each: Opportunity) -> str:
     """What of the time is not the kernels' own work, as far as it is seen and counts."""
     named = {
-        "moves, pads or makes room": each.auxiliary_ns,
+        "copies, pads or allocates": each.auxiliary_ns,
         "passes in the framework's own code": each.dispatch_ns,
-        "is lost to threads that wait": each.threading_loss_ns,
+        "is lost to waiting threads": each.threading_loss_ns,
     }
     counting = [
         f"{percent_text(100 * ns / each.time_ns)} {what}"

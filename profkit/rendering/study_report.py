@@ -24,9 +24,9 @@ _KINDS_NOTE = (
 )
 _GAP_NOTE = (
     "Layers with all they do (bias and ReLU included), per recorded step. native: profkit's fastest kernels for the "
-    "same layers, measured alone on this machine (*: a plain reference that nobody tuned). bound: the roofline of this "
+    "same layers, measured alone on this machine (*: a reference kernel, not tuned). bound: the roofline of this "
     "machine by the direct method, which Winograd kernels may beat. saves: what the step would lose with these "
-    "kernels. auxiliary, dispatch: parts of now, spent on moving, padding and making room, and in the framework's own "
+    "kernels. auxiliary, dispatch: parts of now, spent on copying, padding and allocating, and in the framework's own "
     "code of these layers. idle threads: what the kernels would lose if all threads had been busy, where helper "
     "threads can be seen. The classes are those of docs/baseline.md."
 )
@@ -141,7 +141,7 @@ def _trust(summary: Summary) -> list[Block]:
         frameworks_grid(summary),
         Paragraph(
             "recorded / unrecorded: what recording costs a step, by pass; unrecorded / unrecorded, of steps before and "
-            "after: what the machine alone makes of it."
+            "after: the noise floor; smaller costs cannot be measured."
         ),
     ]
 

@@ -75,7 +75,7 @@ def _pair(
     while amount / seconds > ABOVE * max(measured) and len(measured) < 2 + REPEATS:
         measured.append(measure())
     share = others_share(before, processor_use(os.getpid(), usable_cpus())) or 0.0
-    excuse = f"others used {100 * share:.0f} % of the processors meanwhile" if share > BUSY else ""
+    excuse = f"other programs used {100 * share:.0f} % of the processors meanwhile" if share > BUSY else ""
     return [
         judge_peak(PART, f"{name} peak", unit, sorted(measured)[-2:], excuse),
         judge_rate(PART, f"{name} rate", unit, amount / seconds, max(measured), key, excuse or other_excuse),

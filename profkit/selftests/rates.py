@@ -24,7 +24,7 @@ def judge_peak(part: str, name: str, unit: str, measured: list[float], excuse: s
         return Finding(part, name, WRONG, f"no rate: {shown}", numbers=numbers)
     text = f"measured twice: {shown}"
     if not excuse and max(measured) > ALIKE * min(measured):
-        excuse = "they differ by more than noise does"
+        excuse = "they differ by more than noise"
     if excuse:
         return Finding(part, name, NOT_PROVEN, f"{text}; {excuse}", numbers=numbers)
     return Finding(part, name, PROVEN, text, numbers=numbers)
@@ -39,4 +39,4 @@ def judge_rate(part: str, name: str, unit: str, rate: float, peak: float, of_wha
         return Finding(part, name, PROVEN, text, numbers=numbers)
     if excuse and rate <= EXPLAINED * peak:
         return Finding(part, name, NOT_PROVEN, f"{text}; {excuse}", numbers=numbers)
-    return Finding(part, name, WRONG, f"{text}: that cannot be", numbers=numbers)
+    return Finding(part, name, WRONG, f"{text}: impossible", numbers=numbers)

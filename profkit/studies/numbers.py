@@ -69,7 +69,7 @@ class CellNumbers:
     recording: Mapping[str, float] = field(default_factory=dict)
     """Recorded over unrecorded steps by pass, as far as they ran in one process."""
     null: float | None = None
-    """Unrecorded over unrecorded steps: what the machine alone makes of it."""
+    """Unrecorded over unrecorded steps: the noise floor."""
     load: float | None = None
     """Of the machine when the cell began: processes that wanted to run, mean of a minute."""
     versions: Mapping[str, str] = field(default_factory=dict)

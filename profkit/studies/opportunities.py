@@ -33,7 +33,7 @@ class Opportunity:
     """Of the layer that takes longest."""
     why: str | None
     is_reference: bool
-    """Whether one of profkit's kernels in it is a plain reference that nobody tuned."""
+    """Whether one of profkit's kernels in it is a reference kernel, not tuned."""
 
     @property
     def is_worth_it(self) -> bool:

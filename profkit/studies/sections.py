@@ -111,7 +111,7 @@ class Section:
             raise self.error(name, "is empty: there would be nothing to run")
         for index, value in enumerate(values):
             if value in values[:index]:
-                raise self.error(name, f"{value!r} stands in it twice")
+                raise self.error(name, f"{value!r} appears twice")
         return values
 
     def words(self, name: str) -> list[str]:

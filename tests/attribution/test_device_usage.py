@@ -231,7 +231,7 @@ def test_a_kernel_owns_time_before_a_copy_beside_it_and_the_note_tells_of_it(tmp
 
     a, b = rows(usage)["a"], rows(usage)["b"]
     assert (a.copy_ns, a.device_ns, b.kernel_ns, b.device_ns) == (50, 100, 150, 150)
-    assert any(note.startswith("0.000 ms of GPU time lie beside other work") for note in usage.notes)
+    assert any(note.startswith("0.000 ms of GPU time overlapped other work") for note in usage.notes)
 
 
 def test_what_computes_owns_time_before_a_collective_beside_it(tmp_path: Path) -> None:

@@ -345,8 +345,8 @@ def test_what_a_reader_must_know_is_noted() -> None:
 
     assert usage.dropped == 3
     assert usage.notes[0] == "bytes were not recorded"
-    assert "kind other, because no table knows these types: mystery 1" in usage.notes
-    assert "1 operator stuck out of its step by 5 ns in all: cut" in usage.notes
+    assert "kind other, types not in any table: mystery 1" in usage.notes
+    assert "1 operator extended beyond its step by 5 ns in total: cut" in usage.notes
     assert "1 operator ran outside the steps: in no row" in usage.notes
     assert usage.notes[-1] == "from the source"
 

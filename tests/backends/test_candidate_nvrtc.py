@@ -121,7 +121,7 @@ def test_a_launch_line_is_worked_out_for_a_spec() -> None:
         ("// profkit: grid 1", "grid and block are needed"),
         ("// profkit: block 1", "grid and block are needed"),
         ("// profkit: grid 1; block 1; cluster 2", "'cluster' is not known"),
-        ("// profkit: grid 1; grid 2; block 1", "grid is there twice"),
+        ("// profkit: grid 1; grid 2; block 1", "grid appears twice"),
         ("// profkit: grid 1, 2, 3, 4; block 1", "grid takes one to three numbers"),
         ("// profkit: grid 1; block 16,", "block takes one to three numbers"),
         ("// profkit: grid 1; block 1; shared 1, 2", "shared takes one number"),

@@ -235,7 +235,7 @@ def test_a_python_without_builds_of_the_pins_is_refused_with_both_versions(
 
 @pytest.mark.parametrize("path", ["/nowhere/python", "/bin/true"])
 def test_what_is_no_python_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    with pytest.raises(UsageError, match=f"{path} is no Python interpreter"):
+    with pytest.raises(UsageError, match=f"{path} is not a Python interpreter"):
         check_python(tiny(tmp_path, monkeypatch), path)
 
 

@@ -216,7 +216,7 @@ def test_processes_share_one_clock_and_keep_their_own_names_and_addresses(tmp_pa
     assert [(p.pid, p.parent_pid, p.has_ended) for p in capture.processes] == [(100, 1, True), (200, 100, False)]
     assert capture.threads.process.tolist() == [0, 1]
     assert capture.warnings == (
-        "process 200 did not end in order: killed, crashed or still running; its last moments may be missing",
+        "process 200 did not end normally: killed, crashed or still running; its last moments may be missing",
     )
 
 

@@ -158,7 +158,7 @@ def test_a_file_that_is_no_capture_is_an_error_and_no_traceback(tmp_path: Path, 
     else:
         path.write_bytes(content)
 
-    with pytest.raises(CaptureError, match=r"wrong\.profkit is no capture of a network, or is damaged"):
+    with pytest.raises(CaptureError, match=r"wrong\.profkit is not a capture of a network, or is damaged"):
         load_network_capture(path)
 
 

@@ -81,7 +81,7 @@ def test_a_reason_for_throttling_is_remarked_with_the_temperature(monkeypatch: p
 
     watch = watch_of(monkeypatch, nvml, looks=4)
 
-    assert watch.remark() == "the GPU was held down by power cap, thermal limit (driver) at up to 91 °C"
+    assert watch.remark() == "the GPU was throttled by power cap, thermal limit (driver) at up to 91 °C"
     assert watch.facts()["throttled_by"] == "power cap, thermal limit (driver)"
 
 
@@ -176,7 +176,7 @@ def test_an_older_package_has_the_same_questions_under_older_names(monkeypatch: 
 
     watch = watch_of(monkeypatch, nvml, looks=1)
 
-    assert watch.remark() == "the GPU was held down by power brake at up to 77 °C"
+    assert watch.remark() == "the GPU was throttled by power brake at up to 77 °C"
 
 
 def test_facts_of_every_gpu_are_none_where_it_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,7 @@ def test_a_throttled_gpu_is_in_the_note_and_in_the_samples(gpu: pytest.MonkeyPat
     assert row.status == "ok"
     assert len(row.throttled_samples) == len(row.samples_ns)
     assert "clock moved between 900 and 1410 MHz" in row.note
-    assert "held down by thermal limit (hardware) at up to 50 °C" in row.note
+    assert "throttled by thermal limit (hardware) at up to 50 °C" in row.note
     assert f"{len(row.samples_ns)} of {len(row.samples_ns)} samples" in row.note
     assert int(row.device["samples_taken_again"]) > 0
 

@@ -104,4 +104,4 @@ def test_a_damaged_network_capture_is_refused(tmp_path: Path, capsys: pytest.Cap
     path.write_bytes(path.read_bytes()[:300])
 
     assert main([str(path), "--perfetto", str(tmp_path / "t")]) == 1
-    assert "is no capture of a network, or is damaged" in " ".join(capsys.readouterr().err.split())
+    assert "is not a capture of a network, or is damaged" in " ".join(capsys.readouterr().err.split())

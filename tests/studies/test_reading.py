@@ -83,7 +83,7 @@ def test_the_quick_table_replaces_what_it_names() -> None:
         ('["numpy"]', "[]", "line 4: frameworks: is empty: there would be nothing to run"),
         ('["numpy"]', '["nunpy"]', r"line 4: frameworks: unknown framework 'nunpy'; did you mean numpy"),
         ('["numpy"]', '["numpy/fast"]', "line 4: frameworks: numpy has no mode 'fast'"),
-        ('["numpy"]', '["numpy", "numpy"]', "line 4: frameworks: 'numpy' stands in it twice"),
+        ('["numpy"]', '["numpy", "numpy"]', "line 4: frameworks: 'numpy' appears twice"),
         ('["numpy"]', "[1]", "line 4: frameworks: expected texts in quotes, got 1"),
         ('["numpy"]', '["numpy"]\nsteps = "5"', "line 5: steps: expected a whole number, got '5'"),
         ('["numpy"]', '["numpy"]\nsteps = true', "line 5: steps: expected a whole number, got True"),

@@ -31,7 +31,7 @@ class BuiltNetwork(Protocol):
     model: Any
     """The framework's own objects, for the event source of the same framework."""
     notes: Sequence[str]
-    """What a fair reader must know: layout held, padding done by an operator of its own, weights prepacked, ..."""
+    """Fairness footnotes: layout held, padding done by a separate operator, weights prepacked, ..."""
 
     def put(self, images: Array, labels: Array) -> Any:
         """A batch in the framework's own form (converted, copied to the device); never timed.

@@ -67,7 +67,7 @@ class CaffeSource:
         if name == MEMORY:
             log.facts.update(_planned_sums(model))
         if lost_ns:
-            log.facts["notes"].append(f"{lost_ns} ns of layers would lie after the end of their step: left out")
+            log.facts["notes"].append(f"{lost_ns} ns of layers would end after their step: left out")
         return log.finish()
 
 

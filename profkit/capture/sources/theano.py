@@ -81,7 +81,7 @@ def _record_time(log: SpanLog, watched: Watched, steps: int) -> Recording:
     log.clock_error_ns = CLOCK_GRAIN_NS
     log.facts.update(notes=[TIME_NOTE, *_mapping_notes(machine)], observes_dispatch=False, **model.compile_seconds)
     if lost_ns:
-        log.facts["notes"].append(f"{lost_ns} ns of operators would lie after the end of their step: left out")
+        log.facts["notes"].append(f"{lost_ns} ns of operators would end after their step: left out")
     return log.finish()
 
 

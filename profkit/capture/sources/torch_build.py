@@ -160,7 +160,7 @@ def _imported(path: Path) -> ModuleType:
     loader = importlib.machinery.ExtensionFileLoader(MODULE, str(path))
     specification = importlib.util.spec_from_loader(MODULE, loader)
     if specification is None:
-        raise UnavailableError(f"{path} is no module")
+        raise UnavailableError(f"{path} is not a module")
     try:
         module = importlib.util.module_from_spec(specification)
     except ImportError as error:

@@ -70,7 +70,7 @@ def _read_binary(path: Path) -> Part:
     raw = np.fromfile(path, np.uint8)
     if not len(raw) or len(raw) % (1 + PIXELS):
         raise UsageError(
-            f"{path} is damaged: {len(raw):,} bytes are no whole number of records of {1 + PIXELS:,} bytes "
+            f"{path} is damaged: {len(raw):,} bytes are not a whole number of records of {1 + PIXELS:,} bytes "
             f"(the published file has {PUBLISHED_BYTES:,}); {WHERE}"
         )
     records = raw.reshape(-1, 1 + PIXELS)

@@ -194,7 +194,7 @@ void forks(const std::string& path) {
     }
     int status = -1;
     waitpid(pid, &status, 0);
-    require(status == 0, "the child ended in order");
+    require(status == 0, "the child ended normally");
   }
   api->end(outer);
   goes_on = false;
