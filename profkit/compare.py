@@ -1,4 +1,7 @@
-"""`python -m profkit.compare a.profkit b.profkit`: two captures in; rows added, gone, faster, slower out."""
+"""`python -m profkit.compare a.profkit b.profkit`: two captures in; rows added, gone, faster, slower out.
+
+Two results of operators' commands are shown row by row, without a verdict.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from profkit.cli import guarded
 from profkit.errors import UsageError
@@ -17,17 +20,21 @@ if TYPE_CHECKING:
     from profkit._arguments import Parser
     from profkit.attribution.comparison import ComparedRow, Comparison
     from profkit.attribution.profiles import Profile
+    from profkit.capture.device_trace import DeviceTrace
     from profkit.capture.network_capture import NetworkCapture
     from profkit.capture.tables import Capture
+    from profkit.measurement.result import Result
     from profkit.rendering.comparison_text import Asked
 
 FAILED = 4
 DEFAULT_TOP = 30
+DEFAULT_MARGIN = 0.02
 _EXAMPLES = """examples:
   profkit compare before.profkit after.profkit                  which operators changed, and by how much
   profkit compare torch.profkit tensorflow.profkit              layer by layer: operators have other names there
   profkit compare before.profkit after.profkit --by kind
   profkit compare before.profkit after.profkit --fail-on 5%     for CI: exit code 4 when something became slower
+  profkit compare before.json after.json                        results of profkit conv --json: both values of each row
 
 exit codes: 0 compared, 1 a file cannot be used, 2 wrong usage, or --fail-on for runs that cannot be compared fairly,
   4 with --fail-on: the step, or a row of at least 1% of it, is slower by more than that with its whole interval;
@@ -44,10 +51,11 @@ def build_parser() -> Parser:
     from profkit._arguments import Parser, typed
     from profkit.rendering.quantities import parse_share
 
-    description = "Compare two captures of networks, or of traced programs: what changed, with intervals."
+    description = "Compare two captures of networks, or of traced programs: what changed, with intervals.\n"
+    description += "Two results are shown row by row."
     parser = Parser("profkit compare", description, _EXAMPLES)
     parser.usage = "profkit compare A B [flags]"
-    parser.add_argument("a", metavar="A", help="capture of profkit network, trace or record: what was")
+    parser.add_argument("a", metavar="A", help="capture of profkit network, trace or record, or a result: what was")
     parser.add_argument("b", metavar="B", help="the other one: what is now")
     parser.add_argument(
         "--by",
@@ -59,7 +67,7 @@ def build_parser() -> Parser:
         "--margin",
         metavar="SHARE",
         type=typed(parse_share),
-        default=0.02,
+        default=DEFAULT_MARGIN,
         help="smaller changes count as none [2%%]",
     )
     parser.add_argument(
@@ -77,9 +85,10 @@ def build_parser() -> Parser:
 def _run(words: Sequence[str]) -> int:
     arguments = build_parser().parse(words)
     from profkit._arguments import chosen_top
+    from profkit._opening import open_any
     from profkit.attribution.comparison import compare, failures
-    from profkit.capture.opening import open_capture
     from profkit.measurement.judging import judge_runs
+    from profkit.measurement.result import Result
     from profkit.rendering.comparison_text import Asked, comparison_table
     from profkit.rendering.table import print_table
     from profkit.rendering.whole_file import check_target
@@ -90,7 +99,12 @@ def _run(words: Sequence[str]) -> int:
     asked = Asked(
         arguments.a, arguments.b, arguments.margin, arguments.fail_on, chosen_top(arguments.top), arguments.force
     )
-    profiles = _profiles(open_capture(arguments.a), open_capture(arguments.b), arguments.by)
+    a, b = open_any(arguments.a), open_any(arguments.b)
+    if isinstance(a, Result) and isinstance(b, Result):
+        return _compare_results(a, b, arguments)
+    if isinstance(a, Result) or isinstance(b, Result):
+        raise UsageError("one file is a result, the other a capture: they have no rows in common")
+    profiles = _profiles(a, b, arguments.by)
     comparison = compare(*profiles, partial(judge_runs, margin=arguments.margin))
     failed = failures(comparison, arguments.fail_on, arguments.force) if arguments.fail_on is not None else ()
     _refuse_unfair(comparison, arguments)
@@ -99,10 +113,43 @@ def _run(words: Sequence[str]) -> int:
     return FAILED if failed else 0
 
 
-def _profiles(a: Capture | NetworkCapture, b: Capture | NetworkCapture, by: str | None) -> tuple[Profile, Profile]:
+def _compare_results(a: Result, b: Result, arguments: argparse.Namespace) -> int:
+    from profkit._arguments import chosen_top
+    from profkit.rendering.markdown import table_markdown
+    from profkit.rendering.result_comparison import (
+        compare_results,
+        result_comparison_tables,
+        result_comparison_to_json,
+    )
+    from profkit.rendering.table import print_table
+    from profkit.rendering.whole_file import write_whole
+
+    given = {"--fail-on": arguments.fail_on is not None, "--force": arguments.force, "--by": arguments.by is not None}
+    given["--margin"] = arguments.margin != DEFAULT_MARGIN
+    for flag in (name for name, is_given in given.items() if is_given):
+        raise UsageError(f"{flag} is for captures: the difference between two results is shown and not judged")
+    names = (arguments.a, arguments.b)
+    comparison = compare_results(a, b)
+    for number, table in enumerate(result_comparison_tables(comparison, *names, chosen_top(arguments.top))):
+        sys.stdout.write("\n" if number else "")
+        print_table(table, sys.stdout)
+    if arguments.json:
+        _write_json(arguments.json, result_comparison_to_json(comparison, *names))
+    if arguments.markdown:
+        tables = result_comparison_tables(comparison, *names)
+        write_whole(arguments.markdown, "\n".join(map(table_markdown, tables)))
+    return 0
+
+
+def _profiles(
+    a: Capture | NetworkCapture | DeviceTrace, b: Capture | NetworkCapture | DeviceTrace, by: str | None
+) -> tuple[Profile, Profile]:
     from profkit.attribution.profiles import NETWORK_GROUPINGS, RANGE_GROUPINGS, network_profile, range_profile
+    from profkit.capture.device_trace import DeviceTrace
     from profkit.capture.network_capture import NetworkCapture
 
+    if isinstance(a, DeviceTrace) or isinstance(b, DeviceTrace):
+        raise UsageError("GPU traces of other tools cannot be compared: give captures of profkit")
     if isinstance(a, NetworkCapture) and isinstance(b, NetworkCapture):
         usual = "operator" if a.framework == b.framework else "layer"
         chosen = _choose(by, usual, list(NETWORK_GROUPINGS), "networks")
@@ -137,11 +184,16 @@ def _write_files(
     from profkit.rendering.whole_file import write_whole
 
     if arguments.json:
-        content = comparison_to_json(comparison, asked, failed)
-        write_whole(arguments.json, json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+        _write_json(arguments.json, comparison_to_json(comparison, asked, failed))
     if arguments.markdown:
         everything = replace(asked, top=None)
         write_whole(arguments.markdown, table_markdown(comparison_table(comparison, everything, failed)))
+
+
+def _write_json(path: str, content: dict[str, Any]) -> None:
+    from profkit.rendering.whole_file import write_whole
+
+    write_whole(path, json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

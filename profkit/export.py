@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from profkit.capture.device_trace import DeviceTrace
     from profkit.capture.network_capture import NetworkCapture
     from profkit.capture.tables import Capture
+    from profkit.measurement.result import Result
     from profkit.rendering.trace_content import TraceContent
 
-    AnyCapture = Capture | NetworkCapture | DeviceTrace
+    AnyCapture = Capture | NetworkCapture | DeviceTrace | Result
 
 DEFAULT_FLOWS = 1000
 _EXAMPLES = """examples:
@@ -36,6 +37,7 @@ _EXAMPLES = """examples:
   profkit export network.profkit --perfetto n.pftrace    layers above operators above primitives
   profkit export trace.json.gz --format perfetto         a torch.profiler trace as trace.pftrace
   profkit export report.sqlite --format chrome           an Nsight Systems export as report.chrome.json.gz
+  profkit export result.json --parquet result_tables     rows, samples and environment of a measurement
 """
 _HOW_TO_OPEN = {
     "chrome": "chrome://tracing or ui.perfetto.dev",
@@ -115,7 +117,7 @@ def _run(words: Sequence[str]) -> int:
     for path in _targets(arguments).values():
         if os.path.realpath(path) == os.path.realpath(arguments.capture):
             raise UsageError(f"{path} is the capture itself: give the export a file of its own")
-    from profkit.capture.opening import open_any
+    from profkit._opening import open_any
 
     capture = open_any(arguments.capture)
     for line in _troubles(capture):
@@ -141,9 +143,12 @@ def _troubles(capture: AnyCapture) -> list[str]:
     """What a reader of the files must know."""
     from profkit.capture.device_trace import DeviceTrace
     from profkit.capture.network_capture import NetworkCapture
+    from profkit.measurement.result import Result
     from profkit.rendering.device_content import warning_lines
     from profkit.rendering.usage_content import loss_lines, visible
 
+    if isinstance(capture, Result):
+        return ["warning: the measurement was interrupted"] if capture.interrupted else []
     if isinstance(capture, DeviceTrace):
         return warning_lines(capture)
 
@@ -159,7 +164,9 @@ def build_parser() -> Parser:
     parser = Parser("profkit export", "Write a capture as files that other programs open.", _EXAMPLES)
     parser.usage = "profkit export CAPTURE [flags]"
     parser.add_argument(
-        "capture", metavar="CAPTURE", help="file that profkit trace, network or record, or torch.profiler or nsys left"
+        "capture",
+        metavar="CAPTURE",
+        help="file that profkit trace, network or record, an operator's --json, torch.profiler or nsys left",
     )
     parser.add_argument(
         "--format", choices=list(_ENDINGS), help="a trace of this format in this folder, named after the capture"
@@ -168,11 +175,18 @@ def build_parser() -> Parser:
     return parser
 
 
-def _exports(capture: AnyCapture, arguments: argparse.Namespace) -> _Exports | _NetworkExports | _DeviceExports:
+def _exports(
+    capture: AnyCapture, arguments: argparse.Namespace
+) -> _Exports | _NetworkExports | _DeviceExports | _ResultExports:
     from profkit.capture.device_trace import DeviceTrace
     from profkit.capture.network_capture import NetworkCapture
+    from profkit.measurement.result import Result
 
     flows = _flows(arguments)
+    if isinstance(capture, Result):
+        for kind in _targets(arguments).keys() - {"parquet"}:
+            raise UsageError(f"--{kind.replace('_', '-')} needs a time line, which a result has not: use --parquet DIR")
+        return _ResultExports(capture)
     if isinstance(capture, DeviceTrace):
         for kind in _targets(arguments).keys() - _ENDINGS.keys():
             flag = f"--{kind.replace('_', '-')}"
@@ -263,6 +277,18 @@ class _DeviceExports:
         from profkit.rendering.trace_files import write_chrome, write_perfetto
 
         {"chrome": write_chrome, "perfetto": write_perfetto}[kind](self._content, path)
+
+
+class _ResultExports:
+    """The same for a result, which has tables only."""
+
+    def __init__(self, result: Result) -> None:
+        self._result = result
+
+    def write(self, _: str, path: str) -> None:
+        from profkit.query import write_parquet
+
+        write_parquet(self._result, path)
 
 
 def _targets(arguments: argparse.Namespace) -> dict[str, str]:

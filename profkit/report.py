@@ -1,7 +1,8 @@
 """`python -m profkit.report run.profkit`: a capture file in, its table on the terminal and files out.
 
 A capture is of a traced program (rows are ranges), of a network's run (rows are kinds of operators, layers, ...) or
-the GPU trace of torch.profiler or Nsight Systems (rows are operators, layers, kernels, copies, ...).
+the GPU trace of torch.profiler or Nsight Systems (rows are operators, layers, kernels, copies, ...). The result of an
+operator's command is shown as that command printed it.
 profkit.trace offers the same flags: it calls add_report_arguments, check_report_arguments and print_report.
 """
 
@@ -23,7 +24,7 @@ from profkit.attribution.grouping import GROUPINGS
 from profkit.attribution.network_usage import GROUPINGS as NETWORK_GROUPINGS
 from profkit.attribution.usage import Usage
 from profkit.capture.device_trace import DeviceTrace
-from profkit.capture.opening import is_device_trace, is_network_capture
+from profkit.capture.opening import Content, content_of
 from profkit.capture.tables import Capture
 from profkit.cli import guarded
 from profkit.errors import ProfkitError, UsageError
@@ -48,8 +49,10 @@ _EXAMPLES = """examples:
   profkit report run.profkit --by kernel             kernels of a traced program that used a GPU
   profkit report trace.json.gz --by launch           which kernels each operator launched
   profkit report report.sqlite --by copy             copies by direction of an Nsight Systems export
+  profkit report result.json --columns +page_faults  what profkit conv --json result.json measured
 """
 _OF_PROGRAMS = ("process", "thread", "subtract_overhead")
+_OF_CAPTURES = ("by", "sort", *_OF_PROGRAMS)
 _OF_DEVICES_ONLY = frozenset(DEVICE_GROUPINGS) - frozenset(GROUPINGS)
 
 
@@ -143,13 +146,17 @@ def _print_program(capture: Capture, arguments: argparse.Namespace, stream: Text
 
 def _run(words: Sequence[str]) -> int:
     arguments = build_parser().parse(words)
+    content = content_of(arguments.capture)
+    if content is Content.RESULT:
+        return _report_result(arguments)
+    if arguments.verbose:
+        raise UsageError(f"--verbose is for results; {arguments.capture} is a {content.value}")
     check_report_arguments(arguments)
-    if is_network_capture(arguments.capture):
+    if content is Content.NETWORK:
         _check_by(arguments, list(NETWORK_GROUPINGS), "network")
         for name in _OF_PROGRAMS:
             if getattr(arguments, name):
-                flag = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{flag} is for captures of programs; {arguments.capture} is one of a network")
+                raise UsageError(f"{_flag(name)} is for captures of programs; {arguments.capture} is one of a network")
         from profkit.capture.network_capture import load_network_capture
 
         print_networks(
@@ -163,7 +170,7 @@ def _run(words: Sequence[str]) -> int:
     from profkit.capture.opening import open_device_trace
     from profkit.capture.reading import read
 
-    if is_device_trace(arguments.capture):
+    if content in (Content.KINETO, Content.NSIGHT):
         _check_by(arguments, list(DEVICE_GROUPINGS), "GPU trace")
         trace = open_device_trace(arguments.capture)
         _refuse_program_flags(trace, arguments)
@@ -172,6 +179,36 @@ def _run(words: Sequence[str]) -> int:
     _check_by(arguments, [*GROUPINGS, *DEVICE_GROUPINGS], "program")
     print_report(read(arguments.capture), arguments)
     return 0
+
+
+def _report_result(arguments: argparse.Namespace) -> int:
+    """The tables that the operator's command printed, of all cells of a sweep."""
+    from profkit._result_report import print_results
+    from profkit.measurement.result import read_result
+    from profkit.rendering.columns import choose_columns
+
+    path = arguments.capture
+    if arguments.format != FORMATS[0]:
+        raise UsageError(
+            f"--format {arguments.format} divides the time of a run among its operators; {path} is a result, "
+            "which has the time of one operator in many implementations: leave --format out"
+        )
+    wrong = [name for name in _OF_CAPTURES if getattr(arguments, name)]
+    wrong += ["top"] if arguments.top != str(DEFAULT_TOP) else []
+    for name in wrong:
+        raise UsageError(
+            f"{_flag(name)} is for captures; {path} is a result: all its rows are shown, the fastest first"
+        )
+    columns = split_list(arguments.columns or []) or None
+    choose_columns(columns)
+    for target in named_files(arguments).values():
+        check_target(target)
+    print_results(read_result(path), columns, arguments.verbose, named_files(arguments))
+    return 0
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _device_of(capture: Capture, by: str) -> DeviceTrace:
@@ -195,8 +232,7 @@ def _print_device(
 def _refuse_program_flags(trace: Capture | DeviceTrace, arguments: argparse.Namespace) -> None:
     for name in _OF_PROGRAMS:
         if getattr(arguments, name):
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{flag} is for captures of programs; {trace.path} is asked for a table of the GPU")
+            raise UsageError(f"{_flag(name)} is for captures of programs; {trace.path} is asked for a table of the GPU")
 
 
 def _check_by(arguments: argparse.Namespace, groupings: Sequence[str], what: str) -> None:
@@ -212,11 +248,15 @@ def build_parser() -> Parser:
     width = max(len(column.name) for column in COLUMNS)
     columns = "".join(f"  {column.name:{width}}  {column.help}\n" for column in COLUMNS)
     parser = Parser(
-        "profkit report", "Show where the time and the memory of a capture went.", f"columns:\n{columns}\n{_EXAMPLES}"
+        "profkit report",
+        "Show where the time and the memory of a capture went, or a result again.",
+        f"columns of a capture:\n{columns}\ncolumns of a result: those that profkit conv --help lists\n\n{_EXAMPLES}",
     )
     parser.usage = "profkit report CAPTURE [flags]"
     parser.add_argument(
-        "capture", metavar="CAPTURE", help="file that profkit trace, network or record, or torch.profiler or nsys left"
+        "capture",
+        metavar="CAPTURE",
+        help="file that profkit trace, network or record, an operator's --json, torch.profiler or nsys left",
     )
     group = parser.add_argument_group("table")
     by = f"what one row is; of a program {', '.join(GROUPINGS)} (default: name); of a network "
@@ -226,6 +266,7 @@ def build_parser() -> Parser:
     group.add_argument("--by", choices=choices, metavar="WHAT", help=by)
     add_table_arguments(group)
     _add_program_arguments(group)
+    group.add_argument("-v", "--verbose", action="store_true", help="list each row of a result that could not run")
     add_file_arguments(parser)
     return parser
 

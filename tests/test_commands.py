@@ -493,8 +493,8 @@ def test_a_reader_that_goes_away_costs_no_file(
     def break_pipe(*args: object) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr(_compare, "print_result", break_pipe)
-    monkeypatch.setattr(_compare, "abandon_stdout", lambda: abandoned.append(True))
+    monkeypatch.setattr("profkit._result_report.print_result", break_pipe)
+    monkeypatch.setattr("profkit._showing.abandon_stdout", lambda: abandoned.append(True))
 
     code = run("conv", "--json", str(tmp_path / "out.json"))
 

@@ -1,44 +1,75 @@
-"""Any capture file: a path goes in, the capture of a traced program or of a network or a GPU trace comes out."""
+"""Which kind of file this is, told by its content, and captures opened: the one place that recognises files.
+
+Results are recognised here and read by measurement/result.py, which stands after this stage.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from profkit.capture.network_capture import MAGIC, NetworkCapture, load_network_capture
-from profkit.errors import TraceError
+from profkit.errors import CaptureError, TraceError
 
 if TYPE_CHECKING:
     from profkit.capture.device_trace import DeviceTrace
     from profkit.capture.tables import Capture
 
+RESULT_SCHEMA = "profkit.result/"
+"""How the schema of results begins; the number of the version follows."""
 _HEAD_BYTES = 64
 _SQLITE = b"SQLite format 3\x00"
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _REPORTS = (".nsys-rep", ".qdrep")  # what nsys profile leaves; only nsys itself reads it
+_EVENTS = "traceEvents"
 
 
-def open_any(path: str | os.PathLike[str]) -> Capture | NetworkCapture | DeviceTrace:
-    """What the file holds, told by its first bytes; CaptureError when it is none of all."""
-    return open_device_trace(path) if is_device_trace(path) else open_capture(path)
+class Content(Enum):
+    """What a file holds, in the words of messages."""
+
+    PROGRAM = "capture of a program"
+    NETWORK = "capture of a network"
+    KINETO = "trace of torch.profiler"
+    NSIGHT = "trace of Nsight Systems"
+    RESULT = "result"
 
 
-def open_capture(path: str | os.PathLike[str]) -> Capture | NetworkCapture:
-    """A capture that profkit itself wrote; CaptureError when the file is none."""
-    from profkit.capture.reading import read
+def content_of(path: str | os.PathLike[str]) -> Content:
+    """What the file holds; CaptureError for what profkit cannot read, with the next step.
 
-    return load_network_capture(os.fspath(path)) if is_network_capture(path) else read(path)
-
-
-def open_device_trace(path: str | os.PathLike[str]) -> DeviceTrace:
-    """The trace of torch.profiler or Nsight Systems that the file holds; CaptureError when it is neither."""
-    if _is_report(path):
+    What begins like none of the others is taken for a capture of a program, whose reader says what is wrong with it.
+    """
+    head = _head(path)
+    if os.fspath(path).endswith(_REPORTS) and os.path.isfile(path):
         raise TraceError(
             f"{os.fspath(path)} is a report that only Nsight Systems reads; "
             f"`nsys export --type sqlite {os.path.basename(path)}` makes a file of it that profkit reads"
         )
-    if _head(path).startswith(_SQLITE):
+    if head.startswith(_SQLITE):
+        return Content.NSIGHT
+    if head.startswith(MAGIC):
+        return Content.NETWORK
+    if head.startswith(_GZIP) or head.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] in (b"{", b"["):
+        return _content_of_json(os.fspath(path))
+    return Content.PROGRAM
+
+
+def open_capture(path: str | os.PathLike[str], content: Content) -> Capture | NetworkCapture | DeviceTrace:
+    """The capture or trace in a file of this content; CaptureError when it cannot be read."""
+    if content is Content.NETWORK:
+        return load_network_capture(os.fspath(path))
+    if content in (Content.KINETO, Content.NSIGHT):
+        return open_device_trace(path)
+    from profkit.capture.reading import read
+
+    return read(path)
+
+
+def open_device_trace(path: str | os.PathLike[str]) -> DeviceTrace:
+    """The trace of torch.profiler or Nsight Systems that the file holds; CaptureError when it is neither."""
+    if content_of(path) is Content.NSIGHT:
         from profkit.capture.nsight import read_nsight
 
         return read_nsight(path)
@@ -47,21 +78,32 @@ def open_device_trace(path: str | os.PathLike[str]) -> DeviceTrace:
     return read_kineto(path)
 
 
-def is_device_trace(path: str | os.PathLike[str]) -> bool:
-    """Whether the file is of a form that foreign GPU traces have: SQLite, JSON (plain or by gzip), .nsys-rep."""
-    head = _head(path)
-    if head.startswith((_SQLITE, _GZIP)) or _is_report(path):
-        return True
-    return head.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] in (b"{", b"[")
+def _content_of_json(path: str) -> Content:
+    """By the outermost keys, of which those before the first event are read; what is damaged, is so as a trace."""
+    from profkit.capture.json_stream import DamagedError, JsonStream
+    from profkit.capture.unzipping import open_unzipped
 
-
-def is_network_capture(path: str | os.PathLike[str]) -> bool:
-    """Whether the file begins as the capture of a network does; what cannot be read does not."""
-    return _head(path).startswith(MAGIC)
-
-
-def _is_report(path: str | os.PathLike[str]) -> bool:
-    return os.fspath(path).endswith(_REPORTS) and os.path.isfile(path)
+    file, stream = open_unzipped(path)
+    with file:
+        try:
+            for key, value in JsonStream(cast(BinaryIO, stream)).walk(_EVENTS):
+                if key == _EVENTS:
+                    return Content.KINETO
+                if key == "schema" and str(value).startswith(RESULT_SCHEMA):
+                    return Content.RESULT
+                if key == "schema" and str(value).startswith("profkit."):
+                    raise TraceError(
+                        f"{path} is JSON that profkit writes for other programs ({value}) and does not read; "
+                        "give the capture or the result that it was made from"
+                    )
+        except DamagedError:
+            return Content.KINETO
+        except OSError as error:
+            raise CaptureError(f"cannot read {path}: {error.strerror or error}") from None
+    raise TraceError(
+        f"{path} is JSON without events: a trace of torch.profiler has them under {_EVENTS!r}; it is no result either, "
+        f"whose schema is {RESULT_SCHEMA}1, as profkit conv --json result.json writes it"
+    )
 
 
 def _head(path: str | os.PathLike[str]) -> bytes:

@@ -13,7 +13,7 @@ from foreign_traces import ON_GPU, KinetoTrace, by_kineto_file, event_times, gpu
 
 from profkit.capture.device_trace import NONE, ActivityKind, CopyDirection, DeviceTrace, MemoryKind, RangeLevel
 from profkit.capture.kineto import read_kineto
-from profkit.capture.opening import is_device_trace, open_device_trace
+from profkit.capture.opening import Content, content_of, open_device_trace
 from profkit.errors import CaptureError
 
 
@@ -116,7 +116,7 @@ def test_a_kernel_finds_its_launch_and_the_innermost_range_at_launch(
 
     read = open_device_trace(path)
 
-    assert is_device_trace(path)
+    assert content_of(path) is Content.KINETO
     assert names(read, read.activities) == ["ampere_sgemm_128x64_nn", "Memcpy HtoD (Pageable -> Device)"]
     assert [launched_in(read, row) for row in (0, 1)] == ["aten::cudnn_convolution", "block"]
     assert (read.activities["start_ns"][0], read.activities["end_ns"][0]) == (30_001, 40_003)

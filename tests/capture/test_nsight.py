@@ -11,7 +11,7 @@ from foreign_traces import NSIGHT_FILES, NsightExport, global_pid, nsight_rows, 
 
 from profkit.capture.device_trace import NONE, ActivityKind, CopyDirection, DeviceTrace, MemoryKind, RangeLevel
 from profkit.capture.nsight import read_nsight
-from profkit.capture.opening import is_device_trace, open_device_trace
+from profkit.capture.opening import Content, content_of, open_device_trace
 from profkit.errors import CaptureError, TraceError
 
 
@@ -118,7 +118,7 @@ def test_a_kernel_finds_its_launch_and_the_innermost_range_at_launch(export: Nsi
 
     read = open_device_trace(path)
 
-    assert is_device_trace(path)
+    assert content_of(path) is Content.NSIGHT
     assert read.source == "nsight"
     assert names(read, read.activities) == ["ampere_sgemm_128x64_nn", "Memcpy HtoD (Pinned -> Device)"]
     assert [launched_in(read, row) for row in (0, 1)] == ["aten::mm", "block"]
@@ -238,7 +238,6 @@ def test_nsights_own_report_is_refused_with_the_command_that_makes_an_export(suf
     path = tmp_path / f"run{suffix}"
     path.write_bytes(bytes(range(200, 250)))
 
-    assert is_device_trace(path)
     with pytest.raises(TraceError, match=f"`nsys export --type sqlite run{suffix}` makes a file"):
         open_device_trace(path)
 
