@@ -1,16 +1,25 @@
-"""The Python door to what the commands do: specs measured, networks profiled; results that print themselves."""
+"""The Python door to what the commands do: specs measured, networks profiled, files opened; all print themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from html import escape
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from profkit._explain import explain_cells
+from profkit._opening import open_any
+from profkit.attribution.attribute import usage_by
+from profkit.attribution.device_groups import GROUPINGS as DEVICE_GROUPINGS
+from profkit.attribution.device_usage import device_usage
+from profkit.attribution.grouping import GROUPINGS as RANGE_GROUPINGS
+from profkit.attribution.network_usage import GROUPINGS as NETWORK_GROUPINGS
 from profkit.attribution.network_usage import network_usage
 from profkit.attribution.usage import Usage
+from profkit.capture.device_trace import DeviceTrace
 from profkit.capture.network_capture import NetworkCapture, save_network_capture
+from profkit.capture.tables import Capture
 from profkit.errors import UsageError, check_names
 from profkit.measurement.cores import default_threads
 from profkit.measurement.network_run import NetworkRequest, run_network
@@ -20,11 +29,14 @@ from profkit.measurement.result import Result
 from profkit.measurement.run import ignore_progress, measure_cells
 from profkit.ops.networks import Network, find_network
 from profkit.ops.spec import Spec
-from profkit.rendering.html import render_html
-from profkit.rendering.network_text import render_network
+from profkit.rendering.device_content import device_surroundings
+from profkit.rendering.html import render_html, report_html
+from profkit.rendering.network_content import network_surroundings
 from profkit.rendering.progress import show_progress
 from profkit.rendering.records import flat_record
 from profkit.rendering.table import render_text
+from profkit.rendering.usage_content import Surroundings, View, surroundings
+from profkit.rendering.usage_text import render_report
 
 if TYPE_CHECKING:
     import pandas
@@ -35,6 +47,9 @@ class PrintableResult(Result):
 
     def __str__(self) -> str:
         return render_text(self)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def _repr_html_(self) -> str:
         return render_html(self)
@@ -99,28 +114,106 @@ def _listed(given: Any) -> Sequence[Any]:
     return tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
 
 
-class NetworkProfile:
-    """A network's run in a framework: prints as its table; `capture` has everything that was recorded."""
+class CaptureProfile:
+    """A capture that prints as its tables, in a notebook too; `capture` has everything that was recorded."""
 
-    def __init__(self, capture: NetworkCapture) -> None:
+    def __init__(self, capture: Capture | NetworkCapture | DeviceTrace) -> None:
         self.capture = capture
 
-    def usage(self, by: str = "kind") -> Usage:
-        """Time, bytes and work of the recorded steps by kind, type, layer, phase, thread or operator."""
-        return network_usage(self.capture, by)
+    @property
+    def groupings(self) -> tuple[str, ...]:
+        """What one row of its table can be; the first is the default."""
+        return _groupings(self.capture)
 
-    def text(self, by: str = "kind") -> str:
-        """The report as plain text."""
-        return render_network(self.capture, by)
+    def usage(self, by: str | None = None) -> Usage:
+        """Time, bytes and work by one of `groupings`: what the command's JSON file has."""
+        return self._reports(by)[0][1]
+
+    def text(self, by: str | None = None) -> str:
+        """The report as plain text; without `by`, a traced program that used a GPU has a table of that, too."""
+        tables = (render_report(around, _shown(usage), View()) for around, usage in self._reports(by))
+        return "\n".join(tables).rstrip("\n")
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return "".join(report_html(around, _shown(usage)) for around, usage in self._reports())
+
+    def _reports(self, by: str | None = None) -> list[tuple[Surroundings, Usage]]:
+        capture, chosen = self.capture, by or self.groupings[0]
+        check_names("the capture", [chosen], self.groupings, "grouping")
+        if isinstance(capture, NetworkCapture):
+            usage = network_usage(capture, chosen)
+            return [(network_surroundings(capture, usage), usage)]
+        if isinstance(capture, DeviceTrace):
+            return [_device_report(capture, chosen)]
+        if chosen not in RANGE_GROUPINGS and capture.device is not None:
+            return [_device_report(capture.device, chosen)]
+        usage = usage_by(capture, chosen)
+        reports = [(surroundings(capture, usage), usage)]
+        if by is None and capture.device is not None and len(capture.device.activities["kind"]):
+            reports.append(_device_report(capture.device, next(iter(DEVICE_GROUPINGS))))
+        return reports
+
+
+def _groupings(capture: Capture | NetworkCapture | DeviceTrace) -> tuple[str, ...]:
+    if isinstance(capture, NetworkCapture):
+        return tuple(NETWORK_GROUPINGS)
+    if isinstance(capture, DeviceTrace):
+        return tuple(DEVICE_GROUPINGS)
+    devices = DEVICE_GROUPINGS if capture.device is not None else ()
+    return tuple(dict.fromkeys((*RANGE_GROUPINGS, *devices)))
+
+
+def _device_report(trace: DeviceTrace, by: str) -> tuple[Surroundings, Usage]:
+    usage = device_usage(trace, by)
+    return device_surroundings(trace, usage), usage
+
+
+def _shown(usage: Usage) -> Usage:
+    """A network's table is of one step."""
+    return usage.mean_of_steps() if usage.steps is not None else usage
+
+
+class NetworkProfile(CaptureProfile):
+    """A network's run in a framework."""
+
+    capture: NetworkCapture
 
     def save(self, path: str | PathLike[str]) -> None:
         """Keep the run, for `profkit report` and the other commands."""
         save_network_capture(self.capture, fspath(path))
 
     def __str__(self) -> str:
-        if self.capture.recording("time") is None:
-            return f"{self.capture.framework}: {self.capture.status}, {self.capture.reason or 'nothing was recorded'}"
-        return self.text()
+        return self._failure() or self.text()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self._failure())}</pre>" if self._failure() else super()._repr_html_()
+
+    def _failure(self) -> str:
+        """Why there is no table."""
+        if self.capture.recording("time") is not None:
+            return ""
+        return f"{self.capture.framework}: {self.capture.status}, {self.capture.reason or 'nothing was recorded'}"
+
+
+def open(path: str | PathLike[str]) -> CaptureProfile | PrintableResult:
+    """Any file that profkit reads, told by its content; CaptureError when it is none.
+
+    Captures of programs and networks, traces of torch.profiler (JSON, plain or by gzip) and Nsight Systems (SQLite)
+    give a CaptureProfile, what an operator's `--json` wrote gives what `profkit.measure` gave.
+
+    >>> import profkit
+    >>> print(profkit.open("run.profkit"))
+    """
+    found = open_any(path)
+    if isinstance(found, Result):
+        return PrintableResult(found.environment, found.peaks, found.cells, found.interrupted)
+    return NetworkProfile(found) if isinstance(found, NetworkCapture) else CaptureProfile(found)
 
 
 def profile_network(

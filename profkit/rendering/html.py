@@ -1,12 +1,14 @@
-"""A Result as HTML tables, as a notebook shows it."""
+"""A Result or a table of usage as HTML, as a notebook shows it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from profkit.attribution.usage import Usage
 from profkit.measurement.result import Result
-from profkit.rendering.content import Line, Table, build_tables
+from profkit.rendering.content import Heading, Line, Table, build_tables
+from profkit.rendering.usage_content import Surroundings, View, build_table
 
 # Inline styles only: a notebook may drop a style sheet. The colours are readable on light and dark pages.
 _TONES = {
@@ -14,6 +16,7 @@ _TONES = {
     "faster": "color:#2e9e4f",
     "slower": "color:#d0453a",
     "not resolved": "color:#b8860b",
+    "total": "font-weight:bold",
 }
 
 
@@ -23,6 +26,24 @@ def render_html(result: Result, columns: Sequence[str] | None = None) -> str:
     if result.interrupted:
         parts.append("<p><b>interrupted</b>: this is what was measured until then</p>")
     return f"<div>{''.join(parts)}</div>"
+
+
+def report_html(around: Surroundings, usage: Usage) -> str:
+    """The table of a capture with what stands around it, as on the terminal."""
+    shown = build_table(usage, View())
+    title, *facts = around.heads
+    return _table(
+        Table(
+            title,
+            (*around.losses, *around.warnings, *facts),
+            (Heading(shown.by, shown.by, True), *(Heading(text, text) for text in shown.headings)),
+            # The spaces of a tree's levels stay: cells are pre-wrap.
+            tuple(Line((f"{'  ' * line.level}{line.name}", *line.texts), line.tone) for line in shown.lines)
+            if usage.rows
+            else (),
+            footer=(*around.instead, *around.notes),
+        )
+    )
 
 
 def _table(table: Table) -> str:
