@@ -161,7 +161,7 @@ def read_result(path: str | os.PathLike[str]) -> Result:
             text = b"".join(iter(lambda: stream.read(1 << 20), b"")).decode("utf-8-sig")
             if isinstance(stream, Unzipped) and stream.trouble:
                 raise ValueError(stream.trouble)
-            data = json.loads(text)
+            data = json.loads(text, parse_int=_integer)
             version = str(data.get("schema")).removeprefix(RESULT_SCHEMA) if isinstance(data, dict) else ""
             if version.isdecimal() and int(version) > VERSION:
                 raise CaptureError(
@@ -174,6 +174,13 @@ def read_result(path: str | os.PathLike[str]) -> Result:
         except (ValueError, TypeError, AttributeError, SpecError, RecursionError) as error:
             reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error).splitlines()[0]
             raise CaptureError(f"{name} is a damaged result: {reason}; measure again with --json") from None
+
+
+def _integer(text: str) -> int:
+    """A count or a time; more digits than these have are damage, on which arithmetic and SQL would fail."""
+    if len(text) > 19 or abs(int(text)) >= 1 << 63:
+        raise ValueError(f"the number {text[:20]}... is too long")
+    return int(text)
 
 
 Made = TypeVar("Made")
@@ -234,7 +241,9 @@ def _fits(value: Any, wanted: Any) -> bool:
         return isinstance(value, list) and all(_fits(each, inner[0]) for each in value)
     if get_origin(wanted) is dict:
         return isinstance(value, Mapping) and all(_fits(each, inner[1]) for each in value.values())
-    return type(value) in ((int, float) if wanted is float else (wanted,))
+    if wanted is float:
+        return type(value) is int or (type(value) is float and math.isfinite(value))
+    return type(value) is wanted
 
 
 def finite_numbers(value: Any) -> Any:

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 from builders import baseline_row, cell, ok_row, realistic_cell, result
+from capture_builders import CaptureBuilder
 
 from profkit import compare, export, query, report
 from profkit._opening import open_any
 from profkit.errors import CaptureError
 from profkit.measurement.result import Result, Row, read_result
-from profkit.ops import Conv2d, MatMul
+from profkit.ops import SPECS, Conv2d, MatMul, presets_for
 from profkit.rendering.csv_file import render_csv
 from profkit.rendering.json_file import render_json, write_json
 from profkit.rendering.markdown import render_markdown
@@ -108,6 +109,33 @@ def test_a_damaged_value_is_named_with_its_place(place: Any, value: Any, reason:
     assert "result.json is a damaged result: " in str(error.value)
     assert reason in str(error.value)
     assert str(error.value).endswith("; measure again with --json")
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        ("9" * 400, "the number 99999999999999999999... is too long"),
+        ("9" * 19, "is too long"),
+        ("1e999", "row 0 of cell 0 has peak_bytes 'inf'"),
+    ],
+)
+def test_a_number_that_no_machine_counts_to_is_damage(number: str, reason: str, path: str) -> None:
+    text = Path(path).read_text(encoding="utf-8").replace('"peak_bytes": 524288', f'"peak_bytes": {number}', 1)
+    Path(path).write_text(text, encoding="utf-8")
+
+    with pytest.raises(CaptureError) as error:
+        open_any(path)
+
+    assert reason in str(error.value)
+
+
+@pytest.mark.parametrize("value", ["1e999", "NaN", "-Infinity"])
+def test_a_time_that_is_not_finite_is_damage(value: str, path: str) -> None:
+    text = Path(path).read_text(encoding="utf-8").replace('"median_ns": 9810000.0', f'"median_ns": {value}', 1)
+    Path(path).write_text(text, encoding="utf-8")
+
+    with pytest.raises(CaptureError, match="row 0 of cell 0 has median_ns"):
+        open_any(path)
 
 
 @pytest.mark.parametrize("field", ["key", "status"])
@@ -257,6 +285,32 @@ def test_flags_that_a_result_has_no_use_for_are_refused(
     captured = capsys.readouterr()
     assert said in words_of(captured.err)
     assert captured.out == ""
+
+
+def test_verbose_is_for_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capture = CaptureBuilder().begin(1, "a").end(2).write(tmp_path / "run.profkit")
+
+    assert report.main([capture, "--verbose"]) == 2
+    assert "--verbose is for results" in words_of(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("op", SPECS)
+def test_results_of_every_operator_are_shown_compared_and_asked(
+    op: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("duckdb", reason="SQL needs DuckDB")
+    specs = list(presets_for(op).values())[:2]
+    made = result(*[cell(baseline_row(key=f"{op}/torch/cpu"), spec=spec) for spec in specs])
+    path = saved(tmp_path, made)
+
+    assert report.main([path]) == 0
+    assert capsys.readouterr().out == render_text(made) + "\n"
+    assert compare.main([path, path]) == 0
+    assert capsys.readouterr().out.count("10.31 ms ±1.2%") == 2 * len(specs)
+    (first, *_) = specs[0].field_values()
+    assert answers(path, f'select op, "{first}" as field from rows order by cell', tmp_path) == [
+        {"op": op, "field": spec.field_values()[first]} for spec in specs
+    ]
 
 
 # --- SQL and Parquet ---
@@ -455,6 +509,13 @@ def test_results_without_a_common_cell_are_refused(
         assert compare.main([path, other]) == 2
         error = words_of(capsys.readouterr().err)
         assert "the results have nothing in common: a has conv2d (batch 128, " in error and said in error
+
+
+def test_a_result_and_a_capture_are_not_compared(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capture = CaptureBuilder().begin(1, "a").end(2).write(tmp_path / "run.profkit")
+
+    assert [compare.main([path, capture]), compare.main([capture, path])] == [2, 2]
+    assert capsys.readouterr().err.count("one file is a result, the other a capture") == 2
 
 
 @pytest.mark.parametrize("flags", [["--fail-on", "5%"], ["--by", "name"], ["--margin", "5%"], ["--force"]])
