@@ -13,8 +13,11 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from profkit._core import mark as mark
     from profkit._core import scope as scope
+    from profkit.api import CaptureProfile as CaptureProfile
+    from profkit.api import NetworkProfile as NetworkProfile
     from profkit.api import PrintableResult as PrintableResult
     from profkit.api import measure as measure
+    from profkit.api import open as open
     from profkit.api import profile_network as profile_network
     from profkit.backends.cupy_kernels import cupy_module as cupy_module
     from profkit.backends.cupy_kernels import kernel_struct as kernel_struct
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "measure": "profkit.api",
     "PrintableResult": "profkit.api",
+    "CaptureProfile": "profkit.api",
+    "NetworkProfile": "profkit.api",
+    "open": "profkit.api",
     "profile_network": "profkit.api",
     "scope": "profkit._core",
     "mark": "profkit._core",

@@ -7,25 +7,22 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
 from profkit._arguments import Request, parse_request
-from profkit._explain import print_explanations
-from profkit.cli import INTERRUPTED, abandon_stdout
+from profkit._showing import show_result
+from profkit.cli import INTERRUPTED
 from profkit.errors import ProfkitError, UnavailableError, UsageError
 from profkit.measurement.result import Result
 from profkit.ops import default_preset, presets_for
-from profkit.rendering.content import result_document
-from profkit.rendering.json_file import render_json
 from profkit.rendering.names import spec_text
 from profkit.rendering.progress import show_progress
 from profkit.rendering.quantities import bytes_text
-from profkit.rendering.records import render_csv
 from profkit.rendering.table import Item, Items
 from profkit.rendering.terminal import encodable
-from profkit.rendering.whole_file import check_target, write_whole
+from profkit.rendering.whole_file import check_target
 
 POLL_S = 0.5
 BUILD_LINE = "from the repository's folder, type: pip install -e ."
@@ -53,10 +50,7 @@ def measure_once(request: Request) -> int:
         tell(f"{request.cells} tables, up to {budget:g} s of sampling each")
     with contextlib.nullcontext(False) if request.is_quiet else show_progress() as progress:
         result = api.measure(request.specs, progress=progress, **request.options)
-    show(result, request)
-    problems = _save(result, request)
-    if problems:
-        raise ProfkitError("\n".join(problems))
+    show_result(result, request.columns, request.is_verbose, request.files)
     return exit_code(result, request.is_strict)
 
 
@@ -79,17 +73,6 @@ def exit_code(result: Result, is_strict: bool) -> int:
         tell("nothing could be measured; profkit doctor says what works here")
         return 1
     return 0
-
-
-def show(result: Result, request: Request) -> None:
-    """Print the tables; a reader that went away (`| head`) must not cost the files that are written next."""
-    try:
-        result_document(result, request.columns, request.is_verbose).print(sys.stdout)
-        if request.options["explain"]:
-            print_explanations(result, sys.stdout)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        abandon_stdout()
 
 
 def tell(text: str) -> None:
@@ -189,22 +172,6 @@ def _check_memory(request: Request) -> None:
                 f"inputs and output of one call take {bytes_text(needed)}, this machine has {bytes_text(available)}: "
                 f"{spec.op} {spec_text(spec)}"
             )
-
-
-def _save(result: Result, request: Request) -> list[str]:
-    """Write every file that was asked for; one that fails does not keep the others from being written."""
-    texts: dict[str, Callable[[], str]] = {
-        "json": lambda: render_json(result.to_dict()),
-        "csv": lambda: render_csv(result),
-        "markdown": lambda: result_document(result, request.columns, request.is_verbose).markdown(),
-    }
-    problems = []
-    for kind, path in request.files.items():
-        try:
-            write_whole(path, texts[kind]())
-        except ProfkitError as error:
-            problems.append(str(error))
-    return problems
 
 
 def _stamps(files: Sequence[Path]) -> list[tuple[int, int] | None]:

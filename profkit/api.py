@@ -1,16 +1,21 @@
-"""The Python door to what the commands do: specs measured, networks profiled; results that print themselves."""
+"""The Python door to what the commands do: specs measured, networks profiled, files opened; all print themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from html import escape
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from profkit._explain import explain_cells
+from profkit._opening import open_any
+from profkit._showing import capture_reports, groupings_of
+from profkit.attribution.network_usage import GROUPINGS as NETWORK_GROUPINGS
 from profkit.attribution.network_usage import network_usage
 from profkit.attribution.usage import Usage
 from profkit.capture.network_capture import NetworkCapture, save_network_capture
+from profkit.capture.schema import Capture
 from profkit.errors import UsageError, check_names
 from profkit.measurement.cores import default_threads
 from profkit.measurement.network_run import NetworkRequest, run_network
@@ -21,10 +26,11 @@ from profkit.measurement.run import ignore_progress, measure_cells
 from profkit.ops.networks import Network, find_network
 from profkit.ops.spec import Spec
 from profkit.rendering.content import result_document
-from profkit.rendering.network_content import network_table
+from profkit.rendering.document import Document
+from profkit.rendering.network_content import network_surroundings
 from profkit.rendering.progress import show_progress
 from profkit.rendering.records import result_records
-from profkit.rendering.table import Table
+from profkit.rendering.usage_content import Surroundings, View, build_table
 
 if TYPE_CHECKING:
     import pandas
@@ -35,6 +41,9 @@ class PrintableResult(Result):
 
     def __str__(self) -> str:
         return str(result_document(self))
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def _repr_html_(self) -> str:
         return result_document(self)._repr_html_()
@@ -98,35 +107,86 @@ def _listed(given: Any) -> Sequence[Any]:
     return tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
 
 
-class NetworkProfile:
-    """A network's run in a framework: prints as its table; `capture` has everything that was recorded."""
+class CaptureProfile:
+    """A capture that prints as its tables, in a notebook too; `capture` has everything that was recorded."""
 
-    def __init__(self, capture: NetworkCapture) -> None:
+    def __init__(self, capture: Capture | NetworkCapture) -> None:
         self.capture = capture
 
-    def usage(self, by: str = "kind") -> Usage:
-        """Time, bytes and work of the recorded steps by kind, type, layer, phase, thread or operator."""
-        return network_usage(self.capture, by)
+    @property
+    def groupings(self) -> tuple[str, ...]:
+        """What one row of its table can be; the first is the default."""
+        return tuple(NETWORK_GROUPINGS) if isinstance(self.capture, NetworkCapture) else groupings_of(self.capture)
 
-    def table(self, by: str = "kind") -> Table:
-        """The report, which prints and writes itself."""
-        return network_table(self.capture, self.usage(by))
+    def usage(self, by: str | None = None) -> Usage:
+        """Time, bytes and work by one of `groupings`: what the command's JSON file has."""
+        return self._reports(by)[0][1]
 
-    def text(self, by: str = "kind") -> str:
+    def tables(self, by: str | None = None) -> Document:
+        """The report, which prints and writes itself; without `by`, that of a program has a table of its GPU, too."""
+        return Document(*(build_table(_shown(usage), View(), around) for around, usage in self._reports(by)))
+
+    def text(self, by: str | None = None) -> str:
         """The report as plain text."""
-        return str(self.table(by))
+        return str(self.tables(by))
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return self.tables()._repr_html_()
+
+    def _reports(self, by: str | None) -> list[tuple[Surroundings, Usage]]:
+        check_names("the capture", [by or self.groupings[0]], self.groupings, "grouping")
+        if not isinstance(self.capture, NetworkCapture):
+            return capture_reports(self.capture, by)
+        usage = network_usage(self.capture, by or self.groupings[0])
+        return [(network_surroundings(self.capture, usage), usage)]
+
+
+def _shown(usage: Usage) -> Usage:
+    """A network's table is of one step."""
+    return usage.mean_of_steps() if usage.steps is not None else usage
+
+
+class NetworkProfile(CaptureProfile):
+    """A network's run in a framework."""
+
+    capture: NetworkCapture
 
     def save(self, path: str | PathLike[str]) -> None:
         """Keep the run, for `profkit report` and the other commands."""
         save_network_capture(self.capture, fspath(path))
 
     def __str__(self) -> str:
-        if self.capture.recording("time") is None:
-            return f"{self.capture.framework}: {self.capture.status}, {self.capture.reason or 'nothing was recorded'}"
-        return self.text()
+        return self._failure() or self.text()
 
-    def _repr_html_(self) -> str | None:
-        return self.table()._repr_html_() if self.capture.recording("time") else None
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self._failure())}</pre>" if self._failure() else super()._repr_html_()
+
+    def _failure(self) -> str:
+        """Why there is no table."""
+        if self.capture.recording("time") is not None:
+            return ""
+        return f"{self.capture.framework}: {self.capture.status}, {self.capture.reason or 'nothing was recorded'}"
+
+
+def open(path: str | PathLike[str]) -> CaptureProfile | PrintableResult:
+    """Any file that profkit reads, told by its content; CaptureError when it is none.
+
+    Captures of programs and networks, traces of torch.profiler (JSON, plain or by gzip) and Nsight Systems (SQLite)
+    give a CaptureProfile, what an operator's `--json` wrote gives what `profkit.measure` gave.
+
+    >>> import profkit
+    >>> print(profkit.open("run.profkit"))
+    """
+    found = open_any(path)
+    if isinstance(found, Result):
+        return PrintableResult(found.environment, found.peaks, found.cells, found.interrupted)
+    return NetworkProfile(found) if isinstance(found, NetworkCapture) else CaptureProfile(found)
 
 
 def profile_network(

@@ -1,4 +1,7 @@
-"""`python -m profkit.compare a.profkit b.profkit`: two captures in; rows added, gone, faster, slower out."""
+"""`python -m profkit.compare a.profkit b.profkit`: two captures in; rows added, gone, faster, slower out.
+
+Two results of operators' commands are shown row by row, without a verdict.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,18 @@ if TYPE_CHECKING:
     from profkit.attribution.profiles import Profile
     from profkit.capture.network_capture import NetworkCapture
     from profkit.capture.schema import Capture
+    from profkit.measurement.result import Result
     from profkit.rendering.comparison_text import Asked
 
 FAILED = 4
 DEFAULT_TOP = 30
+DEFAULT_MARGIN = 0.02
 _EXAMPLES = """examples:
   profkit compare before.profkit after.profkit                  which operators changed, and by how much
   profkit compare torch.profkit tensorflow.profkit              layer by layer: operators have other names there
   profkit compare before.profkit after.profkit --by kind
   profkit compare before.profkit after.profkit --fail-on 5%     for CI: exit code 4 when something became slower
+  profkit compare before.json after.json                        results of profkit conv --json: both values of each row
 
 exit codes: 0 compared, 1 a file cannot be used, 2 wrong usage, or --fail-on for runs that cannot be compared fairly,
   4 with --fail-on: the step, or a row of at least 1% of it, is slower by more than that with its whole interval;
@@ -43,11 +49,12 @@ def build_parser() -> Parser:
     from profkit._arguments import Parser, typed
     from profkit.rendering.quantities import parse_share
 
-    description = "Compare two captures of networks, or of traced programs: what changed, with intervals."
+    description = "Compare two captures of networks, or of traced programs: what changed, with intervals.\n"
+    description += "Two results are shown row by row."
     parser = Parser("profkit compare", description, _EXAMPLES)
     parser.usage = "profkit compare A B [flags]"
-    parser.add_argument("a", metavar="A", help="earlier capture, of profkit network, trace or record")
-    parser.add_argument("b", metavar="B", help="later capture")
+    parser.add_argument("a", metavar="A", help="earlier capture, of profkit network, trace or record, or a result")
+    parser.add_argument("b", metavar="B", help="later capture or result")
     parser.add_argument(
         "--by",
         metavar="WHAT",
@@ -58,7 +65,7 @@ def build_parser() -> Parser:
         "--margin",
         metavar="SHARE",
         type=typed(parse_share),
-        default=0.02,
+        default=DEFAULT_MARGIN,
         help="smaller changes count as the same [2%%]",
     )
     parser.add_argument(
@@ -79,9 +86,10 @@ def build_parser() -> Parser:
 def _run(words: Sequence[str]) -> int:
     arguments = build_parser().parse(words)
     from profkit._arguments import chosen_top
+    from profkit._opening import open_any
     from profkit.attribution.comparison import compare, failures
-    from profkit.capture.opening import open_any
     from profkit.measurement.judging import judge_runs
+    from profkit.measurement.result import Result
     from profkit.rendering.comparison_text import Asked, comparison_table
     from profkit.rendering.whole_file import check_target
 
@@ -91,13 +99,42 @@ def _run(words: Sequence[str]) -> int:
     asked = Asked(
         arguments.a, arguments.b, arguments.margin, arguments.fail_on, chosen_top(arguments.top), arguments.force
     )
-    profiles = _profiles(open_any(arguments.a), open_any(arguments.b), arguments.by)
+    a, b = open_any(arguments.a), open_any(arguments.b)
+    if isinstance(a, Result) and isinstance(b, Result):
+        return _compare_results(a, b, arguments)
+    if isinstance(a, Result) or isinstance(b, Result):
+        raise UsageError("one file is a result, the other a capture: they have no rows in common")
+    profiles = _profiles(a, b, arguments.by)
     comparison = compare(*profiles, partial(judge_runs, margin=arguments.margin))
     failed = failures(comparison, arguments.fail_on, arguments.force) if arguments.fail_on is not None else ()
     _refuse_unfair(comparison, arguments)
     comparison_table(comparison, asked, failed).print(sys.stdout)
     _write_files(comparison, asked, arguments, failed)
     return FAILED if failed else 0
+
+
+def _compare_results(a: Result, b: Result, arguments: argparse.Namespace) -> int:
+    from profkit._arguments import chosen_top
+    from profkit.rendering.json_file import render_json
+    from profkit.rendering.result_comparison import (
+        compare_results,
+        result_comparison_document,
+        result_comparison_to_json,
+    )
+    from profkit.rendering.whole_file import write_whole
+
+    given = {"--fail-on": arguments.fail_on is not None, "--force": arguments.force, "--by": arguments.by is not None}
+    given["--margin"] = arguments.margin != DEFAULT_MARGIN
+    for flag in (name for name, is_given in given.items() if is_given):
+        raise UsageError(f"{flag} is for captures: the difference between two results is shown and not judged")
+    names = (arguments.a, arguments.b)
+    comparison = compare_results(a, b)
+    result_comparison_document(comparison, *names, chosen_top(arguments.top)).print(sys.stdout)
+    if arguments.json:
+        write_whole(arguments.json, render_json(result_comparison_to_json(comparison, *names)))
+    if arguments.markdown:
+        write_whole(arguments.markdown, result_comparison_document(comparison, *names).markdown())
+    return 0
 
 
 def _profiles(a: Capture | NetworkCapture, b: Capture | NetworkCapture, by: str | None) -> tuple[Profile, Profile]:

@@ -1,6 +1,6 @@
 """`python -m profkit.export run.profkit --perfetto out.pftrace`: a capture file in, files for other programs out.
 
-The GPU traces of torch.profiler and Nsight Systems are taken too.
+The GPU traces of torch.profiler and Nsight Systems are taken too, and results, which have tables only.
 
 profkit.trace offers the same flags: it calls add_export_arguments, check_export_arguments and write_exports.
 """
@@ -20,11 +20,11 @@ from profkit.errors import ProfkitError, UsageError
 
 if TYPE_CHECKING:
     from profkit._arguments import Parser
+    from profkit._opening import Opened
     from profkit.capture.network_capture import NetworkCapture
     from profkit.capture.schema import Capture
+    from profkit.measurement.result import Result
     from profkit.rendering.trace_content import TraceContent
-
-    AnyCapture = Capture | NetworkCapture
 
 DEFAULT_FLOWS = 1000
 _EXAMPLES = """examples:
@@ -36,6 +36,7 @@ _EXAMPLES = """examples:
   profkit export trace.json.gz --format perfetto         a torch.profiler trace as trace.pftrace
   profkit export trace.json.gz --folded trace.folded     its host code as a flame graph
   profkit export report.sqlite --format chrome           an Nsight Systems export as report.chrome.json.gz
+  profkit export result.json --parquet result_tables     rows, samples and environment of a measurement
 """
 _HOW_TO_OPEN = {
     "chrome": "chrome://tracing or ui.perfetto.dev",
@@ -84,7 +85,7 @@ def check_export_arguments(arguments: argparse.Namespace) -> None:
         raise UsageError("--flows adds arrows to a trace: add --perfetto FILE or --chrome FILE")
 
 
-def write_exports(capture: AnyCapture, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:
+def write_exports(capture: Opened, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:
     """Write every file, and print what was written; what cannot be written is told after all others were."""
     from profkit.rendering.whole_file import is_stdout, is_stream
 
@@ -115,10 +116,10 @@ def _run(words: Sequence[str]) -> int:
     for path in _targets(arguments).values():
         if os.path.realpath(path) == os.path.realpath(arguments.capture):
             raise UsageError(f"{path} is the capture itself: give the export a file of its own")
-    from profkit.capture.opening import open_any
+    from profkit._opening import open_any, trouble_lines
 
     capture = open_any(arguments.capture)
-    for line in _troubles(capture):
+    for line in trouble_lines(capture):
         print(line, file=sys.stderr)
     write_exports(capture, arguments)
     return 0
@@ -137,16 +138,6 @@ def _name_file(arguments: argparse.Namespace) -> None:
     setattr(arguments, kind, name + _ENDINGS[kind])
 
 
-def _troubles(capture: AnyCapture) -> list[str]:
-    """What a reader of the files must know."""
-    from profkit.capture.network_capture import NetworkCapture
-    from profkit.rendering.usage_content import loss_lines, visible
-
-    if isinstance(capture, NetworkCapture):
-        return [] if capture.status == "ok" else [f"warning: the run is {capture.status}: {visible(capture.reason)}"]
-    return [*loss_lines(capture), *(f"warning: {visible(warning)}" for warning in capture.warnings)]
-
-
 def build_parser() -> Parser:
     """The parser of this command."""
     from profkit._arguments import Parser
@@ -154,7 +145,9 @@ def build_parser() -> Parser:
     parser = Parser("profkit export", "Write a capture as files that other programs open.", _EXAMPLES)
     parser.usage = "profkit export CAPTURE [flags]"
     parser.add_argument(
-        "capture", metavar="CAPTURE", help="file of profkit trace, network or record, of torch.profiler or nsys"
+        "capture",
+        metavar="CAPTURE",
+        help="file of profkit trace, network or record, of an operator's --json, of torch.profiler or nsys",
     )
     parser.add_argument(
         "--format", choices=list(_ENDINGS), help="a trace of this format in this folder, named after the capture"
@@ -163,11 +156,16 @@ def build_parser() -> Parser:
     return parser
 
 
-def _exports(capture: AnyCapture, arguments: argparse.Namespace) -> _Exports | _NetworkExports:
+def _exports(capture: Opened, arguments: argparse.Namespace) -> _Exports | _NetworkExports | _ResultExports:
     from profkit.capture.network_capture import NetworkCapture
     from profkit.capture.schema import PROFKIT
+    from profkit.measurement.result import Result
 
     flows = _flows(arguments)
+    if isinstance(capture, Result):
+        for kind in _targets(arguments).keys() - {"parquet"}:
+            raise UsageError(f"--{kind.replace('_', '-')} needs a time line, which a result has not: use --parquet DIR")
+        return _ResultExports(capture)
     if not isinstance(capture, NetworkCapture):
         if flows and capture.recorder != PROFKIT:
             raise UsageError("--flows draws arrows between allocations of a traced program: this is a GPU trace")
@@ -230,6 +228,18 @@ class _NetworkExports:
             "parquet": lambda: write_parquet(self._capture, path),
         }
         writers[kind]()
+
+
+class _ResultExports:
+    """The same for a result, which has tables only."""
+
+    def __init__(self, result: Result) -> None:
+        self._result = result
+
+    def write(self, _: str, path: str) -> None:
+        from profkit.query import write_parquet
+
+        write_parquet(self._result, path)
 
 
 def _targets(arguments: argparse.Namespace) -> dict[str, str]:

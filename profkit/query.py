@@ -1,4 +1,4 @@
-"""`python -m profkit.query run.profkit "select ..."`: SQL on a capture, its answer as a table or a file."""
+"""`python -m profkit.query run.profkit "select ..."`: SQL on a capture or a result, answered by a table or a file."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from profkit.errors import UsageError
 if TYPE_CHECKING:
     import duckdb
 
-    from profkit.capture.network_capture import NetworkCapture
-    from profkit.capture.schema import Capture
+    from profkit._opening import Opened
 
 FORMATS = {"csv": "format csv, header", "json": "format json, array true", "parquet": "format parquet"}
 DEFAULT_ROWS = 100
@@ -26,6 +25,7 @@ EXAMPLES = """examples:
   profkit query network.profkit "select layer, phase, sum(wall_ns) from spans where recording = 0 group by all"
   profkit query trace.json.gz "select range_name, sum(duration_ns) from activities group by 1 order by 2 desc"
   profkit query report.sqlite "select direction, sum(bytes), sum(duration_ns) from copies group by 1"
+  profkit query result.json "select key, median_ns, verdict from rows order by 2"
   profkit query run.profkit --tables
   profkit query run.profkit --parquet-folder run_tables
 
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return guarded("query", run_query, argv)
 
 
-def write_parquet(capture: Capture | NetworkCapture, folder: str) -> list[str]:
+def write_parquet(capture: Opened, folder: str) -> list[str]:
     """Every table of the capture as a Parquet file in the folder; gives their paths."""
     from profkit.rendering.sql_database import write_tables
 
@@ -46,7 +46,7 @@ def write_parquet(capture: Capture | NetworkCapture, folder: str) -> list[str]:
 
 def run_query(words: Sequence[str]) -> int:
     """Answer one query, or show or save the tables."""
-    from profkit.capture.opening import open_any
+    from profkit._opening import open_any, trouble_lines
     from profkit.rendering.sql_database import require_duckdb
     from profkit.rendering.whole_file import check_target, refuse_dash
 
@@ -57,7 +57,7 @@ def run_query(words: Sequence[str]) -> int:
         check_target(target)
     refuse_dash(arguments.parquet_folder or "")
     capture = open_any(arguments.capture)
-    for sentence in _troubles(capture):
+    for sentence in trouble_lines(capture):
         print(sentence, file=sys.stderr)
     if arguments.tables:
         _print_tables(capture)
@@ -72,10 +72,12 @@ def run_query(words: Sequence[str]) -> int:
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     from profkit._arguments import Parser
 
-    parser = Parser("profkit query", "SQL (DuckDB) on the tables of a capture.", EXAMPLES)
+    parser = Parser("profkit query", "SQL (DuckDB) on the tables of a capture or a result.", EXAMPLES)
     parser.usage = 'profkit query CAPTURE "SELECT ..." [flags]'
     parser.add_argument(
-        "capture", metavar="CAPTURE", help="file that profkit trace, network or record, or torch.profiler or nsys left"
+        "capture",
+        metavar="CAPTURE",
+        help="file of profkit trace, network or record, of an operator's --json, of torch.profiler or nsys",
     )
     parser.add_argument("sql", metavar="SQL", nargs="?", default="", help="one query; see --tables for what is there")
     parser.add_argument("--tables", action="store_true", help="show the tables and their columns")
@@ -93,36 +95,33 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _database(capture: Capture | NetworkCapture, writable_folder: str = "") -> duckdb.DuckDBPyConnection:
+def _database(capture: Opened, writable_folder: str = "") -> duckdb.DuckDBPyConnection:
     from profkit.capture.network_capture import NetworkCapture
+    from profkit.measurement.result import Result
     from profkit.rendering.network_sql import open_network_database
+    from profkit.rendering.result_sql import open_result_database
     from profkit.rendering.sql_tables import open_database
 
+    if isinstance(capture, Result):
+        return open_result_database(capture, writable_folder)
     if isinstance(capture, NetworkCapture):
         return open_network_database(capture, writable_folder)
     return open_database(capture, writable_folder)
 
 
-def _table_names(capture: Capture | NetworkCapture) -> Sequence[str]:
+def _table_names(capture: Opened) -> Sequence[str]:
     from profkit.capture.network_capture import NetworkCapture
+    from profkit.measurement.result import Result
     from profkit.rendering.network_sql import NETWORK_TABLES
+    from profkit.rendering.result_sql import RESULT_TABLES
     from profkit.rendering.sql_tables import TABLES
 
+    if isinstance(capture, Result):
+        return RESULT_TABLES
     return NETWORK_TABLES if isinstance(capture, NetworkCapture) else TABLES
 
 
-def _troubles(capture: Capture | NetworkCapture) -> list[str]:
-    """What the reader of an answer must know: losses first."""
-    from profkit.capture.network_capture import NetworkCapture
-
-    if isinstance(capture, NetworkCapture):
-        return [] if capture.status == "ok" else [f"warning: the run is {capture.status}: {capture.reason}"]
-    losses = capture.losses
-    lost = [f"{losses.records:,} records were dropped while recording"] if losses.records else []
-    return [*lost, *(f"warning: {sentence}" for sentence in capture.warnings)]
-
-
-def _answer(capture: Capture | NetworkCapture, arguments: argparse.Namespace, targets: dict[str, str]) -> None:
+def _answer(capture: Opened, arguments: argparse.Namespace, targets: dict[str, str]) -> None:
     sql = _single_statement(arguments.sql)
     if not targets:
         _print_answer(_database(capture), sql, arguments.rows)
@@ -167,7 +166,7 @@ def _count_rest(cursor: duckdb.DuckDBPyConnection) -> int:
     return count
 
 
-def _save(capture: Capture | NetworkCapture, sql: str, name: str, target: str) -> None:
+def _save(capture: Opened, sql: str, name: str, target: str) -> None:
     import duckdb
 
     from profkit.rendering.sql_database import copy_to, folder_for, put_in_place, scratch_folder
@@ -181,7 +180,7 @@ def _save(capture: Capture | NetworkCapture, sql: str, name: str, target: str) -
         put_in_place(unfinished, target)
 
 
-def _print_tables(capture: Capture | NetworkCapture) -> None:
+def _print_tables(capture: Opened) -> None:
     from profkit.rendering.sql_database import schema_of
 
     database = _database(capture)

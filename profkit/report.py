@@ -1,7 +1,8 @@
 """`python -m profkit.report run.profkit`: a capture file in, its table on the terminal and files out.
 
 A capture is of a traced program, torch.profiler or Nsight Systems (rows are ranges, or operators, layers, kernels,
-copies, ... of a GPU), or of a network's run (rows are kinds of operators, layers, ...).
+copies, ... of a GPU), or of a network's run (rows are kinds of operators, layers, ...). The result of an operator's
+command is shown as that command printed it.
 profkit.trace offers the same flags: it calls add_report_arguments, check_report_arguments and print_report.
 """
 
@@ -10,25 +11,21 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TextIO
 
 from profkit._arguments import Parser, chosen_top
 from profkit._network_report import print_networks
-from profkit._showing import TFPROF, show_usage
+from profkit._showing import TFPROF, capture_reports, groupings_of, show_result, show_usage
 from profkit._sweep import split_list
-from profkit.attribution.attribute import usage_by
 from profkit.attribution.device_groups import GROUPINGS as DEVICE_GROUPINGS
-from profkit.attribution.device_usage import device_usage
 from profkit.attribution.grouping import GROUPINGS
 from profkit.attribution.network_usage import GROUPINGS as NETWORK_GROUPINGS
-from profkit.capture.opening import open_any
+from profkit.capture.opening import Content, content_of, open_capture
 from profkit.capture.schema import PROFKIT, Capture
 from profkit.cli import guarded
 from profkit.errors import UsageError
-from profkit.rendering.device_content import device_surroundings
 from profkit.rendering.usage_columns import COLUMNS, NAME, find_usage_column
-from profkit.rendering.usage_content import DEFAULT_TOP, View, surroundings
+from profkit.rendering.usage_content import DEFAULT_TOP, View
 from profkit.rendering.whole_file import check_target
 
 FORMATS = ("table", TFPROF)
@@ -44,8 +41,10 @@ _EXAMPLES = """examples:
   profkit report run.profkit --by kernel             kernels of a traced program that used a GPU
   profkit report trace.json.gz --by launch           which kernels each operator launched
   profkit report report.sqlite --by copy             copies by direction of an Nsight Systems export
+  profkit report result.json --columns +page_faults  what profkit conv --json result.json measured
 """
 _OF_PROGRAMS = ("process", "thread", "subtract_overhead")
+_OF_CAPTURES = ("by", "sort", *_OF_PROGRAMS)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -108,33 +107,27 @@ def print_report(capture: Capture, arguments: argparse.Namespace, stream: TextIO
 
     Where the program's GPU was recorded and no grouping is asked for, its table follows; the files are of the first.
     """
-    by = arguments.by or ("name" if capture.recorder == PROFKIT else "operator")
-    files, view = named_files(arguments), chosen_view(arguments)
+    by = arguments.by or groupings_of(capture)[0]
     if by in DEVICE_GROUPINGS:
         _check_device(capture, by, arguments)
-        usage = device_usage(capture, by)
-        return show_usage(device_surroundings(capture, usage), usage, view, arguments.format, files, stream)
-    usage = usage_by(
-        capture,
-        by,
-        process=_process_id(arguments),
-        thread=arguments.thread,
-        subtract_overhead=arguments.subtract_overhead,
-    )
-    show_usage(surroundings(capture, usage), usage, view, arguments.format, files, stream)
-    if arguments.by is None and len(capture.activities):
-        print(file=sys.stdout if stream is None else stream)
-        usage = device_usage(capture)
-        # What was lost and what was damaged was told above.
-        around = replace(device_surroundings(capture, usage), losses=[], warnings=[])
-        show_usage(around, usage, view, arguments.format, {}, stream)
-    return None
+    files, view = named_files(arguments), chosen_view(arguments)
+    threads = {"process": _process_id(arguments), "thread": arguments.thread}
+    reports = capture_reports(capture, arguments.by, **threads, subtract_overhead=arguments.subtract_overhead)
+    for number, (around, usage) in enumerate(reports):
+        if number:
+            print(file=sys.stdout if stream is None else stream)
+        show_usage(around, usage, view, arguments.format, {} if number else files, stream)
 
 
 def _run(words: Sequence[str]) -> int:
     arguments = build_parser().parse(words)
+    content = content_of(arguments.capture)
+    if content is Content.RESULT:
+        return _report_result(arguments)
+    if arguments.verbose:
+        raise UsageError(f"--verbose is for results; {arguments.capture} is a {content.value}")
     check_report_arguments(arguments)
-    capture = open_any(arguments.capture)
+    capture = open_capture(arguments.capture, content)
     if isinstance(capture, Capture):
         _check_by(arguments, [*GROUPINGS, *DEVICE_GROUPINGS], "program")
         print_report(capture, arguments)
@@ -143,6 +136,35 @@ def _run(words: Sequence[str]) -> int:
     _refuse_program_flags(arguments, f"{arguments.capture} is one of a network")
     print_networks([capture], arguments.by, chosen_view(arguments), arguments.format, named_files(arguments))
     return 0
+
+
+def _report_result(arguments: argparse.Namespace) -> int:
+    """The tables that the operator's command printed, of all cells of a sweep."""
+    from profkit.measurement.result import read_result
+    from profkit.rendering.columns import choose_columns
+
+    path = arguments.capture
+    if arguments.format != FORMATS[0]:
+        raise UsageError(
+            f"--format {arguments.format} divides the time of a run among its operators; {path} is a result, "
+            "which has the time of one operator in many implementations: leave --format out"
+        )
+    wrong = [name for name in _OF_CAPTURES if getattr(arguments, name)]
+    wrong += ["top"] if arguments.top != str(DEFAULT_TOP) else []
+    for name in wrong:
+        raise UsageError(
+            f"{_flag(name)} is for captures; {path} is a result: all its rows are shown, the fastest first"
+        )
+    columns = split_list(arguments.columns or []) or None
+    choose_columns(columns)
+    for target in named_files(arguments).values():
+        check_target(target)
+    show_result(read_result(path), columns, arguments.verbose, named_files(arguments))
+    return 0
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _check_device(capture: Capture, by: str, arguments: argparse.Namespace) -> None:
@@ -159,7 +181,7 @@ def _check_device(capture: Capture, by: str, arguments: argparse.Namespace) -> N
 def _refuse_program_flags(arguments: argparse.Namespace, reason: str) -> None:
     for name in _OF_PROGRAMS:
         if getattr(arguments, name):
-            raise UsageError(f"--{name.replace('_', '-')} is for captures of programs; {reason}")
+            raise UsageError(f"{_flag(name)} is for captures of programs; {reason}")
 
 
 def _check_by(arguments: argparse.Namespace, groupings: Sequence[str], what: str) -> None:
@@ -175,11 +197,15 @@ def build_parser() -> Parser:
     width = max(len(column.name) for column in COLUMNS)
     columns = "".join(f"  {column.name:{width}}  {column.help}\n" for column in COLUMNS)
     parser = Parser(
-        "profkit report", "Show where the time and the memory of a capture went.", f"columns:\n{columns}\n{_EXAMPLES}"
+        "profkit report",
+        "Show where the time and the memory of a capture went, or a result again.",
+        f"columns of a capture:\n{columns}\ncolumns of a result: those that profkit conv --help lists\n\n{_EXAMPLES}",
     )
     parser.usage = "profkit report CAPTURE [flags]"
     parser.add_argument(
-        "capture", metavar="CAPTURE", help="file of profkit trace, network or record, of torch.profiler or nsys"
+        "capture",
+        metavar="CAPTURE",
+        help="file of profkit trace, network or record, of an operator's --json, of torch.profiler or nsys",
     )
     group = parser.add_argument_group("table")
     by = (
@@ -191,6 +217,7 @@ def build_parser() -> Parser:
     group.add_argument("--by", choices=choices, metavar="WHAT", help=by)
     add_table_arguments(group)
     _add_program_arguments(group)
+    group.add_argument("-v", "--verbose", action="store_true", help="list each row of a result that could not run")
     add_file_arguments(parser)
     return parser
 

@@ -488,7 +488,7 @@ def test_a_reader_that_goes_away_costs_no_file(
         raise BrokenPipeError
 
     monkeypatch.setattr(Document, "print", break_pipe)
-    monkeypatch.setattr(_compare, "abandon_stdout", lambda: abandoned.append(True))
+    monkeypatch.setattr("profkit._showing.abandon_stdout", lambda: abandoned.append(True))
 
     code = run("conv", "--json", str(tmp_path / "out.json"))
 

@@ -49,6 +49,8 @@ def test_each_command_measures_native_and_numpy(
     rows = json.loads(target.read_text())["cells"][0]["rows"]
     assert {row["key"].split("/")[1] for row in rows if row["status"] == "ok"} == {"native", "numpy"}
     assert all(row["samples_ns"] for row in rows if row["status"] == "ok")
+    assert cli.main(["report", str(target)]) == 0
+    assert capsys.readouterr().out == captured.out
 
 
 def test_a_sweep_over_a_field_and_threads_has_all_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,7 +62,12 @@ def test_a_sweep_over_a_field_and_threads_has_all_cells(tmp_path: Path, capsys: 
     cells = json.loads(target.read_text())["cells"]
     assert code == 0
     assert [cell["spec"]["stride"] for cell in cells] == [1, 2]
-    assert "summary: conv2d over stride" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "summary: conv2d over stride" in printed
+    assert cli.main(["report", str(target)]) == 0
+    assert capsys.readouterr().out == printed
+    assert cli.main(["compare", str(target), str(target)]) == 0
+    assert capsys.readouterr().out.count("verdict a") == 2
 
 
 def test_an_unknown_key_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,38 +1,69 @@
-"""Any capture file: a path goes in, the Capture of a program or a GPU trace, or that of a network comes out."""
+"""Which kind of file this is, told by its content, and captures opened: the one place that recognises files.
+
+Results are recognised here and read by measurement/result.py, which stands after this stage.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from profkit.capture.network_capture import MAGIC, NetworkCapture, load_network_capture
-from profkit.errors import TraceError
+from profkit.errors import CaptureError, TraceError
 
 if TYPE_CHECKING:
     from profkit.capture.schema import Capture
 
+RESULT_SCHEMA = "profkit.result/"
+"""How the schema of results begins; the number of the version follows."""
 _HEAD_BYTES = 64
 _SQLITE = b"SQLite format 3\x00"
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _REPORTS = (".nsys-rep", ".qdrep")  # what nsys profile leaves; only nsys itself reads it
+_EVENTS = "traceEvents"
 
 
-def open_any(path: str | os.PathLike[str]) -> Capture | NetworkCapture:
-    """What the file holds, told by its first bytes; CaptureError when it is none of all."""
-    if is_network_capture(path):
-        return load_network_capture(os.fspath(path))
-    if _is_report(path):
+class Content(Enum):
+    """What a file holds, in the words of messages."""
+
+    PROGRAM = "capture of a program"
+    NETWORK = "capture of a network"
+    KINETO = "trace of torch.profiler"
+    NSIGHT = "trace of Nsight Systems"
+    RESULT = "result"
+
+
+def content_of(path: str | os.PathLike[str]) -> Content:
+    """What the file holds; CaptureError for what profkit cannot read, with the next step.
+
+    What begins like none of the others is taken for a capture of a program, whose reader says what is wrong with it.
+    """
+    head = _head(path)
+    if os.fspath(path).endswith(_REPORTS) and os.path.isfile(path):
         raise TraceError(
             f"{os.fspath(path)} is a report that only Nsight Systems reads; "
             f"`nsys export --type sqlite {os.path.basename(path)}` makes a file of it that profkit reads"
         )
-    head = _head(path)
     if head.startswith(_SQLITE):
+        return Content.NSIGHT
+    if head.startswith(MAGIC):
+        return Content.NETWORK
+    if head.startswith(_GZIP) or head.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] in (b"{", b"["):
+        return _content_of_json(os.fspath(path))
+    return Content.PROGRAM
+
+
+def open_capture(path: str | os.PathLike[str], content: Content) -> Capture | NetworkCapture:
+    """The capture or trace in a file of this content; CaptureError when it cannot be read."""
+    if content is Content.NETWORK:
+        return load_network_capture(os.fspath(path))
+    if content is Content.NSIGHT:
         from profkit.capture.nsight import read_nsight
 
         return read_nsight(path)
-    if head.startswith(_GZIP) or head.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] in (b"{", b"["):
+    if content is Content.KINETO:
         from profkit.capture.kineto import read_kineto
 
         return read_kineto(path)
@@ -41,13 +72,32 @@ def open_any(path: str | os.PathLike[str]) -> Capture | NetworkCapture:
     return read(path)
 
 
-def is_network_capture(path: str | os.PathLike[str]) -> bool:
-    """Whether the file begins as the capture of a network does; what cannot be read does not."""
-    return _head(path).startswith(MAGIC)
+def _content_of_json(path: str) -> Content:
+    """By the outermost keys, of which those before the first event are read; what is damaged, is so as a trace."""
+    from profkit.capture.json_stream import DamagedError, JsonStream
+    from profkit.capture.unzipping import open_unzipped
 
-
-def _is_report(path: str | os.PathLike[str]) -> bool:
-    return os.fspath(path).endswith(_REPORTS) and os.path.isfile(path)
+    file, stream = open_unzipped(path)
+    with file:
+        try:
+            for key, value in JsonStream(cast(BinaryIO, stream)).walk(_EVENTS):
+                if key == _EVENTS:
+                    return Content.KINETO
+                if key == "schema" and str(value).startswith(RESULT_SCHEMA):
+                    return Content.RESULT
+                if key == "schema" and str(value).startswith("profkit."):
+                    raise TraceError(
+                        f"{path} is JSON that profkit writes for other programs ({value}) and does not read; "
+                        "give the capture or the result that it was made from"
+                    )
+        except DamagedError:
+            return Content.KINETO
+        except OSError as error:
+            raise CaptureError(f"cannot read {path}: {error.strerror or error}") from None
+    raise TraceError(
+        f"{path} is JSON without events: a trace of torch.profiler has them under {_EVENTS!r}; it is not a result "
+        f"either, whose schema is {RESULT_SCHEMA}1, as profkit conv --json result.json writes it"
+    )
 
 
 def _head(path: str | os.PathLike[str]) -> bytes:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from html import escape
 from types import TracebackType
 from typing import Any, ParamSpec
 
@@ -125,6 +126,19 @@ class Recording:
     def dropped(self) -> int:
         """Records that were lost so far, or until its end."""
         return self._last_dropped if self._last_doors is not None else _core.tracer_state()["dropped"]
+
+    def __repr__(self) -> str:
+        """What it does or did, with its doors; profkit.open shows what was recorded."""
+        if self._is_running:
+            head = f"recording into {self.path}, {self.dropped:,} records lost so far"
+        elif self._last_doors is None:
+            return f"a recording into {self.path}, not begun: start() or `with` begins it"
+        else:
+            head = f"recorded into {self.path}, {self.dropped:,} records lost; profkit.open({self.path!r}) shows it"
+        return "\n".join([head, *(f"  {door}" for door in self.doors)])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>"
 
     def __enter__(self) -> Recording:
         return self.start()

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from profkit.capture.opening import RESULT_SCHEMA
+from profkit.capture.unzipping import Unzipped, open_unzipped
+from profkit.errors import CaptureError, SpecError
 from profkit.ops import spec_from_dict
 from profkit.ops.spec import Spec
 
-SCHEMA = "profkit.result/1"
+VERSION = 1
+SCHEMA = f"{RESULT_SCHEMA}{VERSION}"
 STATUSES = ("ok", "unavailable", "unsupported", "wrong", "oom", "timeout", "crashed", "lost")
 VERDICTS = ("baseline", "faster", "slower", "same", "not resolved")
 
@@ -129,18 +137,113 @@ class Result:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Result:
-        """Read `to_dict` back."""
+        """Read `to_dict` back; ValueError for another schema, and for a value that no measurement can leave."""
         if data.get("schema") != SCHEMA:
             raise ValueError(f"expected schema {SCHEMA}, got {data.get('schema')!r}")
-        cells = [
-            Cell(**{**cell, "spec": spec_from_dict(cell["spec"]), "rows": [Row(**row) for row in cell["rows"]]})
-            for cell in data["cells"]
-        ]
-        return cls(data["environment"], data["peaks"], cells, data["interrupted"])
+        if not isinstance(data.get("cells"), list):
+            raise ValueError("it has no list of cells")
+        values = {name: value for name, value in data.items() if name != "schema"}
+        result = _made(cls, {**values, "cells": []}, "it")
+        result.cells = [_cell(cell, f"cell {number}") for number, cell in enumerate(data["cells"])]
+        return result
 
     def measured_rows(self) -> list[Row]:
         """Rows that carry a time."""
         return [row for cell in self.cells for row in cell.rows if row.status == "ok"]
+
+
+def read_result(path: str | os.PathLike[str]) -> Result:
+    """The result that `--json` wrote, plain or packed by gzip; CaptureError when it is damaged or too new."""
+    name = os.fspath(path)
+    file, stream = open_unzipped(path)
+    with file:
+        try:
+            text = b"".join(iter(lambda: stream.read(1 << 20), b"")).decode("utf-8-sig")
+            if isinstance(stream, Unzipped) and stream.trouble:
+                raise ValueError(stream.trouble)
+            data = json.loads(text, parse_int=_integer)
+            version = str(data.get("schema")).removeprefix(RESULT_SCHEMA) if isinstance(data, dict) else ""
+            if version.isdecimal() and int(version) > VERSION:
+                raise CaptureError(
+                    f"{name} was written by a newer profkit (schema {data['schema']}; this one reads {SCHEMA}): "
+                    "read it with that version, or measure again"
+                )
+            return Result.from_dict(data)
+        except OSError as error:
+            raise CaptureError(f"cannot read {name}: {error.strerror or error}") from None
+        except (ValueError, TypeError, AttributeError, SpecError, RecursionError) as error:
+            reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error).splitlines()[0]
+            raise CaptureError(f"{name} is a damaged result: {reason}; measure again with --json") from None
+
+
+def _integer(text: str) -> int:
+    """A count or a time; more digits than these have are damage, on which arithmetic and SQL would fail."""
+    if len(text) > 19 or abs(int(text)) >= 1 << 63:
+        raise ValueError(f"the number {text[:20]}... is too long")
+    return int(text)
+
+
+Made = TypeVar("Made")
+_EXPLAINED = {"key", "source", "reasons", "costs_from", "measurement"}
+
+
+def _cell(values: Any, place: str) -> Cell:
+    if not isinstance(values, dict) or not isinstance(values.get("spec"), dict) or type(values.get("rows")) is not list:
+        raise ValueError(f"{place} has no spec or no rows")
+    spec = spec_from_dict(values["spec"])
+    rows = [_made(Row, row, f"row {number} of {place}") for number, row in enumerate(values["rows"])]
+    for number, row in enumerate(rows):
+        trouble = _trouble(row, spec.op)
+        if trouble:
+            raise ValueError(f"row {number} of {place}: {trouble}")
+    cell = _made(Cell, {**values, "spec": None, "rows": []}, place)
+    cell.spec, cell.rows = spec, rows
+    if cell.policy and "problem" not in cell.policy and not cell.policy.keys() >= _EXPLAINED:
+        raise ValueError(f"{place} has a policy without {', '.join(sorted(_EXPLAINED - cell.policy.keys()))}")
+    return cell
+
+
+def _trouble(row: Row, op: str) -> str:
+    """What no measurement leaves, though every value has its type."""
+    if len(row.key.split("/")) < 3 or row.key.split("/")[0] != op:
+        return f"{row.key!r} is not a key of {op}"
+    if row.status not in STATUSES or row.verdict not in ("", *VERDICTS):
+        return f"status {row.status!r} with verdict {row.verdict!r}"
+    if row.status == "ok" and row.median_ns is None:
+        return "it is ok and has no time"
+    if len(row.samples_ns) != len(row.sample_rounds):
+        return f"{len(row.samples_ns)} samples in {len(row.sample_rounds)} rounds"
+    if not all(0 <= number < len(row.samples_ns) for number in row.throttled_samples):
+        return "a throttled sample is not there"
+    return ""
+
+
+def _made(kind: type[Made], values: Any, place: str) -> Made:
+    """A dataclass from JSON values, each of the type that its field has."""
+    if not isinstance(values, dict):
+        raise ValueError(f"{place} is not an object")
+    types = get_type_hints(kind)
+    for name, value in values.items():
+        if name not in types:
+            raise ValueError(f"{place} has the unknown field {name!r}")
+        if name != "spec" and not _fits(value, types[name]):
+            raise ValueError(f"{place} has {name} {str(value)[:40]!r}")
+    return kind(**values)
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    if wanted is Any:
+        return True
+    inner = get_args(wanted)
+    if get_origin(wanted) is UnionType:
+        return any(_fits(value, each) for each in inner)
+    if get_origin(wanted) is list:
+        return isinstance(value, list) and all(_fits(each, inner[0]) for each in value)
+    if get_origin(wanted) is dict:
+        return isinstance(value, Mapping) and all(_fits(each, inner[1]) for each in value.values())
+    if wanted is float:
+        return type(value) is int or (type(value) is float and math.isfinite(value))
+    return type(value) is wanted
 
 
 def finite_numbers(value: Any) -> Any:

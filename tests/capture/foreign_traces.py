@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from profkit.capture.opening import open_any
+from profkit._opening import open_any
 from profkit.capture.schema import PROFKIT, Capture
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"

@@ -21,6 +21,7 @@ from foreign_traces import (
 )
 
 from profkit.capture.kineto import read_kineto
+from profkit.capture.opening import Content, content_of
 from profkit.capture.schema import NONE, ActivityKind, Capture, CopyDirection, Level, MemoryKind
 from profkit.errors import CaptureError
 
@@ -123,6 +124,8 @@ def test_a_kernel_finds_its_launch_and_the_innermost_range_at_launch(
     path = trace.write(tmp_path / name)
 
     read = opened_trace(path)
+
+    assert content_of(path) is Content.KINETO
     assert names(read, read.activities) == ["ampere_sgemm_128x64_nn", "Memcpy HtoD (Pageable -> Device)"]
     assert [launched_in(read, row) for row in (0, 1)] == ["aten::cudnn_convolution", "block"]
     assert (read.activities["start_ns"][0], read.activities["end_ns"][0]) == (30_001, 40_003)

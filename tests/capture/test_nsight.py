@@ -10,6 +10,7 @@ import pytest
 from foreign_traces import NSIGHT_FILES, NsightExport, global_pid, nsight_rows, opened_trace, real_trace
 
 from profkit.capture.nsight import read_nsight
+from profkit.capture.opening import Content, content_of
 from profkit.capture.schema import NONE, ActivityKind, Capture, CopyDirection, Level, MemoryKind
 from profkit.errors import CaptureError, TraceError
 
@@ -116,6 +117,8 @@ def test_a_kernel_finds_its_launch_and_the_innermost_range_at_launch(export: Nsi
     path = export.write(tmp_path / "report.sqlite")
 
     read = opened_trace(path)
+
+    assert content_of(path) is Content.NSIGHT
     assert read.recorder == "nsight"
     assert names(read, read.activities) == ["ampere_sgemm_128x64_nn", "Memcpy HtoD (Pinned -> Device)"]
     assert [launched_in(read, row) for row in (0, 1)] == ["aten::mm", "block"]
@@ -234,6 +237,7 @@ def test_a_graph_whose_nodes_were_recorded_too_does_not_count_twice(tmp_path: Pa
 def test_nsights_own_report_is_refused_with_the_command_that_makes_an_export(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"run{suffix}"
     path.write_bytes(bytes(range(200, 250)))
+
     with pytest.raises(TraceError, match=f"`nsys export --type sqlite run{suffix}` makes a file"):
         opened_trace(path)
 
