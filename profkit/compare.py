@@ -31,6 +31,7 @@ _EXAMPLES = """examples:
   profkit compare before.profkit after.profkit                  which operators changed, and by how much
   profkit compare torch.profkit tensorflow.profkit              layer by layer: operators have other names there
   profkit compare before.profkit after.profkit --by kind
+  profkit compare before.json.gz after.json.gz --by kernel      GPU traces of torch.profiler or Nsight Systems
   profkit compare before.profkit after.profkit --fail-on 5%     for CI: exit code 4 when something became slower
   profkit compare before.json after.json                        results of profkit conv --json: both values of each row
 
@@ -49,17 +50,20 @@ def build_parser() -> Parser:
     from profkit._arguments import Parser, typed
     from profkit.rendering.quantities import parse_share
 
-    description = "Compare two captures of networks, or of traced programs: what changed, with intervals.\n"
+    description = "Compare two captures of networks, or of programs and GPU traces: what changed, with intervals.\n"
     description += "Two results are shown row by row."
     parser = Parser("profkit compare", description, _EXAMPLES)
     parser.usage = "profkit compare A B [flags]"
-    parser.add_argument("a", metavar="A", help="earlier capture, of profkit network, trace or record, or a result")
+    parser.add_argument(
+        "a", metavar="A", help="earlier capture, of profkit network, trace or record, torch.profiler or nsys; or a result"
+    )
     parser.add_argument("b", metavar="B", help="later capture or result")
     parser.add_argument(
         "--by",
         metavar="WHAT",
         help="what a row is; networks: operator (layer, phase and type), layer, kind, type or name "
-        "[operator, or layer if the frameworks differ]; traced programs: name, path, category, domain or thread [name]",
+        "[operator, or layer if the frameworks differ]; programs and GPU traces: name, path, category, domain or "
+        "thread [name], and of what the GPU did operator, layer, phase, kernel, launch, gemm, copy, stream or device",
     )
     parser.add_argument(
         "--margin",
@@ -138,7 +142,14 @@ def _compare_results(a: Result, b: Result, arguments: argparse.Namespace) -> int
 
 
 def _profiles(a: Capture | NetworkCapture, b: Capture | NetworkCapture, by: str | None) -> tuple[Profile, Profile]:
-    from profkit.attribution.profiles import NETWORK_GROUPINGS, RANGE_GROUPINGS, network_profile, range_profile
+    from profkit.attribution.device_groups import GROUPINGS as DEVICE_GROUPINGS
+    from profkit.attribution.profiles import (
+        NETWORK_GROUPINGS,
+        RANGE_GROUPINGS,
+        device_profile,
+        network_profile,
+        range_profile,
+    )
     from profkit.capture.network_capture import NetworkCapture
 
     if isinstance(a, NetworkCapture) and isinstance(b, NetworkCapture):
@@ -146,8 +157,13 @@ def _profiles(a: Capture | NetworkCapture, b: Capture | NetworkCapture, by: str 
         chosen = _choose(by, usual, list(NETWORK_GROUPINGS), "networks")
         return network_profile(a, chosen), network_profile(b, chosen)
     if isinstance(a, NetworkCapture) or isinstance(b, NetworkCapture):
-        raise UsageError("one capture is of a network, the other of a traced program: they have no rows in common")
-    chosen = _choose(by, "name", list(RANGE_GROUPINGS), "traced programs")
+        raise UsageError("one capture is of a network, the other of a program: they have no rows in common")
+    chosen = _choose(by, "name", [*RANGE_GROUPINGS, *DEVICE_GROUPINGS], "programs")
+    if chosen in DEVICE_GROUPINGS:
+        for capture in (a, b):
+            if not len(capture.activities):
+                raise UsageError(f"--by {chosen} compares what GPUs did: {capture.path} has nothing of a GPU")
+        return device_profile(a, chosen), device_profile(b, chosen)
     return range_profile(a, chosen), range_profile(b, chosen)
 
 

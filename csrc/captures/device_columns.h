@@ -7,7 +7,7 @@
 
 namespace profkit::captures {
 
-enum class DeviceActivityKind : uint8_t { kernel = 0, copy = 1, set = 2 };  // as ActivityKind of profkit/capture/schema.py
+enum class DeviceActivityKind : uint8_t { kernel = 0, copy = 1, set = 2 };  // as ActivityKind in schema.py
 
 // Rows stand as they are in the file: grouped by process, in no order of time.
 struct DeviceActivityColumns {

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from profkit.attribution.attribute import usage_by
+from profkit.attribution.device_groups import groups_by
 from profkit.attribution.grouping import group_ranges
 from profkit.attribution.operators import Operators, operators_of
 from profkit.attribution.tree import is_mark, tree_of
 from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.schema import Capture, Column
+from profkit.capture.schema import Activities, Capture, Column, Process, Ranges
 
-STEP, CALL = "step", "call"
+STEP, CALL, LAUNCH = "step", "call", "launch"
 NETWORK_GROUPINGS: dict[str, tuple[str, ...]] = {
     "operator": ("layer", "phase", "type"),
     "layer": ("layer", "phase"),
@@ -34,7 +35,7 @@ MOST_SAMPLES = 40
 class ProfileRow:
     """One row: its times, and what they are a part of."""
 
-    samples_ns: Sequence[float]  # per step (0: did not occur in it) or per call
+    samples_ns: Sequence[float]  # per step (0: did not occur in it), per call or per launch
     calls: float  # per step, or in all
     share: float | None  # of the whole, from 0 to 1
 
@@ -124,20 +125,43 @@ def _about(capture: NetworkCapture) -> dict[str, str]:
 
 
 def range_profile(capture: Capture, by: str = "name") -> Profile:
-    """Times per call of the ranges of a traced program."""
+    """Times per call of the ranges of a program."""
     usage = usage_by(capture, by)
     shares = {row.name: row.exclusive_ns / usage.wall_ns if usage.wall_ns else None for row in usage.rows}
     groups = group_ranges(capture, tree_of(capture), by, ~is_mark(capture))
-    durations = capture.ranges.end_ns - capture.ranges.start_ns
-    order = np.lexsort((capture.ranges.start_ns, groups.of_row))
-    order = order[groups.of_row[order] >= 0]
-    borders = np.searchsorted(groups.of_row[order], np.arange(len(groups) + 1))
+    return Profile(CALL, by, _rows(capture.ranges, groups.of_row, groups.names, shares), about=_about_program(capture))
+
+
+def device_profile(capture: Capture, by: str = "operator") -> Profile:
+    """Times per kernel, copy or set of what GPUs did."""
+    groups, work = groups_by(capture, by), capture.activities
+    durations = work.end_ns - work.start_ns
+    whole = int(durations.sum())
+    sums = np.bincount(groups.of_activity + 1, durations, len(groups.names) + 1)[1:].tolist()
+    shares = {name: total / whole if whole else None for name, total in zip(groups.names, sums)}
+    rows = _rows(work, groups.of_activity, groups.names, shares)
+    launched = {name: row for name, row in rows.items() if row.calls}
+    return Profile(LAUNCH, by, launched, about=_about_program(capture))
+
+
+def _rows(
+    table: Ranges | Activities, of_row: Column, names: Sequence[str], shares: Mapping[str, float | None]
+) -> dict[str, ProfileRow]:
+    """The durations of each group's rows, in order of time."""
+    durations = table.end_ns - table.start_ns
+    order = np.lexsort((table.start_ns, of_row))
+    order = order[of_row[order] >= 0]
+    borders = np.searchsorted(of_row[order], np.arange(len(names) + 1))
     rows = {}
-    for number, name in enumerate(groups.names):
+    for number, name in enumerate(names):
         calls = durations[order[borders[number] : borders[number + 1]]]
         rows[name] = ProfileRow(gathered(calls.tolist()), len(calls), shares.get(name))
-    command = " ".join(capture.processes[0].command) if capture.processes else ""
-    return Profile(CALL, by, rows, about={"program": command})
+    return rows
+
+
+def _about_program(capture: Capture) -> dict[str, str]:
+    first = capture.processes[0] if capture.processes else Process()
+    return {"program": first.name or " ".join(first.command)}
 
 
 def gathered(values: Sequence[float]) -> list[float]:

@@ -1,4 +1,4 @@
-"""NVTX ranges of an Nsight Systems export: its table in, ranges of a DeviceTrace out."""
+"""NVTX ranges of an Nsight Systems export: its table in, ranges of a Capture out."""
 
 from __future__ import annotations
 
@@ -91,16 +91,18 @@ def _named(
     strings: Strings,
     threads_of: Callable[[Column], Column],
 ) -> dict[str, Column]:
-    names, shapes, sequences, levels = [], [], [], []
+    names, owners, shapes, sequences, levels = [], [], [], [], []
     for text, domain in zip(texts, table["domain"].tolist()):
         match = _TORCH.match(text) or _TORCH_SEQUENCE.match(text)
+        owner = None if match else domains.get(domain)
         if match:
             name, sizes, sequence = match["name"], match["sizes"], match["seq"]
             level = level_of_operator(name)
         else:
-            name = f"{domains[domain]}:{text}" if domain in domains else text
-            sizes, sequence, level = None, None, level_of_annotation(name)
+            name, sizes, sequence = text, None, None
+            level = level_of_annotation(name if owner is None else f"{owner}:{name}")
         names.append(strings.number(name))
+        owners.append(NONE if owner is None else strings.number(owner))
         shapes.append(strings.number(sizes) if sizes else NONE)
         sequences.append(int(sequence) if sequence and len(sequence) < 19 else NONE)
         levels.append(level)
@@ -110,6 +112,7 @@ def _named(
         "start_ns": table["start_ns"],
         "end_ns": table["end_ns"],
         "name": np.array(names, np.int64),
+        "domain": np.array(owners, np.int64),
         "shapes": np.array(shapes, np.int64),
         "sequence": np.array(sequences, np.int64),
     }
@@ -121,7 +124,7 @@ def _with_leaves(ranges: dict[str, Column]) -> dict[str, Column]:
     order = time_order(ranges["start_ns"], ranges["end_ns"])
     ranges = {name: column[order] for name, column in ranges.items()}
     parents = parents_of(ranges["thread"], ranges["start_ns"], ranges["end_ns"])
-    holders = np.unique(ranges["name"][parents[parents != NONE]])
-    leaf = (ranges["level"] == Level.LAYER) & ~np.isin(ranges["name"], holders)
+    titles = ranges["domain"] * (ranges["name"].max(initial=0) + 1) + ranges["name"]
+    leaf = (ranges["level"] == Level.LAYER) & ~np.isin(titles, titles[parents[parents != NONE]])
     ranges["level"] = np.where(leaf, Level.OPERATOR, ranges["level"])
     return ranges

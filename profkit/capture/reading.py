@@ -66,10 +66,11 @@ def read(path: str | os.PathLike[str], running: Collection[int] = ()) -> Capture
 
 
 def _ranges(columns: dict[str, Any]) -> Ranges:
-    """Without the four counters where no range has them: a third of its bytes."""
-    if not len(columns["minor_faults"]) or columns["minor_faults"].max() != NONE:
-        return Ranges(**columns)
-    return Ranges(**{name: column for name, column in columns.items() if name not in RANGE_COUNTERS})
+    """Without counters and payloads where no range has them: nearly half of its bytes."""
+    has_counters = len(columns["minor_faults"]) and columns["minor_faults"].max() != NONE
+    unused = () if has_counters else RANGE_COUNTERS
+    unused += () if columns["payload_type"].any() else ("payload_type", "payload")
+    return Ranges(**{name: column for name, column in columns.items() if name not in unused})
 
 
 def _losses(counters: dict[str, int], counts: Sequence[dict[str, int]]) -> Losses:

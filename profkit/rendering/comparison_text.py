@@ -16,7 +16,7 @@ from profkit.attribution.comparison import (
     ComparedRow,
     Comparison,
 )
-from profkit.attribution.profiles import STEP
+from profkit.attribution.profiles import LAUNCH, STEP
 from profkit.rendering.quantities import ABSENT, number_text, percent_text, ratio_interval_text, time_text
 from profkit.rendering.table import Column, Line, Table
 from profkit.rendering.usage_content import visible
@@ -183,6 +183,8 @@ def _outcome(comparison: Comparison, failed: Sequence[ComparedRow], limit: float
 def _what_times_are(comparison: Comparison) -> str:
     if comparison.per == STEP:
         return "times of a step; share: of b's recorded step; a ratio above 1 means that b is faster"
+    if comparison.per == LAUNCH:
+        return "times of a kernel or copy on the GPU; share: of b's GPU time; a ratio above 1 means that b is faster"
     return "times of a call; share: own time in b's threads; a ratio above 1 means that b is faster"
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
+from profkit.attribution.grouping import titles
 from profkit.attribution.kernel_names import parse_kernel
 from profkit.capture.schema import NONE, Activities, ActivityKind, Calls, Capture, Column, Level, Ranges
 from profkit.rendering.device_counters import device_memory_counters
@@ -78,6 +80,12 @@ class _Addition:
             tracks = [*tracks, lost]
         return self._builder.add(slices, tracks)
 
+    @cached_property
+    def _titles(self) -> Column:
+        """The name of each range, with its domain if it has one."""
+        of_row, names = titles(self._capture, np.ones(len(self._capture.ranges), np.bool_))
+        return np.array([*(self._builder.string(name) for name in names), NONE], np.int32)[of_row]
+
     def _range_slices(self) -> Slices:
         ranges = self._capture.ranges
         annotation, operator = self._builder.string("user_annotation"), self._builder.string("cpu_op")
@@ -86,7 +94,7 @@ class _Addition:
             place=ranges.thread,
             start_ns=self._starts(ranges),
             end_ns=self._ends(ranges),
-            name=self._named(ranges.name),
+            name=self._titles,
             category=np.where(np.isin(ranges.level, _ANNOTATIONS), annotation, operator),
             rank=ranges.level,
             texts={"layer": self._text[ranges.layer], "phase": self._text[ranges.phase]}
@@ -147,8 +155,12 @@ class _Addition:
             category=categories[activities.kind],
             launch=launch,
             texts={
-                name: self._text[np.append(ranges[column], NONE)[around]]
-                for name, column in (("operator", "name"), ("layer", "layer"), ("phase", "phase"))
+                name: np.append(column, NONE)[around]
+                for name, column in (
+                    ("operator", self._titles),
+                    ("layer", self._text[ranges.layer]),
+                    ("phase", self._text[ranges.phase]),
+                )
             },
             counts={
                 "External id": _external(around),

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from random_device_traces import device_traces
 from slow_device_usage import SlowTrace
 
+from profkit.attribution.attribute import usage_by
 from profkit.attribution.device_groups import GROUPINGS
 from profkit.attribution.device_hosts import Hosts
 from profkit.attribution.device_lanes import lanes_of
 from profkit.attribution.device_usage import device_usage
+from profkit.attribution.grouping import GROUPINGS as HOST_GROUPINGS
 from profkit.capture.schema import ActivityKind, Capture
 
 ROW_PARTS = ("kernel_ns", "auxiliary_ns", "copy_ns", "queue_ns", "dispatch_ns", "call_ns", "sync_ns")
@@ -40,6 +43,20 @@ def test_rows_and_remainders_add_up_to_the_wall_clock_part_by_part(by: str, trac
     for name, total in usage.parts.items():
         of_rows = sum(usage.rows.column(name)) if name in ROW_PARTS else 0
         assert of_rows + sum((part.parts or {}).get(name, 0) for part in usage.remainders) == total
+
+
+@pytest.mark.parametrize("by", HOST_GROUPINGS)
+@given(trace=device_traces())
+@settings(max_examples=40, deadline=None)
+def test_the_time_of_threads_adds_up_though_their_ranges_overlap(by: str, trace: Capture) -> None:
+    usage = usage_by(trace, by)
+
+    has_ranges = np.isin(np.arange(len(trace.threads)), trace.ranges.thread)
+    if has_ranges.any():
+        assert usage.wall_ns == int((trace.threads.end_ns - trace.threads.start_ns)[has_ranges].sum())
+    assert sum(row.exclusive_ns for row in usage.rows) + usage.remainder_ns == usage.wall_ns
+    assert usage.remainder_ns >= 0 and all(row.exclusive_ns >= 0 for row in usage.rows)
+    assert sum(row.calls for row in usage.rows) == len(trace.ranges)
 
 
 @by_grouping

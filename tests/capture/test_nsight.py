@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from foreign_traces import NSIGHT_FILES, NsightExport, global_pid, nsight_rows, opened_trace, real_trace
 
+from profkit.attribution.attribute import usage_by
+from profkit.attribution.device_usage import device_usage
 from profkit.capture.nsight import read_nsight
 from profkit.capture.opening import Content, content_of
 from profkit.capture.schema import NONE, ActivityKind, Capture, CopyDirection, Level, MemoryKind
@@ -177,13 +179,16 @@ def test_a_range_that_ends_on_another_thread_owns_nothing_and_is_told(export: Ns
     assert "1 NVTX ranges end on another thread" in read.warnings[0]
 
 
-def test_domains_are_part_of_names_and_texts_come_from_the_table_of_strings(tmp_path: Path) -> None:
+def test_ranges_have_their_domain_and_texts_come_from_the_table_of_strings(tmp_path: Path) -> None:
     made = NsightExport().add("NVTX_EVENTS", eventType=75, domainId=3, text="lib", start=0)
     made.add("NVTX_EVENTS", start=1, end=9, eventType=59, domainId=3, globalTid=7, textId=made.string("work"))
 
     read = read_nsight(made.write(tmp_path / "r.sqlite"))
 
-    assert names(read, read.ranges) == ["lib:work"]
+    assert names(read, read.ranges) == ["work"]
+    assert read.range_title(0) == "lib:work"
+    assert [row.name for row in usage_by(read, "domain").rows] == ["lib"]
+    assert [row.name for row in device_usage(read, "operator").rows] == ["lib:work"]
 
 
 def test_frees_get_the_size_of_their_allocation(tmp_path: Path) -> None:
