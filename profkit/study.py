@@ -164,7 +164,7 @@ class _Session:
     def _write(self, folder: ResultsFolder) -> bool:
         """The report and its files; whether anything was measured."""
         from profkit.rendering.study_files import render_summary, write_study
-        from profkit.rendering.study_text import print_summary
+        from profkit.rendering.study_report import build_summary
         from profkit.rendering.whole_file import write_whole
         from profkit.studies.results import read_results
 
@@ -173,7 +173,7 @@ class _Session:
         missing = write_study(folder, self._cells, results, summary)
         if self._arguments.json:
             write_whole(self._arguments.json, render_summary(summary))
-        print_summary(summary, sys.stdout)
+        build_summary(summary).print(sys.stdout)
         for sentence in missing:
             print(sentence)
         print(f"\nreport: {self._output / 'report.md'}, {self._output / 'report.html'}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from profkit.rendering import study_sentences as sentences
 from profkit.rendering.document import Block, Bullets, Document, Heading, Paragraph, Picture
 from profkit.rendering.study_answers import first_opportunities, optimise_sentence, short_answers
@@ -14,6 +16,7 @@ from profkit.rendering.study_grids import (
     summary_grid,
     time_ratio_grid,
 )
+from profkit.rendering.table import Item, Items
 from profkit.studies.opportunities import opportunities
 from profkit.studies.summary import NOT_RUN, Summary
 
@@ -45,6 +48,20 @@ def build_report(summary: Summary, picture: Picture | Paragraph | None = None) -
     blocks += [Heading(2, "Time, memory and precision"), summary_grid(summary), Paragraph(_summary_note(summary))]
     blocks += _operators(summary) + _optimise(summary) + _variants(summary) + _published(summary) + _trust(summary)
     return Document(*blocks, *_missing(summary))
+
+
+def build_summary(summary: Summary) -> Document:
+    """What fits a terminal: what was measured, what was not and why, and what follows."""
+    facts = [f"images: {summary.data}"] if summary.data else []
+    blocks: list[Block] = [replace(summary_grid(summary, is_short=True), title=summary.study.title, facts=facts)]
+    if absent := missing_grid(summary):
+        rows = [line.texts for line in absent.lines]
+        items = [
+            Item(name, status, f"{reason} ({cells} {'cell' if cells == '1' else 'cells'})")
+            for name, status, cells, _, reason in rows
+        ]
+        blocks.append(Items(items))
+    return Document(*blocks, Bullets(short_answers(summary)))
 
 
 def _origin(summary: Summary) -> str:
