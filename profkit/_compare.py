@@ -138,7 +138,7 @@ def list_implementations(request: Request) -> int:
     from profkit.measurement.options import MeasureOptions
     from profkit.measurement.selection import Selection, all_implementations, standing
 
-    options = MeasureOptions(**{**request.options, "threads": request.options["threads"] or ()})
+    options = MeasureOptions(**request.options)
     known = all_implementations(request.op, options.candidates)
     selection = Selection(known, options)
     cells = [(spec, threads) for spec in request.specs for threads in options.thread_counts()]
