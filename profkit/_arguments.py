@@ -8,11 +8,10 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
-from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from profkit._sweep import build_specs, parse_counts, parse_words, split_list
-from profkit.errors import ProfkitError, UsageError
+from profkit.errors import ProfkitError, UsageError, did_you_mean
 from profkit.measurement.options import (
     BYTES,
     CACHE,
@@ -110,10 +109,9 @@ class Parser(argparse.ArgumentParser):
         parsed, unknown = self.parse_known_args(join_negative(words))
         if unknown:
             flag = unknown[0].partition("=")[0]
-            nearest = get_close_matches(flag, self.flags, n=1, cutoff=0.5)
             if not flag.startswith("-"):
                 self.error(f"unexpected word {flag!r}: flags begin with --")
-            self.error(f"unknown flag {flag}" + (f"; did you mean {nearest[0]}?" if nearest else ""))
+            self.error(f"unknown flag {flag}; {did_you_mean(flag, self.flags)}".rstrip("; "))
         return parsed
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from typing import Any
 
 from profkit._arguments import Parser, help_width, typed
 from profkit._sweep import split_list
 from profkit.attribution.network_usage import GROUPINGS
 from profkit.backends.networks import BUILDERS, load_builder
-from profkit.errors import SpecError, UsageError
+from profkit.errors import SpecError, UsageError, nearest
 from profkit.measurement.cores import cores_for, default_threads
 from profkit.measurement.network_run import NetworkRequest
 from profkit.ops.axes import FLAG
@@ -211,11 +210,11 @@ def chosen_frameworks(words: str | None, mode: str | None) -> list[tuple[str, st
     for name in names:
         framework, _, own_mode = name.partition(":")
         if framework not in BUILDERS:
-            raise UsageError(f"unknown framework {framework!r}; {nearest(framework, BUILDERS)}")
+            raise UsageError(f"unknown framework {framework!r}; {nearest(framework, BUILDERS, most=1)}")
         wanted = own_mode or mode or ""
         modes = list(load_builder(framework).modes)
         if wanted and wanted not in modes:
-            raise UsageError(f"{framework} has no mode {wanted!r}; {nearest(wanted, modes)}")
+            raise UsageError(f"{framework} has no mode {wanted!r}; {nearest(wanted, modes, most=1)}")
         if (framework, wanted or modes[0]) in chosen:
             raise UsageError(f"--framework {words}: {name} stands in it twice")
         chosen.append((framework, wanted or modes[0]))
@@ -224,14 +223,6 @@ def chosen_frameworks(words: str | None, mode: str | None) -> list[tuple[str, st
 
 def _is_there(framework: str) -> bool:
     return load_builder(framework).is_available().available
-
-
-def nearest(word: str, names: Iterable[str]) -> str:
-    """The likeliest name, and all there are."""
-    known = list(names)
-    close = get_close_matches(word, known, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return f"{hint}there {'is' if len(known) == 1 else 'are'} {', '.join(known)}"
 
 
 def _check_distinct(paths: Sequence[str]) -> None:

@@ -120,17 +120,18 @@ def test_an_operator_is_added_by_the_files_of_the_walk_alone(install: Compiled, 
     # The fresh environment has profkit alone: NumPy and the like are this one's, behind its own packages.
     own = sysconfig.get_path("purelib", vars={"base": str(tree.parent / "venv")})
     packages = os.pathsep.join([own, *{str(Path(module.__file__ or "").parents[1]) for module in (np, rich)}])
+    result = tree.parent / "result.json"
     command = [str(tree.parent / "venv" / "bin" / "python"), "-m", "profkit"]
-    quick = ["--count", "1000", "--factor", "3", "--only", "native,numpy", "--budget", "0.2s", "--quiet", "--json", "-"]
+    quick = ["--count", "1000", "--factor", "3", "--only", "native,numpy", "--budget", "0.2s", "--quiet"]
     done = subprocess.run(
-        [*command, "scale", *quick],
+        [*command, "scale", *quick, "--json", str(result)],
         env={**os.environ, "PYTHONPATH": packages, "PROFKIT_CACHE": str(tree.parent / "cache")},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    [cell] = json.loads(done.stdout)["cells"]
+    [cell] = json.loads(result.read_text())["cells"]
     assert {row["key"]: row["status"] for row in cell["rows"] if "/cpu" in row["key"]} == {
         "scale/native/cpu/reference": "ok",
         "scale/numpy/cpu": "ok",
