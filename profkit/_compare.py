@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -25,7 +24,7 @@ from profkit.rendering.names import spec_text
 from profkit.rendering.progress import show_progress
 from profkit.rendering.quantities import bytes_text
 from profkit.rendering.table import encodable, print_list, print_result
-from profkit.rendering.whole_file import check_target
+from profkit.rendering.whole_file import check_targets
 
 POLL_S = 0.5
 BUILD_LINE = "from the repository's folder, type: pip install -e ."
@@ -39,7 +38,7 @@ def compare(op: str, command: str, words: Sequence[str]) -> int:
         return list_presets(request)
     if request.lists:
         return list_implementations(request)
-    _check_files(request)
+    check_targets(request.files.values())
     _load_api()
     _check_memory(request)
     return watch(request) if request.watches else measure_once(request)
@@ -163,15 +162,6 @@ def _overall(standings: Sequence[tuple[str, str]]) -> tuple[str, str]:
     if len(against) == len(standings):
         return against[0]
     return "available", f"but not for {len(against)} of {len(standings)} specs: {against[0][1]}"
-
-
-def _check_files(request: Request) -> None:
-    paths = list(request.files.values())
-    for path in paths:
-        check_target(path)
-    twice = {path for path in paths if [os.path.realpath(other) for other in paths].count(os.path.realpath(path)) > 1}
-    if twice:
-        raise UsageError(f"two files of one run have the same name: {', '.join(sorted(twice))}")
 
 
 def _check_memory(request: Request) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -23,7 +22,7 @@ from profkit.ops.networks.network import Network
 from profkit.rendering.quantities import parse_bytes, parse_duration
 from profkit.rendering.usage_columns import NETWORK_EXTRAS, OF_NETWORKS
 from profkit.rendering.usage_content import View
-from profkit.rendering.whole_file import check_target
+from profkit.rendering.whole_file import check_targets
 from profkit.report import add_file_arguments, add_table_arguments, check_table_arguments, chosen_view, named_files
 
 USUAL = ("torch", "tensorflow", "jax", "onnxruntime", "native")
@@ -68,9 +67,7 @@ def parse_network(words: Sequence[str]) -> NetworkArguments:
     requests = _requests(network, parsed) if network is not None and not parsed.list else []
     check_table_arguments(parsed)
     files = named_files(parsed)
-    if parsed.output:
-        check_target(parsed.output)
-    _check_distinct([*files.values(), *([parsed.output] if parsed.output else [])])
+    check_targets([*files.values(), parsed.output])
     return NetworkArguments(
         requests=requests,
         data=parsed.data,
@@ -223,10 +220,3 @@ def chosen_frameworks(words: str | None, mode: str | None) -> list[tuple[str, st
 
 def _is_there(framework: str) -> bool:
     return load_builder(framework).is_available().available
-
-
-def _check_distinct(paths: Sequence[str]) -> None:
-    places = [os.path.realpath(path) for path in paths]
-    for path in paths:
-        if places.count(os.path.realpath(path)) > 1 and not path.startswith("/dev/"):
-            raise UsageError(f"{path} is named for two different files: give each a name of its own")

@@ -63,9 +63,9 @@ def measure(specs: Spec | Sequence[Spec], *, progress: Watcher | bool = False, *
     if options.get("threads", ()) is None:
         options["threads"] = ()
     check_names("profkit.measure", options, dict.fromkeys([*known, "progress"]))
-    chosen = MeasureOptions(
-        **{name: _listed(value) if isinstance(known[name].default, tuple) else value for name, value in options.items()}
-    )
+    lists = {name for name, item in known.items() if isinstance(item.default, tuple)}
+    values: dict[str, Any] = {name: _listed(given) if name in lists else given for name, given in options.items()}
+    chosen = MeasureOptions(**values)
     listed = [specs] if isinstance(specs, Spec) else list(specs)
     wrong = next((spec for spec in listed if not isinstance(spec, Spec)), None)
     if wrong is not None:

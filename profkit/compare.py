@@ -82,11 +82,9 @@ def _run(words: Sequence[str]) -> int:
     from profkit.measurement.judging import judge_runs
     from profkit.rendering.comparison_text import Asked, comparison_table
     from profkit.rendering.table import print_table
-    from profkit.rendering.whole_file import check_target
+    from profkit.rendering.whole_file import check_targets
 
-    for path in (arguments.json, arguments.markdown):
-        if path:
-            check_target(path)
+    check_targets((arguments.json, arguments.markdown))
     asked = Asked(
         arguments.a, arguments.b, arguments.margin, arguments.fail_on, chosen_top(arguments.top), arguments.force
     )

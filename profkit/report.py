@@ -33,7 +33,7 @@ from profkit.rendering.usage_content import DEFAULT_TOP, View, loss_lines, no_ra
 from profkit.rendering.usage_files import write_usage_csv, write_usage_json, write_usage_markdown
 from profkit.rendering.usage_text import print_usage
 from profkit.rendering.usage_tfprof import render_tfprof
-from profkit.rendering.whole_file import check_target
+from profkit.rendering.whole_file import check_targets
 
 FORMATS = ("table", "tfprof")
 _FILES = ("json", "csv", "markdown")
@@ -105,8 +105,7 @@ def check_table_arguments(arguments: argparse.Namespace) -> None:
             find_usage_column(name.lstrip("+"))
     if view.sort not in (None, NAME):
         find_usage_column(str(view.sort))
-    for path in named_files(arguments).values():
-        check_target(path)
+    check_targets(named_files(arguments).values())
 
 
 def print_report(capture: Capture, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:

@@ -458,7 +458,7 @@ def test_two_files_of_one_name_fail_before_measuring(
 
     message = error_of(capsys, "conv", "--json", target, "--csv", target)
 
-    assert "the same name" in message
+    assert "is named for two different files" in message
     assert measured.calls == []
 
 
