@@ -7,13 +7,30 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from difflib import get_close_matches
+from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any, NoReturn
 
 from profkit._sweep import build_specs, parse_counts, parse_words, split_list
-from profkit.errors import ProfkitError, UsageError
-from profkit.measurement.options import CACHES, DEVICES, OUTPUTS, MeasureOptions
+from profkit.errors import ProfkitError, UsageError, did_you_mean
+from profkit.measurement.options import (
+    BYTES,
+    CACHE,
+    CACHES,
+    COMPARED,
+    COUNTS,
+    FILES,
+    KEY,
+    KEYS,
+    MEASURED,
+    OUTPUT,
+    OUTPUTS,
+    PROGRAMS,
+    SECONDS,
+    SHARE,
+    SHOWN,
+    WHOLE,
+    MeasureOptions,
+)
 from profkit.ops import SPECS, default_preset
 from profkit.ops.axes import FLAG
 from profkit.ops.spec import Spec
@@ -22,6 +39,8 @@ from profkit.rendering.quantities import parse_bytes, parse_duration, parse_shar
 from profkit.rendering.terminal import stream_width
 
 HELP_WIDTH = 100
+_CELL_AXES = ("threads", "cache", "output")
+"""Options of which several values are a sweep."""
 SWEEP = (
     "A comma list of values is a sweep, one table each. Sweep axes, in all combinations: the operator's\n"
     "own flags, --preset, --threads, --cache, --output."
@@ -50,7 +69,7 @@ class Request:
     @property
     def cells(self) -> int:
         """Specs times thread counts, caches and outputs."""
-        return len(self.specs) * math.prod(len(self.options[name] or [0]) for name in ("threads", "cache", "output"))
+        return len(self.specs) * math.prod(len(self.options[name] or [0]) for name in _CELL_AXES)
 
 
 class Parser(argparse.ArgumentParser):
@@ -90,10 +109,9 @@ class Parser(argparse.ArgumentParser):
         parsed, unknown = self.parse_known_args(join_negative(words))
         if unknown:
             flag = unknown[0].partition("=")[0]
-            nearest = get_close_matches(flag, self.flags, n=1, cutoff=0.5)
             if not flag.startswith("-"):
                 self.error(f"unexpected word {flag!r}: flags begin with --")
-            self.error(f"unknown flag {flag}" + (f"; did you mean {nearest[0]}?" if nearest else ""))
+            self.error(f"unknown flag {flag}; {did_you_mean(flag, self.flags)}".rstrip("; "))
         return parsed
 
 
@@ -121,37 +139,14 @@ def join_negative(words: Sequence[str]) -> list[str]:
 def parse_request(op: str, command: str, words: Sequence[str]) -> Request:
     """Read a command's words; anything wrong is a UsageError before anything is measured."""
     arguments = build_parser(op, command).parse(words)
-    threads = parse_counts("threads", arguments.threads) if arguments.threads else None
-    cache = parse_words("cache", arguments.cache, CACHES)
-    output = parse_words("output", arguments.output, OUTPUTS)
+    options = read_options(MeasureOptions, arguments)
     columns = split_list(arguments.columns) if arguments.columns else None
     choose_columns(columns)
-    if arguments.watch and not arguments.candidate:
+    if arguments.watch and not options["candidates"]:
         raise UsageError("--watch reruns when a candidate's file changes: add --candidate FILE")
-    options = {
-        "all": arguments.all,
-        "only": split_list(arguments.only or []),
-        "exclude": split_list(arguments.exclude or []),
-        "baseline": arguments.baseline,
-        "explain": arguments.explain,
-        "device": arguments.device,
-        "kernel_time": arguments.kernel_time,
-        "threads": threads,
-        "budget_s": arguments.budget,
-        "timeout_s": arguments.timeout,
-        "memory_limit_bytes": arguments.memory_limit,
-        "cache": cache,
-        "output": output,
-        "margin": arguments.margin,
-        "candidates": arguments.candidate or [],
-        "interpreters": _interpreters(arguments.python or []),
-        "tuned": not arguments.no_tuned,
-        "seed": arguments.seed,
-        "remeasure_peaks": arguments.remeasure_peaks,
-    }
     return Request(
         op=op,
-        specs=read_specs(op, arguments, {"threads": len(threads or [0]), "cache": len(cache), "output": len(output)}),
+        specs=read_specs(op, arguments, {name: len(options[name] or [0]) for name in _CELL_AXES}),
         options=options,
         columns=columns,
         files={name: getattr(arguments, name) for name in ("json", "csv", "markdown") if getattr(arguments, name)},
@@ -183,7 +178,7 @@ def build_parser(op: str, command: str) -> Parser:
     parser = Parser(f"profkit {command}", description, _examples(op, command))
     group = parser.add_argument_group(f"{op} (each flag is a sweep axis)")
     _add_selection(parser)
-    _add_measurement(parser)
+    add_options(parser.add_argument_group("how it is measured"), MeasureOptions, MEASURED)
     _add_output(parser)
     add_fields(group, op)
     return parser
@@ -208,72 +203,9 @@ def add_fields(group: argparse._ArgumentGroup, op: str) -> None:
 
 def _add_selection(parser: Parser) -> None:
     group = parser.add_argument_group("what is compared (keys like torch/cpu/channels_last, with * as wildcard)")
-    group.add_argument(
-        "--all",
-        action="store_true",
-        help="measure every row: reference kernels, eager modes, all Keras backends, all native kernels "
-        "[one row per framework and mode in use, the three native kernels expected to be fastest]",
-    )
-    group.add_argument("--only", metavar="KEY", action="append", help="measure only these, default or not")
-    group.add_argument("--exclude", metavar="KEY", action="append", help="leave these out")
-    group.add_argument(
-        "--baseline", metavar="KEY", help="implementation that ratios refer to [torch, or the next one installed]"
-    )
-    group.add_argument("--device", choices=DEVICES, default=MeasureOptions.device, help="where it runs [all]")
-    group.add_argument(
-        "--candidate",
-        metavar="FILE[:FUNCTION]",
-        action="append",
-        help="your own kernel, a .py, C/C++ or .cu file; may be repeated",
-    )
+    add_options(group, MeasureOptions, COMPARED)
     group.add_argument("--watch", action="store_true", help="measure again when a candidate's file changes")
     group.add_argument("--list", action="store_true", help="list the implementations and why some cannot run, and exit")
-
-
-def _add_measurement(parser: Parser) -> None:
-    group = parser.add_argument_group("how it is measured")
-    group.add_argument("--threads", metavar="N[,N]", help="threads of each implementation [all usable cores]")
-    group.add_argument(
-        "--budget",
-        metavar="TIME",
-        type=typed(parse_duration),
-        default=MeasureOptions.budget_s,
-        help="sampling time per table [15s]",
-    )
-    group.add_argument(
-        "--timeout",
-        metavar="TIME",
-        type=typed(parse_duration),
-        default=MeasureOptions.timeout_s,
-        help="longest wait for one answer [60s]",
-    )
-    group.add_argument(
-        "--memory-limit", metavar="SIZE", type=typed(parse_bytes), help="memory limit of each worker, as 4GiB [none]"
-    )
-    group.add_argument("--cache", metavar="hot[,cold]", default="hot", help="state of the caches [hot]")
-    group.add_argument(
-        "--output",
-        metavar="fresh[,reused]",
-        default="fresh",
-        help="allocate the output in each call, or reuse one where an implementation can [fresh]",
-    )
-    group.add_argument(
-        "--margin",
-        metavar="SHARE",
-        type=typed(parse_share),
-        default=MeasureOptions.margin,
-        help="smaller differences count as the same [2%%]",
-    )
-    group.add_argument(
-        "--python",
-        metavar="FRAMEWORK=PATH",
-        action="append",
-        help="run a framework's worker under another Python, which needs no profkit; may be repeated",
-    )
-    group.add_argument("--no-tuned", action="store_true", help="ignore the block sizes that profkit tune chose")
-    group.add_argument("--kernel-time", action="store_true", help="measure the kernels of a GPU call with CUPTI, too")
-    group.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the random inputs [0]")
-    group.add_argument("--remeasure-peaks", action="store_true", help="measure this machine's peaks again")
 
 
 def _add_output(parser: Parser) -> None:
@@ -287,11 +219,7 @@ def _add_output(parser: Parser) -> None:
     group.add_argument("--json", metavar="FILE", help="everything, with raw samples and environment")
     group.add_argument("--csv", metavar="FILE", help="one line per implementation")
     group.add_argument("--markdown", metavar="FILE", help="the tables, for an issue or a README")
-    group.add_argument(
-        "--explain",
-        action="store_true",
-        help="show which native kernel profkit would choose, why, and whether measuring all of them agrees",
-    )
+    add_options(group, MeasureOptions, SHOWN)
     group.add_argument(
         "-v", "--verbose", action="store_true", help="list each row that cannot run, not one line per reason"
     )
@@ -316,15 +244,6 @@ def _examples(op: str, command: str) -> str:
     )
 
 
-def _interpreters(words: Sequence[str]) -> dict[str, str]:
-    """`torch=/opt/py310/bin/python` as a mapping."""
-    pairs = [word.partition("=") for word in words]
-    for framework, _, path in pairs:
-        if not framework or not path:
-            raise UsageError(f"--python {framework}: expected FRAMEWORK=PATH, as torch=venv/bin/python")
-    return {framework: path for framework, _, path in pairs}
-
-
 def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     """A reader of words whose error argparse shows together with the flag."""
 
@@ -335,6 +254,80 @@ def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return read
+
+
+def _programs(name: str, words: Sequence[str]) -> dict[str, str]:
+    """`torch=/opt/py310/bin/python` as a mapping."""
+    pairs = [word.partition("=") for word in words]
+    for framework, _, path in pairs:
+        if not framework or not path:
+            raise UsageError(f"--{name} {framework}: expected FRAMEWORK=PATH, as torch=venv/bin/python")
+    return {framework: path for framework, _, path in pairs}
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How an option is typed."""
+
+    metavar: str
+    convert: Callable[[str], Any] = str
+    finish: Callable[[str, Any], Any] = lambda _, given: given
+    """From the flag and all that was typed to the value."""
+    word: Callable[[Any], str] = str
+    """The default as it would be typed."""
+    repeats: bool = False
+
+
+_FORMS = {
+    KEY: _Form("KEY"),
+    SECONDS: _Form("TIME", typed(parse_duration), word=lambda value: f"{value:g}s"),
+    BYTES: _Form("SIZE", typed(parse_bytes)),
+    SHARE: _Form("SHARE", typed(parse_share), word=lambda value: f"{value:.0%}"),
+    WHOLE: _Form("N", int),
+    COUNTS: _Form("N[,N]", finish=parse_counts),
+    CACHE: _Form("hot[,cold]", finish=lambda flag, given: parse_words(flag, given, CACHES), word=",".join),
+    OUTPUT: _Form("fresh[,reused]", finish=lambda flag, given: parse_words(flag, given, OUTPUTS), word=",".join),
+    KEYS: _Form("KEY", finish=lambda _, given: split_list(given), repeats=True),
+    FILES: _Form("FILE[:FUNCTION]", repeats=True),
+    PROGRAMS: _Form("FRAMEWORK=PATH", finish=_programs, repeats=True),
+}
+
+
+def _flag(item: Field[Any]) -> str:
+    """The word of an option: budget for budget_s, no-tuned for what is on unless it is switched off."""
+    word: str = item.metadata["flag"] or item.name.removesuffix("_s").removesuffix("_bytes")
+    return ("no-" if item.default is True else "") + word.replace("_", "-")
+
+
+def add_options(group: argparse._ArgumentGroup, options: type, name: str) -> None:
+    """The flags of those options of a dataclass that belong to this group."""
+    for item in fields(options):
+        if item.metadata["group"] == name:
+            group.add_argument(f"--{_flag(item)}", dest=item.name, **_argument(item))
+
+
+def _argument(item: Field[Any]) -> dict[str, Any]:
+    """What argparse is told of an option; what is not typed is None there, and takes its default in `read_options`."""
+    facts, form = item.metadata, _FORMS.get(item.metadata["form"], _Form(""))
+    shown = facts["shown"]
+    if isinstance(item.default, bool):
+        more = {"action": "store_const", "const": not item.default}
+    elif facts["choices"]:
+        more, shown = {"choices": facts["choices"]}, item.default
+    else:
+        more = {"metavar": form.metavar, "type": form.convert, "action": "append" if form.repeats else "store"}
+        shown = shown or (form.word(item.default) if item.default not in (None, (), MISSING) else "")
+    return {**more, "help": (facts["help"] + (f" [{shown}]" if shown else "")).replace("%", "%%")}
+
+
+def read_options(options: type, arguments: argparse.Namespace) -> dict[str, Any]:
+    """The value of every option: as it was typed, or its default."""
+    values = {}
+    for item in fields(options):
+        given, form = getattr(arguments, item.name), _FORMS.get(item.metadata["form"], _Form(""))
+        default = item.default if item.default_factory is MISSING else item.default_factory()
+        values[item.name] = default if given is None else form.finish(_flag(item), given)
+    return values
 
 
 def chosen_top(text: str) -> int | None:

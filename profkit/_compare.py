@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from profkit.rendering.progress import show_progress
 from profkit.rendering.quantities import bytes_text
 from profkit.rendering.table import Item, Items
 from profkit.rendering.terminal import encodable
-from profkit.rendering.whole_file import check_target
+from profkit.rendering.whole_file import check_targets
 
 POLL_S = 0.5
 BUILD_LINE = "from the repository's folder, type: pip install -e ."
@@ -36,7 +35,7 @@ def compare(op: str, command: str, words: Sequence[str]) -> int:
         return list_presets(request)
     if request.lists:
         return list_implementations(request)
-    _check_files(request)
+    check_targets(request.files.values())
     _load_api()
     _check_memory(request)
     return watch(request) if request.watches else measure_once(request)
@@ -121,7 +120,7 @@ def list_implementations(request: Request) -> int:
     from profkit.measurement.options import MeasureOptions
     from profkit.measurement.selection import Selection, all_implementations, standing
 
-    options = MeasureOptions(**{**request.options, "threads": request.options["threads"] or ()})
+    options = MeasureOptions(**request.options)
     known = all_implementations(request.op, options.candidates)
     selection = Selection(known, options)
     cells = [(spec, threads) for spec in request.specs for threads in options.thread_counts()]
@@ -146,15 +145,6 @@ def _overall(standings: Sequence[tuple[str, str]]) -> tuple[str, str]:
     if len(against) == len(standings):
         return against[0]
     return "available", f"but not for {len(against)} of {len(standings)} specs: {against[0][1]}"
-
-
-def _check_files(request: Request) -> None:
-    paths = list(request.files.values())
-    for path in paths:
-        check_target(path)
-    twice = {path for path in paths if [os.path.realpath(other) for other in paths].count(os.path.realpath(path)) > 1}
-    if twice:
-        raise UsageError(f"two files of one run have the same name: {', '.join(sorted(twice))}")
 
 
 def _check_memory(request: Request) -> None:

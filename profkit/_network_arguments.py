@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from typing import Any
 
 from profkit._arguments import Parser, help_width, typed
 from profkit._sweep import split_list
 from profkit.attribution.network_usage import GROUPINGS
 from profkit.backends.networks import BUILDERS, load_builder
-from profkit.errors import SpecError, UsageError
+from profkit.errors import SpecError, UsageError, nearest
 from profkit.measurement.cores import cores_for, default_threads
 from profkit.measurement.network_run import NetworkRequest
 from profkit.ops.axes import FLAG
@@ -24,7 +22,7 @@ from profkit.ops.networks.network import Network
 from profkit.rendering.quantities import parse_bytes, parse_duration
 from profkit.rendering.usage_columns import NETWORK_EXTRAS, OF_NETWORKS
 from profkit.rendering.usage_content import View
-from profkit.rendering.whole_file import check_target
+from profkit.rendering.whole_file import check_targets
 from profkit.report import add_file_arguments, add_table_arguments, check_table_arguments, chosen_view, named_files
 
 USUAL = ("torch", "tensorflow", "jax", "onnxruntime", "native")
@@ -69,9 +67,7 @@ def parse_network(words: Sequence[str]) -> NetworkArguments:
     requests = _requests(network, parsed) if network is not None and not parsed.list else []
     check_table_arguments(parsed)
     files = named_files(parsed)
-    if parsed.output:
-        check_target(parsed.output)
-    _check_distinct([*files.values(), *([parsed.output] if parsed.output else [])])
+    check_targets([*files.values(), parsed.output])
     return NetworkArguments(
         requests=requests,
         data=parsed.data,
@@ -215,11 +211,11 @@ def chosen_frameworks(words: str | None, mode: str | None) -> list[tuple[str, st
     for name in names:
         framework, _, own_mode = name.partition(":")
         if framework not in BUILDERS:
-            raise UsageError(f"unknown framework {framework!r}; {nearest(framework, BUILDERS)}")
+            raise UsageError(f"unknown framework {framework!r}; {nearest(framework, BUILDERS, most=1)}")
         wanted = own_mode or mode or ""
         modes = list(load_builder(framework).modes)
         if wanted and wanted not in modes:
-            raise UsageError(f"{framework} has no mode {wanted!r}; {nearest(wanted, modes)}")
+            raise UsageError(f"{framework} has no mode {wanted!r}; {nearest(wanted, modes, most=1)}")
         if (framework, wanted or modes[0]) in chosen:
             raise UsageError(f"--framework {words}: {name} appears twice")
         chosen.append((framework, wanted or modes[0]))
@@ -228,18 +224,3 @@ def chosen_frameworks(words: str | None, mode: str | None) -> list[tuple[str, st
 
 def _is_there(framework: str) -> bool:
     return load_builder(framework).is_available().available
-
-
-def nearest(word: str, names: Iterable[str]) -> str:
-    """The likeliest name, and all there are."""
-    known = list(names)
-    close = get_close_matches(word, known, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return f"{hint}there {'is' if len(known) == 1 else 'are'} {', '.join(known)}"
-
-
-def _check_distinct(paths: Sequence[str]) -> None:
-    places = [os.path.realpath(path) for path in paths]
-    for path in paths:
-        if places.count(os.path.realpath(path)) > 1 and not path.startswith("/dev/"):
-            raise UsageError(f"{path} is named for two different files: give each a name of its own")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from profkit._arguments import Parser, add_fields, typed
 from profkit._sweep import parse_counts
-from profkit.errors import UsageError
+from profkit.errors import UsageError, did_you_mean
 from profkit.measurement.cores import cores_for, default_threads
 from profkit.measurement.options import MeasureOptions
 from profkit.rendering.quantities import parse_bytes, parse_duration, parse_share
@@ -81,9 +80,7 @@ def _unknown_operator(word: str) -> str:
     names = ", ".join(OPERATORS)
     if not word or word.startswith("-"):
         return f"name an operator to tune: {names}\n  profkit tune conv --batch 128"
-    near = get_close_matches(word, OPERATORS, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return f"{word!r} has no kernels to tune{hint}; there is {names}"
+    return f"{word!r} has no kernels to tune; {did_you_mean(word, OPERATORS)}there is {names}"
 
 
 def thread_counts(arguments: argparse.Namespace) -> list[int]:

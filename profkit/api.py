@@ -56,39 +56,24 @@ class PrintableResult(Result):
         return frame
 
 
-def measure(
-    specs: Spec | Sequence[Spec],
-    *,
-    only: str | Sequence[str] = (),
-    exclude: str | Sequence[str] = (),
-    threads: int | Sequence[int] | None = None,
-    cache: str | Sequence[str] = MeasureOptions.cache,
-    output: str | Sequence[str] = MeasureOptions.output,
-    candidates: str | Sequence[str] = (),
-    progress: Watcher | bool = False,
-    **options: Any,
-) -> PrintableResult:
+def measure(specs: Spec | Sequence[Spec], *, progress: Watcher | bool = False, **options: Any) -> PrintableResult:
     """Compare implementations of one operator, or of several specs, on this machine: the rows of the command's table.
 
-    `all=True` measures every row, `only` those it names. Several `threads`, `cache` or `output` give a cell each.
-    `options` are the further fields of MeasureOptions (all, baseline, device, explain, budget_s, timeout_s, margin,
-    memory_limit_bytes, kernel_time, seed, remeasure_peaks). `progress=True` shows a bar, in a notebook too.
+    `all=True` measures every row, `only` those it names. Several `threads`, `cache` or `output` give a cell each; where
+    a list is expected, one value will do. `progress=True` shows a bar, in a notebook too. `options` are the fields of
+    MeasureOptions:
 
     >>> import profkit
     >>> result = profkit.measure(profkit.Conv2d(stride=2), only=["torch", "native/*"], threads=1)
     >>> print(result)
     """
-    own = ["only", "exclude", "threads", "cache", "output", "candidates", "progress"]
-    check_names("profkit.measure", options, dict.fromkeys([*own, *(item.name for item in fields(MeasureOptions))]))
-    chosen = MeasureOptions(
-        only=_listed(only),
-        exclude=_listed(exclude),
-        cache=_listed(cache),
-        output=_listed(output),
-        candidates=_listed(candidates),
-        threads=() if threads is None else _listed(threads),
-        **options,
-    )
+    known = {item.name: item for item in fields(MeasureOptions)}
+    if options.get("threads", ()) is None:
+        options["threads"] = ()
+    check_names("profkit.measure", options, dict.fromkeys([*known, "progress"]))
+    lists = {name for name, item in known.items() if isinstance(item.default, tuple)}
+    values: dict[str, Any] = {name: _listed(given) if name in lists else given for name, given in options.items()}
+    chosen = MeasureOptions(**values)
     listed = [specs] if isinstance(specs, Spec) else list(specs)
     wrong = next((spec for spec in listed if not isinstance(spec, Spec)), None)
     if wrong is not None:
@@ -101,6 +86,18 @@ def measure(
     if chosen.explain:
         explain_cells(result, chosen.tuned)
     return PrintableResult(result.environment, result.peaks, result.cells, result.interrupted)
+
+
+def _option_help() -> str:
+    """A line for each option of `measure`: what it does when it is not its default."""
+    lines = []
+    for item in fields(MeasureOptions):
+        default, text = getattr(MeasureOptions(), item.name), item.metadata["help"]
+        lines.append(f"    {item.name}={default!r}: {'False to ' if default is True else ''}{text}")
+    return "\n".join(lines)
+
+
+measure.__doc__ = (measure.__doc__ or "").replace("MeasureOptions:\n", f"MeasureOptions:\n\n{_option_help()}\n")
 
 
 def _listed(given: Any) -> Sequence[Any]:

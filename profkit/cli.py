@@ -8,13 +8,12 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 from profkit import __version__
-from profkit.errors import ProfkitError, UsageError
+from profkit.errors import ProfkitError, UsageError, did_you_mean
 from profkit.rendering.terminal import stream_width
 
 _TOOLS = {
@@ -151,6 +150,5 @@ def _show_version(_: Sequence[str]) -> int:
 
 
 def _refuse(words: Sequence[str]) -> int:
-    nearest = get_close_matches(words[0], commands(), n=1, cutoff=0.4)
-    hint = f"did you mean {nearest[0]}? " if nearest else ""
+    hint = did_you_mean(words[0], commands())
     raise UsageError(f"unknown command {words[0]!r}; {hint}commands: {', '.join(commands())}")

@@ -55,7 +55,7 @@ def build_parser() -> Parser:
     parser = Parser("profkit compare", description, _EXAMPLES)
     parser.usage = "profkit compare A B [flags]"
     parser.add_argument(
-        "a", metavar="A", help="earlier capture, of profkit network, trace or record, torch.profiler or nsys; or a result"
+        "a", metavar="A", help="earlier capture, of profkit network, trace or record, torch.profiler or nsys, or result"
     )
     parser.add_argument("b", metavar="B", help="later capture or result")
     parser.add_argument(
@@ -95,11 +95,9 @@ def _run(words: Sequence[str]) -> int:
     from profkit.measurement.judging import judge_runs
     from profkit.measurement.result import Result
     from profkit.rendering.comparison_text import Asked, comparison_table
-    from profkit.rendering.whole_file import check_target
+    from profkit.rendering.whole_file import check_targets
 
-    for path in (arguments.json, arguments.markdown):
-        if path:
-            check_target(path)
+    check_targets((arguments.json, arguments.markdown))
     asked = Asked(
         arguments.a, arguments.b, arguments.margin, arguments.fail_on, chosen_top(arguments.top), arguments.force
     )

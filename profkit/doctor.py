@@ -21,14 +21,13 @@ def examine(words: Sequence[str]) -> int:
     from profkit._gpu_checks import check_gpus
     from profkit._trace_checks import check_tracing
     from profkit.rendering.table import Item, Items
-    from profkit.rendering.whole_file import check_target, write_whole
+    from profkit.rendering.whole_file import check_targets, write_whole
 
     parser = Parser("profkit doctor", "Show what works here, why the rest does not, and the line to type.")
     parser.add_argument("--deep", action="store_true", help="import each framework, in a separate process")
     parser.add_argument("--json", metavar="FILE", help="save the findings and the environment")
     arguments = parser.parse(words)
-    if arguments.json:
-        check_target(arguments.json)
+    check_targets([arguments.json])
     sections: list[Callable[[], list[_checks.Check]]] = [
         _checks.check_build,
         lambda: _checks.check_backends(arguments.deep),

@@ -6,11 +6,10 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from profkit.cli import guarded
-from profkit.errors import ProfkitError, UsageError
+from profkit.errors import ProfkitError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from profkit.backends.environments import Environment, Foreign
@@ -69,9 +68,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 def _known(word: str, names: Sequence[str], what: str) -> str:
     if word in names:
         return word
-    nearest = get_close_matches(word, names, n=1, cutoff=0.4)
-    hint = f"did you mean {nearest[0]}? " if nearest else ""
-    raise UsageError(f"unknown {what} {word!r}; {hint}there are {', '.join(names)}\n  profkit env --help")
+    raise UsageError(
+        f"unknown {what} {word!r}; {did_you_mean(word, names)}there are {', '.join(names)}\n  profkit env --help"
+    )
 
 
 def _create(foreigns: Sequence[Foreign], python: str, again: bool) -> int:

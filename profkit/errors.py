@@ -47,14 +47,24 @@ class TraceError(CaptureError):
     exit_code = 2
 
 
+def did_you_mean(word: str, known: Iterable[str], most: int = 1) -> str:
+    """The nearest known words, at most so many, as a question with a space behind it; nothing when none is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(known), n=most, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}? " if near else ""
+
+
+def nearest(word: str, known: Collection[str], most: int = 3) -> str:
+    """What could have been meant, or all that is known."""
+    return did_you_mean(word, known, most).rstrip() or f"expected one of {', '.join(known)}"
+
+
 def check_names(
     where: str, given: Iterable[str], known: Collection[str], what: str = "option", kind: type[UsageError] = UsageError
 ) -> None:
     """Raise for the first name that is not known there, with the nearest one that is."""
     for name in given:
         if name not in known:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}? " if near else ""
+            hint = did_you_mean(name, known)
             raise kind(f"{where} has no {what} {name!r}; {hint}{what}s: {', '.join(known)}")

@@ -72,15 +72,11 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check_export_arguments(arguments: argparse.Namespace) -> None:
     """Raise UsageError for what cannot be written: before a long run, not after it."""
-    from profkit.rendering.whole_file import check_target, is_stream, refuse_dash
+    from profkit.rendering.whole_file import check_targets
 
     targets = _targets(arguments)
-    for kind, path in targets.items():
-        (refuse_dash if kind == "parquet" else check_target)(path)
-    places = [os.path.realpath(path) for path in targets.values()]
-    for path in targets.values():
-        if places.count(os.path.realpath(path)) > 1 and not is_stream(path):
-            raise UsageError(f"{path} is named for two different exports: give each a file of its own")
+    files = [path for kind, path in targets.items() if kind != "parquet"]
+    check_targets(files, folders=[targets.get("parquet")])
     if _flows(arguments) and not {"chrome", "perfetto"} & targets.keys():
         raise UsageError("--flows adds arrows to a trace: add --perfetto FILE or --chrome FILE")
 

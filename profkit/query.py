@@ -48,14 +48,12 @@ def run_query(words: Sequence[str]) -> int:
     """Answer one query, or show or save the tables."""
     from profkit._opening import open_any, trouble_lines
     from profkit.rendering.sql_database import require_duckdb
-    from profkit.rendering.whole_file import check_target, refuse_dash
+    from profkit.rendering.whole_file import check_targets
 
     arguments = _parse(words)
     require_duckdb()
     targets = {name: getattr(arguments, name) for name in FORMATS if getattr(arguments, name)}
-    for target in targets.values():
-        check_target(target)
-    refuse_dash(arguments.parquet_folder or "")
+    check_targets(targets.values(), folders=[arguments.parquet_folder])
     capture = open_any(arguments.capture)
     for sentence in trouble_lines(capture):
         print(sentence, file=sys.stderr)

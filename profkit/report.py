@@ -26,7 +26,7 @@ from profkit.cli import guarded
 from profkit.errors import UsageError
 from profkit.rendering.usage_columns import COLUMNS, NAME, find_usage_column
 from profkit.rendering.usage_content import DEFAULT_TOP, View
-from profkit.rendering.whole_file import check_target
+from profkit.rendering.whole_file import check_targets
 
 FORMATS = ("table", TFPROF)
 _FILES = ("json", "csv", "markdown")
@@ -98,8 +98,7 @@ def check_table_arguments(arguments: argparse.Namespace) -> None:
             find_usage_column(name.lstrip("+"))
     if view.sort not in (None, NAME):
         find_usage_column(str(view.sort))
-    for path in named_files(arguments).values():
-        check_target(path)
+    check_targets(named_files(arguments).values())
 
 
 def print_report(capture: Capture, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:
@@ -157,8 +156,7 @@ def _report_result(arguments: argparse.Namespace) -> int:
         )
     columns = split_list(arguments.columns or []) or None
     choose_columns(columns)
-    for target in named_files(arguments).values():
-        check_target(target)
+    check_targets(named_files(arguments).values())
     show_result(read_result(path), columns, arguments.verbose, named_files(arguments))
     return 0
 

@@ -122,11 +122,10 @@ class _Session:
         """Look, or run what is missing and write the report."""
         if self._arguments.show:
             return self._show()
-        from profkit.rendering.whole_file import check_target
+        from profkit.rendering.whole_file import check_targets
         from profkit.studies.folder import open_folder
 
-        if self._arguments.json:
-            check_target(self._arguments.json)
+        check_targets([self._arguments.json])
         study = self._conditions.study
         if not self._arguments.report:
             self._conditions.data_for(study.variants[0].network)  # a damaged file shows now, not in every cell

@@ -72,11 +72,10 @@ def _measure(tasks: Sequence[Task], arguments: argparse.Namespace) -> int:
     from profkit.measurement.tuning_tasks import choice_of
     from profkit.rendering.progress import show_progress
     from profkit.rendering.tuning_table import outcome_table
-    from profkit.rendering.whole_file import check_target
+    from profkit.rendering.whole_file import check_targets
 
     check_writable()
-    if arguments.json:
-        check_target(arguments.json)
+    check_targets([arguments.json])
     options = MeasureOptions(
         budget_s=arguments.budget,
         timeout_s=arguments.timeout,

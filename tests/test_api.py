@@ -130,7 +130,7 @@ def test_caches_and_outputs_are_as_chosen_with_a_cell_each() -> None:
         ({"timeout": 3}, r"did you mean timeout_s\?"),
         ({"candidate": "x.py"}, r"did you mean candidates\?"),
         ({"exclud": "x"}, r"did you mean exclude\?"),
-        ({"zzz": 1}, "has no option 'zzz'; options: only, exclude, threads"),
+        ({"zzz": 1}, "has no option 'zzz'; options: all, only, exclude"),
         ({"margin": 2}, "margin must lie between 0 and 1"),
         ({"cache": "warm"}, "cache: expected one of hot, cold, got 'warm'"),
         ({"output": []}, "output: expected one of fresh, reused, got nothing"),

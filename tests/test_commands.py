@@ -275,7 +275,7 @@ def test_options_reach_the_measurement(measured: Measured) -> None:
         "cache": ["cold", "hot"],
         "output": ["reused"],
         "margin": 0.05,
-        "candidates": [],
+        "candidates": (),
         "interpreters": {"torch": "other/python"},
         "tuned": False,
         "seed": 7,
@@ -459,7 +459,7 @@ def test_two_files_of_one_name_fail_before_measuring(
 
     message = error_of(capsys, "conv", "--json", target, "--csv", target)
 
-    assert "the same name" in message
+    assert "is named for two different files" in message
     assert measured.calls == []
 
 
@@ -626,5 +626,5 @@ def test_the_list_says_for_these_specs_and_interpreters_what_can_run(
 def test_outputs_are_fresh_or_reused_and_fresh_when_nothing_is_said(measured: Measured) -> None:
     run("conv")
 
-    assert measured.options["output"] == ["fresh"]
+    assert measured.options["output"] == ("fresh",)
     assert run("conv", "--output", "either") == 2

@@ -195,7 +195,7 @@ def test_the_baseline_is_measured_once_and_stands_below_the_table(
         (["lenet", "--filters", "3"], "unknown flag --filters"),
         (["mlp", "--framework", "tensrflow"], "unknown framework 'tensrflow'; did you mean tensorflow?"),
         (["mlp", "--framework", "torch", "--mode", "compiled"], "torch has no mode 'compiled'; did you mean compile?"),
-        (["mlp", "--framework", "torch:graph"], "torch has no mode 'graph'; there are eager"),
+        (["mlp", "--framework", "torch:graph"], "torch has no mode 'graph'; expected one of eager"),
         (["mlp", "--framework", "numpy,numpy:eager"], "numpy:eager appears twice"),
         (["mlp", "--threads", "0"], "threads 0"),
         (["mlp", "--steps", "0"], "--steps takes a number from 1 on, got 0"),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import venv
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import rich
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 ROOT = Path(__file__).parents[1]
@@ -76,3 +80,59 @@ def test_a_changed_file_is_compiled_alone(install: Compiled, tree: Path, changed
         file.write("// changed\n")
 
     assert install() == [compiled]
+
+
+def files_of_the_walk() -> dict[str, str]:
+    """Path and text of the code blocks under "Add an operator", each below a line that ends with its path."""
+    page = (ROOT / "CONTRIBUTING.md").read_text().split("## Add an operator\n")[1].split("\n## ")[0]
+    words, *blocks = page.split("\n```")
+    found = {}
+    for code, after in zip(blocks[::2], blocks[1::2]):
+        found[words.rstrip(":\n").split("`")[-2]] = code.split("\n", 1)[1] + "\n"
+        words = after
+    return found
+
+
+def test_an_operator_is_added_by_the_files_of_the_walk_alone(install: Compiled, tree: Path) -> None:
+    files = files_of_the_walk()
+    table = "_PREPARE: Mapping"
+    adapter = tree / "profkit" / "backends" / "numpy.py"
+    function = files.pop("_PREPARE")
+    last_row = "    Softmax.op: prepare_softmax,\n"
+    text = adapter.read_text().replace(table, f"{function}\n\n{table}")
+    adapter.write_text(text.replace(last_row, f'{last_row}    "scale": prepare_scale,\n'))
+    for path, code in files.items():
+        (tree / path).parent.mkdir(exist_ok=True)
+        (tree / path).write_text(code)
+
+    compiled = install()
+
+    assert sorted(files) == [
+        "csrc/kernels/scale/arrays.cpp",
+        "csrc/kernels/scale/cpu_kernels.cpp",
+        "csrc/kernels/scale/params.h",
+        "profkit/ops/scale.py",
+        "profkit/scale.py",
+    ]
+    # Kernels of other operators are not compiled again: the lists of rows and the binding are, several at a time.
+    assert compiled
+    assert all(name.startswith("unity_") for name in compiled)
+    # The fresh environment has profkit alone: NumPy and the like are this one's, behind its own packages.
+    own = sysconfig.get_path("purelib", vars={"base": str(tree.parent / "venv")})
+    packages = os.pathsep.join([own, *{str(Path(module.__file__ or "").parents[1]) for module in (np, rich)}])
+    result = tree.parent / "result.json"
+    command = [str(tree.parent / "venv" / "bin" / "python"), "-m", "profkit"]
+    quick = ["--count", "1000", "--factor", "3", "--only", "native,numpy", "--budget", "0.2s", "--quiet"]
+    done = subprocess.run(
+        [*command, "scale", *quick, "--json", str(result)],
+        env={**os.environ, "PYTHONPATH": packages, "PROFKIT_CACHE": str(tree.parent / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    [cell] = json.loads(result.read_text())["cells"]
+    assert {row["key"]: row["status"] for row in cell["rows"] if "/cpu" in row["key"]} == {
+        "scale/native/cpu/reference": "ok",
+        "scale/numpy/cpu": "ok",
+    }

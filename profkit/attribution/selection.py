@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 import numpy as np
 
 from profkit.attribution.grouping import thread_titles
 from profkit.capture.schema import Capture, Column
-from profkit.errors import UsageError
+from profkit.errors import UsageError, did_you_mean
 
 _NAMED_AT_MOST = 20
 
@@ -41,7 +39,6 @@ def _is_thread_named(capture: Capture, thread: str) -> Column:
 
 def _no_such_thread(capture: Capture, thread: str, is_chosen: Column) -> str:
     names = [title for title, chosen in zip(thread_titles(capture), is_chosen.tolist()) if chosen]
-    nearest = get_close_matches(thread, names, n=1)
-    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+    hint = did_you_mean(thread, names)
     more = f" and {len(names) - _NAMED_AT_MOST} more" if len(names) > _NAMED_AT_MOST else ""
     return f"the capture has no thread {thread!r}; {hint}threads: {', '.join(names[:_NAMED_AT_MOST])}{more}"

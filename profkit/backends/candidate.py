@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import ctypes
-import difflib
 import re
 import sys
 from collections import Counter
@@ -26,7 +25,7 @@ from profkit.backends.candidate_cuda import prepare_cuda, start_cuda
 from profkit.backends.candidate_library import CandidateLibrary, compile_candidate, host_compiler
 from profkit.backends.candidate_nvrtc import CandidateKernel, is_kernel, prepare_nvrtc, start_nvrtc
 from profkit.backends.outputs import call_on_pooled, call_on_same, pool_note, unwritten
-from profkit.errors import KernelError, UsageError
+from profkit.errors import KernelError, UsageError, did_you_mean
 from profkit.ops.spec import Spec
 
 PYTHON, NATIVE, CUDA = (".py",), (".cpp", ".cc", ".cxx", ".c"), (".cu",)
@@ -61,8 +60,7 @@ def _parse(text: str, op: str) -> tuple[Path, str, bool]:
         raise UsageError(f"candidate {text!r}: expected a file that ends in {', '.join(SUFFIXES)}")
     if not path.is_file():
         near = [other.name for other in path.parent.glob("*") if other.suffix in SUFFIXES]
-        close = difflib.get_close_matches(path.name, near)
-        raise UsageError(f"candidate {text!r}: no file {path}" + (f"; did you mean {close[0]}?" if close else ""))
+        raise UsageError(f"candidate {text!r}: no file {path}; {did_you_mean(path.name, near)}".rstrip("; "))
     if path.suffix not in PYTHON:
         return path, function or DEFAULT_SYMBOL, bool(function)
     wanted = [function] if function else ["prepare", *function_names(op)]

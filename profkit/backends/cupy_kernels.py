@@ -5,7 +5,6 @@ Compiled by NVRTC in the tests, as CuPy would; not run on a GPU. See docs/cupy.m
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -15,7 +14,7 @@ import numpy as np
 
 from profkit.backends.adapter import Array
 from profkit.backends.headers import include_flags, kernel_headers
-from profkit.errors import UnavailableError, UsageError
+from profkit.errors import UnavailableError, UsageError, nearest
 
 FLAGS = ("-std=c++17",)
 _NUMBERS = {
@@ -40,9 +39,7 @@ def cupy_module(header: str, kernels: Sequence[str]) -> Any:
         raise UsageError(f"kernels is a list of names, as [{kernels!r}]")
     known = kernel_headers()
     if header not in known:
-        near = difflib.get_close_matches(header, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there is {', '.join(known)}"
-        raise UsageError(f"no header {header!r} with kernels; {hint}")
+        raise UsageError(f"no header {header!r} with kernels; {nearest(header, known, most=1)}")
     try:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
@@ -76,8 +73,7 @@ def struct_fields(name: str) -> dict[str, str]:
 def _layout(name: str) -> tuple[int, list[tuple[str, str, int]], bytes]:
     structs = _layouts()
     if name not in structs:
-        near = difflib.get_close_matches(name, structs, n=1)
-        raise UsageError(f"profkit's kernels have no struct {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
+        raise UsageError(f"profkit's kernels have no struct {name!r}; {nearest(name, structs, most=1)}")
     return structs[name]
 
 

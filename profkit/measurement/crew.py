@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
-from profkit.backends.adapter import Implementation
+from profkit.backends.adapter import Conditions, Implementation
 from profkit.measurement.asking import wait_for_one
 from profkit.measurement.cores import cores_for, usable_cpus
 from profkit.measurement.options import MeasureOptions
@@ -44,8 +45,7 @@ class Crew:
             "key": implementation.key,
             "adapter": implementation.adapter,
             "options": dict(implementation.options),
-            "threads": self.threads,
-            "tuned": self.options.tuned,
+            "conditions": asdict(Conditions(self.threads, tuned=self.options.tuned)),
         }
         worker.ask(self.options.timeout_s, request)
         return worker

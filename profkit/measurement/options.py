@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from profkit.errors import UsageError
 from profkit.measurement.cores import cores_for, default_threads
@@ -15,41 +16,79 @@ DEVICES = ("cpu", "cuda", ALL_DEVICES)
 CACHES, OUTPUTS = ("hot", "cold"), ("fresh", "reused")
 
 
+COMPARED, MEASURED, SHOWN = "compared", "measured", "shown"
+"""Groups of flags."""
+SECONDS, BYTES, SHARE, WHOLE = "seconds", "bytes", "share", "whole"
+KEY, KEYS, FILES, COUNTS, PROGRAMS = "key", "keys", "files", "counts", "programs"
+CACHE, OUTPUT = "cache", "output"
+"""Forms in which an option is typed, where its default does not say it."""
+
+
+def option(
+    default: Any, group: str, help: str, *, form: str = "", flag: str = "", shown: str = "", choices: Sequence[str] = ()
+) -> Any:
+    """A field that is also a flag: `--<name>` without its unit, or `flag`; `shown` is what the default means."""
+    facts = {"group": group, "help": help, "form": form, "flag": flag, "shown": shown, "choices": choices}
+    return field(default_factory=dict, metadata=facts) if default == {} else field(default=default, metadata=facts)
+
+
 @dataclass(frozen=True)
 class MeasureOptions:
-    """Defaults are those of the commands; each field is a flag of the same name."""
+    """Each field is a flag of the operators' commands, with its help, and a keyword argument of profkit.measure."""
 
-    all: bool = False
-    """Every row instead of the default ones; `only` goes before it."""
-    only: Sequence[str] = ()
-    exclude: Sequence[str] = ()
-    baseline: str | None = None
-    explain: bool = False
-    """Whether all native rows take part, so that the policy is not judged by what it chose itself."""
-    device: str = ALL_DEVICES
-    """`cpu`, `cuda` or `all`: where implementations run; a candidate always takes part."""
-    kernel_time: bool = False
-    """Whether CUPTI is asked for the time of a GPU call's kernels, after the samples."""
-    threads: Sequence[int] = ()
-    """Thread counts, one cell each; empty means all usable physical cores."""
-    budget_s: float = 15.0
-    """Sampling time per cell; starting and checking the implementations comes on top."""
-    timeout_s: float = 60.0
-    """Longest wait for one answer of one implementation."""
-    memory_limit_bytes: int | None = None
-    cache: Sequence[str] = ("hot",)
+    all: bool = option(
+        False,
+        COMPARED,
+        "measure every row: reference kernels, eager modes, all Keras backends, all native kernels",
+        shown="one row per framework and mode in use, the three native kernels expected to be fastest",
+    )
+    only: Sequence[str] = option((), COMPARED, "measure only these, default or not", form=KEYS)
+    exclude: Sequence[str] = option((), COMPARED, "leave these out", form=KEYS)
+    baseline: str | None = option(
+        None, COMPARED, "what ratios refer to", form=KEY, shown="torch, or the best known there is"
+    )
+    device: str = option(ALL_DEVICES, COMPARED, "where it runs", choices=DEVICES)
+    """A candidate always takes part."""
+    candidates: Sequence[str] = option(
+        (), COMPARED, "your own kernel, a .py, C/C++ or .cu file; may be repeated", form=FILES, flag="candidate"
+    )
+    threads: Sequence[int] = option(
+        (), MEASURED, "threads of each implementation", form=COUNTS, shown="all usable cores"
+    )
+    """One cell each; empty means all usable physical cores."""
+    budget_s: float = option(15.0, MEASURED, "sampling time per table", form=SECONDS)
+    """Starting and checking the implementations comes on top."""
+    timeout_s: float = option(60.0, MEASURED, "longest wait for one answer", form=SECONDS)
+    memory_limit_bytes: int | None = option(None, MEASURED, "memory of each worker, as 4GiB", form=BYTES, shown="none")
+    cache: Sequence[str] = option(("hot",), MEASURED, "state of the caches", form=CACHE)
     """`hot`, `cold` or both, one cell each."""
-    output: Sequence[str] = ("fresh",)
-    """`fresh`: every call allocates its output, as frameworks do; `reused` where an implementation can; or both."""
-    margin: float = 0.02
-    """Differences within this share count as none."""
-    candidates: Sequence[str] = ()
-    interpreters: Mapping[str, str] = field(default_factory=dict)
-    """Framework to Python interpreter: its workers run there, for frameworks that cannot live together."""
-    tuned: bool = True
-    """Whether native kernels take what profkit.tune chose here; PROFKIT_TUNED=0 says no for all."""
-    seed: int = 0
-    remeasure_peaks: bool = False
+    output: Sequence[str] = option(
+        ("fresh",),
+        MEASURED,
+        "allocate the output in each call, or reuse one where an implementation can",
+        form=OUTPUT,
+    )
+    """Or both, one cell each."""
+    margin: float = option(0.02, MEASURED, "differences below count as none", form=SHARE)
+    interpreters: Mapping[str, str] = option(
+        {},
+        MEASURED,
+        "run a framework's worker under another Python, which needs no profkit; may be repeated",
+        form=PROGRAMS,
+        flag="python",
+    )
+    tuned: bool = option(True, MEASURED, "leave out what profkit tune chose for native kernels")
+    """PROFKIT_TUNED=0 says no for all."""
+    kernel_time: bool = option(False, MEASURED, "ask CUPTI for the time of a GPU call's kernels, too")
+    """After the samples."""
+    seed: int = option(0, MEASURED, "of the random inputs", form=WHOLE)
+    remeasure_peaks: bool = option(False, MEASURED, "measure this machine's peaks anew")
+    explain: bool = option(
+        False,
+        SHOWN,
+        "say which native kernel profkit would take and why, and whether the measurement of all of them agrees",
+    )
+    """All native rows take part, so that the policy is not judged by what it chose itself."""
 
     def __post_init__(self) -> None:
         for name in ("budget_s", "timeout_s"):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from profkit.backends import BACKENDS, CANDIDATE, load_adapter
 from profkit.backends.adapter import Availability, Implementation
 from profkit.backends.candidate import candidate_implementations
-from profkit.errors import UnsupportedError, UsageError
+from profkit.errors import UnsupportedError, UsageError, did_you_mean
 from profkit.measurement.options import ALL_DEVICES, MeasureOptions
 from profkit.ops.spec import Spec
 
@@ -158,10 +157,8 @@ def standing(implementation: Implementation, spec: Spec, interpreters: Mapping[s
 def unmatched(pattern: str, keys: Sequence[str], lister: str = "--list") -> str:
     """The message for a pattern that names nothing, with what is near it and the flag that shows all."""
     names = {key.split("/")[1] for key in keys} | set(keys) | {key.partition("/")[2] for key in keys}
-    near = difflib.get_close_matches(pattern, sorted(names), n=3, cutoff=0.5)
-    hint = (
-        f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(sorted({k.split('/')[1] for k in keys}))}"
-    )
+    hint = did_you_mean(pattern, sorted(names), most=3).rstrip()
+    hint = hint or f"known: {', '.join(sorted({key.split('/')[1] for key in keys}))}"
     return f"no implementation is named by {pattern!r}; {hint} ({lister} shows all)"
 
 

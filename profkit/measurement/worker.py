@@ -111,10 +111,10 @@ class Worker:
         """Whether it runs a user's own kernel, whose missing import is the kernel's fault."""
         return self.implementation.adapter == CANDIDATE
 
-    def do_start(self, key: str, adapter: str, options: Mapping[str, str], threads: int, tuned: bool) -> Message:
+    def do_start(self, key: str, adapter: str, options: Mapping[str, str], conditions: Message) -> Message:
         """Import the framework and set its threads."""
         self.implementation = Implementation(key, adapter, options=options)
-        self.conditions = Conditions(threads, tuned=tuned)
+        self.conditions = Conditions(**conditions)
         return {"versions": load_adapter(adapter).start(self.implementation, self.conditions)}
 
     def do_prepare(self, spec: dict[str, Any], output: str, folder: str, result_path: str) -> Message:

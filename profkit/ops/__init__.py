@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import importlib
 import pkgutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from profkit.errors import SpecError, UsageError
+from profkit.errors import SpecError, UsageError, nearest
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.lrn import LocalResponseNorm
@@ -56,9 +55,7 @@ def find_preset(op: str, name: str) -> Spec:
     presets = presets_for(op)
     if name in presets:
         return presets[name]
-    close = difflib.get_close_matches(name, presets, n=4, cutoff=0.4)
-    offer = f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(presets)}"
-    raise UsageError(f"{op} has no preset {name!r}: {offer}")
+    raise UsageError(f"{op} has no preset {name!r}: {nearest(name, presets)}")
 
 
 def odd_specs(op: str) -> list[Spec]:
@@ -77,15 +74,9 @@ def spec_from_dict(data: Mapping[str, Any]) -> Spec:
     values = dict(data)
     op = values.pop("op", None)
     if op not in SPECS:
-        raise SpecError(f"unknown operator {op!r}: {_nearest(str(op), SPECS)}")
+        raise SpecError(f"unknown operator {op!r}: {nearest(str(op), SPECS)}")
     names = [item.name for item in dataclasses.fields(SPECS[op])]
     for name in values:
         if name not in names:
-            raise SpecError(f"{op} has no field {name!r}: {_nearest(name, names)}")
+            raise SpecError(f"{op} has no field {name!r}: {nearest(name, names)}")
     return SPECS[op](**values)
-
-
-def _nearest(word: str, names: Iterable[str]) -> str:
-    known = list(names)
-    close = difflib.get_close_matches(word, known)
-    return f"did you mean {' or '.join(close)}?" if close else f"expected one of {', '.join(known)}"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import TypeVar
 
-from profkit.errors import UsageError
+from profkit.errors import UsageError, did_you_mean
 from profkit.rendering.table import Column
 
 AnyColumn = TypeVar("AnyColumn", bound=Column)
@@ -21,8 +20,7 @@ def find_named(name: str, columns: Sequence[AnyColumn], aliases: Mapping[str, st
         if column.name == wanted:
             return column
     known = [column.name for column in columns]
-    nearest = get_close_matches(wanted, [*known, *aliases], n=1)
-    hint = f"did you mean {nearest[0]}? " if nearest else ""
+    hint = did_you_mean(wanted, [*known, *aliases])
     raise UsageError(f"unknown column {name!r}; {hint}columns: {', '.join(known)}")
 
 

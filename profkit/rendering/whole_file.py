@@ -8,7 +8,7 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,6 +27,20 @@ def check_target(path: str | Path) -> None:
             raise UsageError(f"cannot write {target}: {os.strerror(errno.EACCES)}")
         return
     check_folder(target)
+
+
+def check_targets(files: Iterable[str | None], folders: Iterable[str | None] = ()) -> None:
+    """Raise UsageError now for what could not be written later, or would be written twice; None is no file."""
+    paths = [path for path in files if path]
+    for path in paths:
+        check_target(path)
+    for folder in filter(None, folders):
+        refuse_dash(folder)
+        paths.append(folder)
+    places = [os.path.realpath(path) for path in paths]
+    for path in paths:
+        if places.count(os.path.realpath(path)) > 1 and not is_stream(path):
+            raise UsageError(f"{path} is named for two different files: give each a name of its own")
 
 
 def refuse_dash(path: str | Path) -> None:

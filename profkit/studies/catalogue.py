@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profkit.errors import UsageError
+from profkit.errors import UsageError, nearest
 from profkit.studies.declaration import Study
 from profkit.studies.reading import read_study
-from profkit.studies.sections import nearest
 
 _FOLDER = Path(__file__).parent
 _ENDING = ".toml"

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from profkit.errors import UsageError
+from profkit.errors import UsageError, nearest
 from profkit.studies.declaration import Runner, Study, Variant
 from profkit.studies.reading import file_word
-from profkit.studies.sections import nearest
 
 MEASURE, LEARN, BASELINE = "measure", "learn", "baseline"
 NATIVE = Runner("native")

@@ -9,11 +9,11 @@ from typing import Any
 
 from profkit.attribution.kinds import KINDS
 from profkit.backends.networks import BUILDERS, load_builder
-from profkit.errors import UsageError
+from profkit.errors import UsageError, nearest
 from profkit.ops.networks import NETWORKS, Network, Training
 from profkit.ops.networks.network import CROSS_ENTROPY
 from profkit.studies.declaration import Figures, Learning, Published, Runner, Study, Variant
-from profkit.studies.sections import Section, Source, nearest
+from profkit.studies.sections import Section, Source
 
 VARIANT_LIMIT = 500
 """More variants than this are a slip of an axis, not a wish."""

@@ -9,10 +9,9 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
-from profkit.errors import UsageError
+from profkit.errors import UsageError, nearest
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -137,12 +136,6 @@ class Section:
         if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
             raise self.error(name, f"expected {_KINDS[kind]}, got {value!r}")
         return value
-
-
-def nearest(word: str, names: Sequence[str]) -> str:
-    """What could have been meant."""
-    close = get_close_matches(word, names, cutoff=0.5)
-    return f"did you mean {' or '.join(close)}?" if close else f"expected one of {', '.join(names)}"
 
 
 def _keys(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:

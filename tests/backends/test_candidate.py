@@ -110,7 +110,7 @@ def test_a_prepared_candidate_that_returns_the_same_memory_is_called_reused(tmp_
     worker, spec = Worker(), MatMul(2, 3, 4)
     for name, array in spec.make_inputs().items():
         np.save(protocol.input_path(str(tmp_path), name), array)
-    worker.do_start(candidate.key, "candidate", candidate.options, 1, True)
+    worker.do_start(candidate.key, "candidate", candidate.options, {"threads": 1})
 
     answer = worker.do_prepare(spec.to_dict(), "fresh", str(tmp_path), str(tmp_path / "result.npy"))
 

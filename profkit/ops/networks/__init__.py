@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from profkit.errors import UsageError
+from profkit.errors import UsageError, nearest
 from profkit.ops.networks.cifar10 import Cifar10
 from profkit.ops.networks.layer import Layer
 from profkit.ops.networks.lenet import LeNet
@@ -36,7 +35,7 @@ def find_network(name: str) -> type[Network]:
     """The network of this name; an unknown one is an error that offers the nearest."""
     if name in NETWORKS:
         return NETWORKS[name]
-    raise UsageError(f"unknown network {name!r}: {_nearest(name, list(NETWORKS))}")
+    raise UsageError(f"unknown network {name!r}: {nearest(name, NETWORKS)}")
 
 
 def network_from_dict(data: Mapping[str, Any]) -> Network:
@@ -46,10 +45,5 @@ def network_from_dict(data: Mapping[str, Any]) -> Network:
     known = [item.name for item in fields(kind)]
     for name in values:
         if name not in known:
-            raise UsageError(f"{kind.name} has no parameter {name!r}: {_nearest(name, known)}")
+            raise UsageError(f"{kind.name} has no parameter {name!r}: {nearest(name, known)}")
     return kind(**values)
-
-
-def _nearest(word: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(word, names)
-    return f"did you mean {' or '.join(close)}?" if close else f"expected one of {', '.join(names)}"
