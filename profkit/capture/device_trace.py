@@ -24,7 +24,7 @@ class RangeLevel(IntEnum):
 
     STEP = 0  # one iteration: ProfilerStep#3, or a range that the user names as the step
     LAYER = 1  # a module or layer: nn.Module hooks, user annotations
-    OPERATOR = 2  # aten::conv2d, a profkit key, an NVTX range that is none of the others
+    OPERATOR = 2  # aten::conv2d, a profkit key, any other NVTX range
     RUNTIME = 3  # the framework's own machinery (autograd engine): its own time is dispatch
 
 

@@ -20,12 +20,12 @@ _REPORTS = (".nsys-rep", ".qdrep")  # what nsys profile leaves; only nsys itself
 
 
 def open_any(path: str | os.PathLike[str]) -> Capture | NetworkCapture | DeviceTrace:
-    """What the file holds, told by its first bytes; CaptureError when it is none of all."""
+    """What the file holds, told by its first bytes; CaptureError when it is none of these."""
     return open_device_trace(path) if is_device_trace(path) else open_capture(path)
 
 
 def open_capture(path: str | os.PathLike[str]) -> Capture | NetworkCapture:
-    """A capture that profkit itself wrote; CaptureError when the file is none."""
+    """A capture that profkit itself wrote; CaptureError when the file is not a capture."""
     from profkit.capture.reading import read
 
     return load_network_capture(os.fspath(path)) if is_network_capture(path) else read(path)

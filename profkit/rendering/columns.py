@@ -23,7 +23,7 @@ IMPLEMENTATION = "implementation"
 
 @dataclass(frozen=True)
 class Column:
-    """One column: how it is asked for, what stands on top, and a row's text in it."""
+    """One column: its name, its heading, and a row's text in it."""
 
     name: str
     heading: str
