@@ -314,7 +314,7 @@ class CaptureContent(TypedDict):
     device: dict[str, dict[str, NDArray[Any]]]
 
 def read_capture(path: str, max_rows: int = ...) -> CaptureContent:
-    """Decode a capture file. CaptureError when it is none; damage inside it is skipped and named in `warnings`, as are
+    """Decode a capture file. CaptureError for other files; damage inside it is skipped and named in `warnings`, as are
     ranges and allocations beyond `max_rows` each (at most and by default 2^31 - 2)."""
 
 # --- Trace files (profkit/rendering/trace_content.py makes their content) --------------------------------------------

@@ -38,11 +38,11 @@ class KernelError(ProfkitError):
 
 
 class CaptureError(ProfkitError):
-    """A file is no capture, or cannot be read at all: missing, foreign, newer, its header damaged."""
+    """A file is not a capture, or cannot be read: missing, foreign, newer, its header damaged."""
 
 
 class TraceError(CaptureError):
-    """A file looks like another tool's GPU trace (JSON, SQLite), but is none that can be attributed."""
+    """A file looks like another tool's GPU trace (JSON, SQLite), but cannot be attributed."""
 
     exit_code = 2
 

@@ -40,7 +40,7 @@ struct StepShares {
 
 // An instant of a step belongs, on each thread, to the operator or primitive that was begun last and is still
 // open; threads that have one share the instant equally. An operator counts in its own step only (`step`),
-// cut to it; what is no operator counts in every step that it overlaps.
+// cut to it; spans that are not operators count in every step that they overlap.
 StepShares share_steps(const NetworkSpanView& spans, const StepView& steps);
 
 }  // namespace profkit::captures

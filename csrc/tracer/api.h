@@ -60,7 +60,7 @@ typedef struct profkit_tracer_api {
   /* Of the CUPTI door of the running capture: is_usable when it is open; the reason is empty while nothing
      in the process has used a GPU. */
   void (*cupti_status)(profkit_cupti_findings* status);
-  /* A C++ name as people write it: its length in `text`, or 0 when it is none or too long. */
+  /* A C++ name as people write it: its length in `text`, or 0 when it is not a name or too long. */
   size_t (*demangle)(const char* name, char* text, size_t capacity);
 } profkit_tracer_api;
 

@@ -32,7 +32,7 @@ class Advice:
 def best_by_native(table: GapTable) -> Advice | None:
     """The layer from which profkit's own kernels would take most; None when none would take one percent of a step."""
     found = [(row.native_saving_ns, row) for row in table.rows if row.native_saving_ns is not None]
-    # What native kernels do not replace stays as it is, and is no part of the difference.
+    # What native kernels do not replace stays as it is, and is not part of the difference.
     stays = [(row.framework_ns - row.covered_ns) / row.steps for _, row in found]
     return _largest(table, found, [(row.native_ns or 0.0) + rest for (_, row), rest in zip(found, stays)])
 

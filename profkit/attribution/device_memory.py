@@ -27,7 +27,7 @@ class DeviceMemory:
 
 
 def device_memory(capture: Capture, groups: Groups) -> DeviceMemory | None:
-    """None where no allocation was recorded, or the rows are no ranges."""
+    """None where no allocation was recorded, or the rows are not ranges."""
     if groups.of_range is None:
         return None
     memory = capture.memory_events

@@ -184,7 +184,7 @@ def _memory_columns(memory: DeviceMemory | None, groups: Groups) -> dict[str, li
 
 
 def _largest_first(columns: dict[str, list[Any]]) -> UsageRows:
-    """Rows that own something or were called; a row of nothing at all is none."""
+    """Rows that own something or were called; rows without anything are left out."""
     ranks = zip(columns["exclusive_ns"], columns["device_ns"], columns["calls"], columns["name"])
     order = [row for row, rank in sorted(enumerate(ranks), key=lambda each: (*(-n for n in each[1][:3]), each[1][3]))]
     return UsageRows(columns).in_order([row for row in order if columns["calls"][row] or columns["exclusive_ns"][row]])

@@ -101,7 +101,7 @@ class GapTable:
     peak_flops_per_s: float | None = None
     peak_bytes_per_s: float | None = None
     reference_keys: tuple[str, ...] = field(default=())
-    """Native kernels in the table that are plain references: nobody tuned them."""
+    """Native kernels in the table that are reference kernels, not tuned."""
     busy_load: float | None = None
     """The load average under which native kernels were timed, where that makes their times doubtful."""
 

@@ -24,7 +24,7 @@ KINDS = (
     REORDER, PAD, COPY, FILL, ALLOCATE, VIEW, OTHER,
 )  # fmt: skip
 AUXILIARY = frozenset({PAD, REORDER, COPY, FILL, ALLOCATE, VIEW})
-"""Work that the network does not ask for: it moves or makes room for numbers, and changes none."""
+"""Work that the network does not ask for: it copies or allocates, and computes nothing."""
 GENERIC = frozenset({ELTWISE, REDUCE})
 """Means nothing by itself: the layer says what it is for."""
 

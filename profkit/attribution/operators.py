@@ -40,9 +40,9 @@ class Operators:
     step: Column  # int32: the step each span counts in; NONE: none
     start_ns: Column  # int64, cut to the step
     end_ns: Column
-    wall_ns: Column  # int64: share of the step's wall clock; 0 for what is no operator
+    wall_ns: Column  # int64: share of the step's wall clock; 0 for spans that are not operators
     above: Column  # int32: the enclosing operator or primitive of the same thread, or whose part it is; NONE: none
-    kind: Column  # int8: place in KINDS; that of `other` for what is no operator
+    kind: Column  # int8: place in KINDS; that of `other` for spans that are not operators
     layer: Column  # int32: string of the recording; NONE: not known
     phase: Column  # int32: likewise
     type: Column  # int32: likewise; a primitive has that of the operator that calls it
@@ -76,7 +76,7 @@ class Operators:
         return duration
 
     def span_kinds(self) -> list[str | None]:
-        """The kind of every span; None for what is no operator."""
+        """The kind of every span; None for spans that are not operators."""
         is_operator = np.isin(self.recording.spans["level"], (Level.OPERATOR, Level.PRIMITIVE))
         return [KINDS[kind] if known else None for kind, known in zip(self.kind.tolist(), is_operator.tolist())]
 

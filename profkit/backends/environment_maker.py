@@ -97,7 +97,7 @@ def check(environment: Environment) -> dict[str, str]:
 
 
 def check_python(foreign: Foreign, python: str) -> str:
-    """The version of an interpreter; UsageError when the pins have no builds for it, or when it is none."""
+    """The version of an interpreter; UsageError when the pins have no builds for it, or it is no interpreter."""
     try:
         done = subprocess.run([python, "-c", _VERSION], capture_output=True, text=True, check=False)
         version = done.stdout.strip()

@@ -113,7 +113,7 @@ class Framework:
     variant_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """`Implementation.options` of the given variant."""
     on_request: Sequence[str] = ()
-    """Variants that are no default rows: measured with `--all` or by name."""
+    """Variants that are not default rows: measured with `--all` or by name."""
     environment: Mapping[str, str] = field(default_factory=dict)
     variant_environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """What an implementation of the given variant needs besides `environment`."""

@@ -91,7 +91,7 @@ def read_choices(path: Path | None = None) -> Known:
 
 
 def find_choice(known: Known, key: str, spec: Spec, threads: int, fingerprint: Fingerprint) -> Choice | None:
-    """The choice for exactly this; that of another machine, build, spec or thread count is none."""
+    """The choice for exactly this; that of another machine, build, spec or thread count does not apply."""
     wanted = Choice(key, spec.to_dict(), counted_threads(key, threads), dict(fingerprint), {}, {}).identity
     return next((choice for choice in known.choices if choice.identity == wanted), None)
 

@@ -20,7 +20,7 @@ _DECODER = json.JSONDecoder(parse_float=str, parse_constant=str, strict=False)
 
 
 class DamagedError(CaptureError):
-    """The document ends too early or is no JSON from some place on; the message says where."""
+    """The document ends too early or is not JSON from some place on; the message says where."""
 
 
 class JsonStream:
@@ -83,12 +83,12 @@ class JsonStream:
         if not sign:
             raise DamagedError(f"it ends too early, after {self._at():,} characters")
         if sign not in signs:
-            raise DamagedError(f"{sign!r} stands at character {self._at():,} where {' or '.join(signs)} must")
+            raise DamagedError(f"expected {' or '.join(signs)} at character {self._at():,}, found {sign!r}")
         self._place += 1
         return sign
 
     def _next_sign(self) -> str:
-        """The next character that is no space; nothing at the end of the document."""
+        """The next character that is not a space; nothing at the end of the document."""
         while True:
             text, place, length = self._text, self._place, len(self._text)
             while place < length and text[place] in _SPACE:

@@ -31,7 +31,7 @@ _UNUSED = ("gpu_user_annotation", "cuda_sync", "trace", "overhead", "python_func
 
 
 def read_kineto(path: str | os.PathLike[str]) -> Capture:
-    """The trace; TraceError when the file is none."""
+    """The trace; TraceError when the file is not a trace."""
     file, stream = open_unzipped(path)
     reader = _Reader()
     trouble = ""

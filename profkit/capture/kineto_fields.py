@@ -1,4 +1,4 @@
-"""Fields of an event of torch.profiler: values of any type in, numbers out; NONE for what is no number."""
+"""Fields of an event of torch.profiler: values of any type in, numbers out; NONE for what is not a number."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def save_network_capture(capture: NetworkCapture, target: str | Path | BinaryIO)
 
 
 def load_network_capture(path: str | Path) -> NetworkCapture:
-    """Read the file; CaptureError when it is none, is damaged, or comes from another version."""
+    """Read the file; CaptureError when it is not a capture, is damaged, or comes from another version."""
     try:
         with zipfile.ZipFile(path) as archive:
             about = _checked(json.loads(archive.read("capture.json")), path)

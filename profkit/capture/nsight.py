@@ -56,7 +56,7 @@ _ALLOCATED, _FREED = 0, 1
 
 
 def read_nsight(path: str | os.PathLike[str]) -> Capture:
-    """The trace; TraceError when the file is none, or holds nothing of the host or of a GPU."""
+    """The trace; TraceError when the file is not a trace, or holds nothing of the host or of a GPU."""
     name = os.fspath(path)
     try:
         with NsightDatabase(name) as database:

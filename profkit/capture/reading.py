@@ -35,7 +35,7 @@ def read(path: str | os.PathLike[str], running: Collection[int] = ()) -> Capture
     """The capture in this file; one that is still being written is read up to its present end.
 
     `running` are processes known to be alive, so that their missing end is not taken for a crash.
-    CaptureError when the file is no capture or cannot be read at all.
+    CaptureError when the file is not a capture or cannot be read.
     """
     from profkit import _core
 

@@ -1,4 +1,4 @@
-"""Many workers at once: ask several, take the answers as they come, give up on those that are late."""
+"""Requests to many workers at once: answers are taken as they come, late ones time out."""
 
 from __future__ import annotations
 

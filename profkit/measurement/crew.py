@@ -51,7 +51,7 @@ class Crew:
         return worker
 
     def replace(self, implementation: Implementation) -> WorkerFailure | None:
-        """Start a failed worker anew at once; what is in the way of that."""
+        """Restart a failed worker at once; the failure if that is impossible."""
         self.drop(implementation.key)
         try:
             worker = self.start(implementation, 0)
@@ -65,7 +65,7 @@ class Crew:
         return None
 
     def drop(self, key: str) -> None:
-        """End a worker that failed; a later cell starts it anew."""
+        """End a worker that failed; a later cell starts it again."""
         worker = self.workers.pop(key, None)
         self.versions.pop(key, None)
         if worker is not None:

@@ -59,7 +59,7 @@ def receive(stream: BinaryIO) -> Message | None:
 
 
 def parse(line: bytes) -> Message:
-    """One line as a message; ValueError when it is none."""
+    """One line as a message; ValueError when it is not a message."""
     message = json.loads(line)
     if not isinstance(message, dict):
         raise ValueError("not a message")

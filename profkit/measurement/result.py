@@ -96,7 +96,7 @@ class Cell:
     output: str = "fresh"
     """What was asked for; a row that differs says so in its own `output`."""
     left_out: list[str] = field(default_factory=list)
-    """Keys of what could run here and was not measured, because it is no default row."""
+    """Keys of what could run here and was not measured, because it is not a default row."""
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
     policy: dict[str, Any] = field(default_factory=dict)

@@ -25,7 +25,7 @@ def find_named(name: str, columns: Sequence[AnyColumn], aliases: Mapping[str, st
 
 
 def wanted_names(names: Sequence[str] | None, default: Sequence[str], first: str) -> list[str]:
-    """The default when no name is given; a first `+` adds to it. `first` always stands, so asking for it is nothing."""
+    """The default when no name is given; a first `+` adds to it. `first` is always shown; naming it changes nothing."""
     if not names:
         return list(default)
     before = default if names[0].startswith("+") else ()

@@ -28,7 +28,7 @@ _VERDICTS = (SLOWER, FASTER, SAME, NOT_RESOLVED, ADDED, GONE)
 
 @dataclass(frozen=True)
 class Asked:
-    """What the user wanted to know."""
+    """What the user asked to compare."""
 
     a: str
     b: str

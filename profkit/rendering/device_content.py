@@ -87,7 +87,7 @@ def _reading_notes(usage: Usage) -> list[str]:
     if not usage.devices:
         return []
     if usage.by == "launch":
-        return ["GPU: sum of durations; ?: the launch was not recorded, or lies in no operator"]
+        return ["GPU: sum of durations; ?: the launch was not recorded, or is in no operator"]
     if usage.by == "gemm":
         return ["GPU: sum of durations; tile and transposes are those that the kernels' names tell"]
     own = "own: share of the GPUs' wall clock; own and the lines below the rows add up to it"

@@ -30,7 +30,7 @@ def overall_fraction(progress: Progress) -> float:
     names = list(_PHASES)
     before = names.index(progress.phase) if progress.phase in names else 0
     done = sum(_PHASES[name] for name in names[:before])
-    # A phase that is none of a cell's is all of it.
+    # A phase that is not one of a cell's is all of it.
     done += _PHASES.get(progress.phase, 1.0) * min(1.0, max(0.0, progress.fraction))
     return min(1.0, (progress.cell + done) / max(1, progress.cells))
 

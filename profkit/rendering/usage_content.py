@@ -46,7 +46,7 @@ class View:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What stands around a table: losses and warnings first of all, what was recorded, and notes below."""
+    """What is printed around a table: losses and warnings, what was recorded, and notes."""
 
     heads: Sequence[str]
     losses: Sequence[str] = ()

@@ -50,7 +50,7 @@ class TimeLimit:
 
 
 class CheckProcess:
-    """A worker process that is started when it is first asked, and anew after it failed."""
+    """A worker process that is started at the first request, and again after a failure."""
 
     def __init__(
         self, name: str, environment: Mapping[str, str], threads: int, limit: TimeLimit, uses_device: bool = False

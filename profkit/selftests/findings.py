@@ -116,6 +116,6 @@ class Report:
         return self.statuses.count(status)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values; an error that is no number is null."""
+        """As JSON values; an error that is NaN is null."""
         record: dict[str, Any] = finite_numbers({"schema": SCHEMA, "is_wrong": self.is_wrong, **asdict(self)})
         return record

@@ -41,7 +41,7 @@ class Source:
     text: str
 
     def tables(self) -> dict[str, Any]:
-        """The parsed file; what is no TOML is a UsageError with its line."""
+        """The parsed file; what is not TOML is a UsageError with its line."""
         try:
             tables: dict[str, Any] = tomllib.loads(self.text)
             return tables

@@ -1,4 +1,4 @@
-"""Kernels with vectors where vectors end: random shapes around their width, values that are no numbers, every
+"""Kernels with vectors where vectors end: random shapes around their width, NaN and infinities, every
 instruction set that this processor runs."""
 
 from __future__ import annotations

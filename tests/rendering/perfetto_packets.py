@@ -16,7 +16,7 @@ def packets(data: bytes) -> Iterator[Message]:
 
 
 def message(data: bytes) -> Message:
-    """The fields of a message; a ValueError when it is none."""
+    """The fields of a message; a ValueError when it is not a message."""
     found: Message = {}
     at = 0
     while at < len(data):

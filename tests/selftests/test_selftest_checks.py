@@ -1,4 +1,4 @@
-"""The selftest's own checks: a capture that was tampered with, a rate that cannot be, a peak that is none."""
+"""The selftest's own checks: a capture that was tampered with, a rate that is impossible, a peak that is too low."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def test_push_and_pop_answer_the_level_of_their_own_domain(tmp_path: Path) -> No
 
     assert run.output == "0 0 1 1 1 1 0 0 1 1 0"
     assert run.capture.threads.unbalanced_pops.sum() == 2
-    # b ended while d:x, opened after it, was still open: it is no part of the tree.
+    # b ended while d:x, opened after it, was still open: it is not part of the tree.
     kinds = {row.title: row.kind for row in nvtx_rows(run) if row.title in ("a", "b", "c")}
     assert kinds == {"a": RangeKind.RANGE, "b": RangeKind.SPAN, "c": RangeKind.RANGE}
 

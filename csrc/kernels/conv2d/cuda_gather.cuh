@@ -13,7 +13,8 @@ namespace profkit::cuda {
 constexpr int kMostTaps = 15;
 
 // Bits of a term: 1 << row tap, and 1 << 16 + column tap. Bits of a position: the taps that lie outside the
-// image. Bit 31 belongs to every position and to the term that is none, bit 15 to the position that is none.
+// image. Bit 31 belongs to every position and to the term that does not exist, bit 15 to the position that
+// does not exist.
 struct alignas(8) GatherPart {
   int offset;  // in elements; may lie outside the image, sums that are used do not
   unsigned bits;
@@ -22,10 +23,10 @@ struct alignas(8) GatherPart {
 struct alignas(16) GatherPair {
   GatherPart low, high;
 };
-constexpr unsigned kNowhere = 0xffffffffu;  // a target that is none
+constexpr unsigned kNowhere = 0xffffffffu;  // no target
 constexpr unsigned kNoTermBits = 1u << 31;
 constexpr unsigned kPositionBits = 1u << 31;
-constexpr unsigned kAnyPositionBits = 1u << 15;  // meets the position that is none, and no other
+constexpr unsigned kAnyPositionBits = 1u << 15;  // meets only the position that does not exist
 constexpr unsigned kNoPositionBits = 0xffffffffu;
 
 __device__ __forceinline__ unsigned term_bits(int row_tap, int column_tap) {

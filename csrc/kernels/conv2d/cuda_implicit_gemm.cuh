@@ -39,7 +39,7 @@ struct ImplicitGemm {
     return kQuads ? thread % kEntriesPerSlice : thread / kRows * kLoadsA + i;
   }
 
-  // Where the position's sums go (kNowhere: it is none), and where it begins in the source.
+  // Where the position's sums go (kNowhere: it does not exist), and where it begins in the source.
   __device__ __forceinline__ unsigned position(int at, GatherPart& part) const {
     const int plane = place.rows.count * place.columns.count;
     part = {0, kNoPositionBits};

@@ -44,7 +44,7 @@ def weights_from_nhwc(network: Network, weights: Mapping[str, Array]) -> dict[st
 
 
 def _rows_from_nchw(network: Network, name: str) -> Array | None:
-    """Which canonical row stands in each row of these weights, when they are those of a flattened image."""
+    """Which canonical row is in each row of these weights, when they are those of a flattened image."""
     layer, _, part = name.rpartition(".")
     shape = _flattened_image(network, layer) if part == "w" else None
     if shape is None:
@@ -54,7 +54,7 @@ def _rows_from_nchw(network: Network, name: str) -> Array | None:
 
 
 def _flattened_image(network: Network, name: str) -> tuple[int, int, int] | None:
-    """(channels, height, width) of what flows flattened into this layer, or None. Dropout may stand between."""
+    """(channels, height, width) of what flows flattened into this layer, or None. Dropout may come between."""
     source = network.layer(name).inputs[0]
     while source != IMAGES:
         layer = network.layer(source)

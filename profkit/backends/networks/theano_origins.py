@@ -86,7 +86,7 @@ class OriginFollower:
             variable.tag.profkit = Mark((heavy if _is_heavy(variable.owner) else own).origin)
         if is_exact:
             origin = (heavy if _is_heavy(new.owner) else own).origin
-            # Heavy work that stays an operator of its own beside a light one is no part of it.
+            # Heavy work that stays an operator of its own beside a light one is not part of it.
             parts = [node for node in fused if _is_heavy(new.owner) or not _is_heavy(node)]
             new.tag.profkit = Mark(origin, _others(parts, origin))
 

@@ -18,7 +18,7 @@ from profkit.capture.schema import FORWARD, Level
 from profkit.capture.sources import MEMORY, TIME, Pass, Watched
 
 TIME_NOTE = (
-    "OpenCV measures how long each layer ran in each step, not when: layers stand one after another from the step's "
+    "OpenCV measures how long each layer ran in each step, not when: layers follow one another from the step's "
     "start, in the order in which they run"
 )
 MEMORY_NOTE = (

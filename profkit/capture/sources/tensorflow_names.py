@@ -21,7 +21,7 @@ _KERNEL_EVENT = re.compile(r"([^:]+):([A-Za-z_]\w*)$")
 
 
 class Place(NamedTuple):
-    """Where an operator stands in the network."""
+    """Position of an operator in the network."""
 
     layer: str | None
     phase: str

@@ -35,7 +35,7 @@ ROUNDED_NOTE = (
 
 
 class RawMetadata:
-    """Takes the place of a RunMetadata message and keeps its bytes: reading them is no part of the step."""
+    """Takes the place of a RunMetadata message and keeps its bytes: reading them is not part of the step."""
 
     def __init__(self) -> None:
         self.data = b""

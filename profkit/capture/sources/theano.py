@@ -24,7 +24,7 @@ from profkit.capture.sources.scopes import add_allocations, memory_of, run_steps
 CLOCK_GRAIN_NS = 1000
 """Theano's C machine reads gettimeofday."""
 TIME_NOTE = (
-    "Theano measures how long each operator ran in each step, not when: operators stand one after another from the "
+    "Theano measures how long each operator ran in each step, not when: operators follow one another from the "
     "step's start, in the order of the compiled graph; its clock counts microseconds"
 )
 MEMORY_NOTE = (
@@ -34,7 +34,7 @@ MEMORY_NOTE = (
 
 
 class Call(NamedTuple):
-    """One operator that ran under our eyes."""
+    """One operator that ran while recording."""
 
     place: int
     """In the list of nodes."""

@@ -109,7 +109,7 @@ def test_the_table_of_allocations_adds_up_to_what_the_spans_say() -> None:
     np.testing.assert_array_equal(taken, recording.spans["requested_bytes"])
     assert (recording.spans["temporary_bytes"] <= recording.spans["requested_bytes"]).all()
     assert np.cumsum(size).max() == recording.facts["peak_bytes"]
-    # All that two steps took they gave back; their losses are scalars, which are no arrays.
+    # All that two steps took they gave back; their losses are scalars, which are not arrays.
     assert size.sum() == 0
     assert recording.facts["held_bytes"] == SMALL.parameter_count() * 4
 

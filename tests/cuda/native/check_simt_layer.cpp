@@ -48,7 +48,7 @@ void exit_before_barrier(const float*, float* out) {
   out[thread()] = tile[63 - thread()];
 }
 
-// Lane i gets the value of lane 31 - i, which belongs elsewhere in `out`; what is no such value, nowhere.
+// Lane i gets the value of lane 31 - i, which belongs elsewhere in `out`; anything else, nowhere.
 void put(float value, float* out) {
   if (value >= 0.0f && value < 64.0f) out[63 - static_cast<int>(value)] = value;
 }

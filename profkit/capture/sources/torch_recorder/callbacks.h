@@ -11,8 +11,8 @@ namespace profkit::torch_source {
 
 inline Thread* current_thread() { return recording_thread(&at::RecordFunction::currentThreadId); }
 
-// Tensors among the inputs, each as [dimensions, sizes ..., address of its memory]; what is no tensor is left
-// out.
+// Tensors among the inputs, each as [dimensions, sizes ..., address of its memory]; what is not a tensor is
+// left out.
 class OperandWriter {
  public:
   explicit OperandWriter(ThreadLog& log) : log_(log) {}
