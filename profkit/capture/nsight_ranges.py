@@ -1,4 +1,4 @@
-"""NVTX ranges of an Nsight Systems export: its table in, ranges of a DeviceTrace out."""
+"""NVTX ranges of an Nsight Systems export: its table in, ranges of a Capture out."""
 
 from __future__ import annotations
 
