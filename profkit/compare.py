@@ -55,9 +55,11 @@ def build_parser() -> Parser:
     parser = Parser("profkit compare", description, _EXAMPLES)
     parser.usage = "profkit compare A B [flags]"
     parser.add_argument(
-        "a", metavar="A", help="earlier capture, of profkit network, trace or record, torch.profiler or nsys, or result"
+        "a",
+        metavar="A",
+        help="earlier file: of profkit network, trace or record, of torch.profiler or nsys, or of --json",
     )
-    parser.add_argument("b", metavar="B", help="later capture or result")
+    parser.add_argument("b", metavar="B", help="later file of the same kind")
     parser.add_argument(
         "--by",
         metavar="WHAT",
@@ -82,7 +84,9 @@ def build_parser() -> Parser:
         "--force", action="store_true", help="--fail-on although networks, threads or machines differ, or were busy"
     )
     parser.add_argument("--top", metavar="N", default=str(DEFAULT_TOP), help=f"rows printed, or all [{DEFAULT_TOP}]")
-    parser.add_argument("--json", metavar="FILE", help="all rows, schema profkit.comparison/1")
+    parser.add_argument(
+        "--json", metavar="FILE", help="all rows, schema profkit.comparison/1; of results profkit.result_comparison/1"
+    )
     parser.add_argument("--markdown", metavar="FILE", help="all rows, for an issue or a pull request")
     return parser
 

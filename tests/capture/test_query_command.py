@@ -212,7 +212,7 @@ def test_losses_and_damage_are_told_beside_the_answer(tmp_path: Path, capsys: py
 
     captured = capsys.readouterr()
     assert code == 0
-    assert captured.err.splitlines()[0] == "1,234 records were dropped while recording"
+    assert captured.err.splitlines()[0] == "1,234 records were dropped"
     assert "8 bytes skipped" in captured.err
     assert captured.out.split() == ["n", "─", "1"]
 

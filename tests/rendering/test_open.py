@@ -7,8 +7,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import device_entries as entries
 import pytest
 from builders import realistic_cell, result
+from capture_builders import FIRST_MONOTONIC_NS as ORIGIN
 from capture_builders import CaptureBuilder
 from foreign_traces import KinetoTrace, NsightExport, by_real_file, real_trace
 from network_captures import network_capture, op, recording_of
@@ -17,11 +19,11 @@ import profkit
 from profkit import report
 from profkit.attribution.device_groups import GROUPINGS as DEVICE_GROUPINGS
 from profkit.attribution.grouping import GROUPINGS
-from profkit.attribution.network_usage import GROUPINGS as NETWORK_GROUPINGS
 from profkit.capture.network_capture import save_network_capture
 from profkit.errors import CaptureError, UsageError
 from profkit.measurement.result import read_result
 from profkit.rendering.json_file import render_json
+from profkit.rendering.table import Table
 from profkit.rendering.usage_content import visible
 from profkit.rendering.usage_tfprof import micros_text
 from profkit.rendering.whole_file import write_whole
@@ -33,6 +35,14 @@ ODD = "<b>step & \u00e9</b>"
 def program(path: Path) -> None:
     builder = CaptureBuilder().process(4711).thread("main")
     builder.begin(1000, ODD).begin(2000, "layer").end(5000).end(10_000).write(path)
+
+
+def gpu_program(path: Path, dropped: int = 0) -> None:
+    builder = CaptureBuilder(counters=[dropped]).process(1).thread("main").begin(10, ODD).end(300)
+    builder.device(entries.clock(ORIGIN, ORIGIN), entries.correlation(builder.token(10), 1))
+    builder.device(entries.call(builder.string("cudaLaunchKernel"), ORIGIN + 20, ORIGIN + 30, 1))
+    builder.device(entries.kernel(builder.string("gemm"), ORIGIN + 50, ORIGIN + 90, 1))
+    builder.write(path)
 
 
 def network(path: Path) -> None:
@@ -51,6 +61,7 @@ def nsight(path: Path) -> None:
 
 FILES: dict[str, Callable[[Path], None]] = {
     "program": program,
+    "gpu_program": gpu_program,
     "network": network,
     "kineto": kineto,
     "nsight": nsight,
@@ -137,6 +148,7 @@ def test_each_kind_of_file_gives_its_own_type(tmp_path: Path) -> None:
 
     assert {name: type(each).__name__ for name, each in opened.items()} == {
         "program": "CaptureProfile",
+        "gpu_program": "CaptureProfile",
         "network": "NetworkProfile",
         "kineto": "CaptureProfile",
         "nsight": "CaptureProfile",
@@ -156,6 +168,21 @@ def test_a_traced_program_that_used_no_gpu_has_no_groupings_of_one(tmp_path: Pat
 
     assert isinstance(opened, profkit.CaptureProfile)
     assert opened.groupings == ("name", "path", "thread", "category", "domain")
+
+
+def test_a_traced_program_that_used_a_gpu_has_two_tables_and_says_its_losses_once(tmp_path: Path) -> None:
+    gpu_program(tmp_path / "file", dropped=3)
+
+    opened = profkit.open(tmp_path / "file")
+
+    assert isinstance(opened, profkit.CaptureProfile)
+    assert opened.groupings == (*GROUPINGS, *DEVICE_GROUPINGS)
+    assert [block.columns[0].heading for block in opened.tables().blocks if isinstance(block, Table)] == [
+        "name",
+        "operator",
+    ]
+    assert str(opened).count("3 records were dropped") == 1
+    assert str(opened.tables("operator")) == opened.text("operator") != opened.text("name")
 
 
 def test_a_run_that_recorded_nothing_says_why_in_a_notebook_too(tmp_path: Path) -> None:
@@ -206,9 +233,10 @@ def test_a_recording_says_what_it_does_and_how_to_see_it(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", CAPTURES)
 def test_tfprof_is_written_of_every_capture(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     FILES[name](tmp_path / "file")
-    groupings = {"program": ("name", "path"), "network": tuple(NETWORK_GROUPINGS)}.get(name, tuple(DEVICE_GROUPINGS))
+    opened = profkit.open(tmp_path / "file")
+    assert isinstance(opened, profkit.CaptureProfile)
 
-    for by in (None, *groupings):
+    for by in (None, *opened.groupings):
         assert report.main([str(tmp_path / "file"), "--format", "tfprof", *([f"--by={by}"] if by else [])]) == 0
         lines = capsys.readouterr().out.splitlines()
         without_rows = lines.pop(0) if lines[0].startswith("no ") else ""
