@@ -22,6 +22,7 @@ from profkit.capture.range_levels import level_of_annotation, level_of_operator
 from profkit.capture.tables import Process, RangeKind, Ranges, Source, Threads
 from profkit.capture.trace_tables import Strings, launches_of
 
+LATEST_NS = np.iinfo(np.int64).max
 Columns = Mapping[str, Column]
 Device = Mapping[str, Columns]
 
@@ -129,7 +130,9 @@ class _Maker:
         process = raw["process"][order]
         told = row_of[raw["token_range"][order]]
         seen = OpenRanges(ranges["thread"], ranges["start_ns"], ranges["end_ns"], ranges["parent"]).at(thread, start_ns)
-        untold = _untold(seen, ranges, self._told_since(told, process, ranges)[process])
+        # A token whose range is not in the file says that some range was open.
+        since_ns = np.where(raw["has_token"][order], LATEST_NS, self._told_since(told, process, ranges)[process])
+        untold = _untold(seen, ranges, since_ns)
         made = {
             "thread": thread,
             "start_ns": start_ns,
@@ -153,11 +156,11 @@ class _Maker:
 
     def _told_since(self, told: Column, process: Column, ranges: Columns) -> Column:
         """When CUPTI was first told of a range, by process; never, where it dropped records: a token may be missing."""
-        since = np.full(len(self._processes), np.iinfo(np.int64).max)
+        since = np.full(len(self._processes), LATEST_NS)
         is_told = told != NONE
         np.minimum.at(since, process[is_told], ranges["start_ns"][told[is_told]])
         dropped = [each["dropped_by_cupti"] + each["dropped_too_slow"] for each in self._counts]
-        since[np.flatnonzero(dropped)] = np.iinfo(np.int64).max
+        since[np.flatnonzero(dropped)] = LATEST_NS
         return since
 
     def _threads_of(self, calls: Columns) -> Column:

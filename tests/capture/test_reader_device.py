@@ -102,7 +102,7 @@ def test_a_call_belongs_to_the_range_it_was_told_or_to_the_one_open_at_its_time(
     builder.device(entries.clock(ORIGIN, ORIGIN), entries.correlation(builder.token(10), 1))
     builder.device(
         entries.call(name, ORIGIN + 150, ORIGIN + 151, 1),  # told: conv, though inner is open
-        entries.call(name, ORIGIN + 152, ORIGIN + 153, 2),
+        entries.call(name, ORIGIN + 152, ORIGIN + 153, 2),  # not told: in no range, since inner would have been told
         entries.call(name, ORIGIN + 305, ORIGIN + 306, 3),
         entries.call(name, ORIGIN + 320, ORIGIN + 321, 4, thread=77),
         entries.correlation(12345, 5),  # of a range that is not in the file
@@ -111,9 +111,21 @@ def test_a_call_belongs_to_the_range_it_was_told_or_to_the_one_open_at_its_time(
 
     trace = trace_of(builder, tmp_path)
 
-    assert ranges_of(trace, trace.calls["range"].tolist()) == ["conv", "inner", "-", "-", "pool"]
+    assert ranges_of(trace, trace.calls["range"].tolist()) == ["conv", "-", "-", "-", "pool"]
     assert trace.facts["calls of which both were known and differ"] == 1
     assert trace.threads[-1] == {"process": 0, "id": 77, "name": ""}
+
+
+def test_a_call_without_a_token_belongs_to_a_range_that_began_before_any_was_told(tmp_path: Path) -> None:
+    builder = ranged()
+    name = builder.string("cudaLaunchKernel")
+    later = builder.token(310)
+    builder.device(entries.clock(ORIGIN, ORIGIN), entries.correlation(later, 2))
+    builder.device(entries.call(name, ORIGIN + 152, ORIGIN + 153, 1), entries.call(name, ORIGIN + 330, ORIGIN + 331, 2))
+
+    trace = trace_of(builder, tmp_path)
+
+    assert ranges_of(trace, trace.calls["range"].tolist()) == ["inner", "pool"]
 
 
 def test_a_token_that_came_again_after_hours_means_the_later_range(tmp_path: Path) -> None:
