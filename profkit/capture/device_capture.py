@@ -37,6 +37,7 @@ from profkit.capture.schema import (
 )
 from profkit.capture.trace_tables import LARGEST, launches_of
 
+LATEST_NS = np.iinfo(np.int64).max
 Columns = Mapping[str, Column]
 
 
@@ -97,7 +98,9 @@ class _Maker:
         # Spans have no children: what is launched while one is open belongs to the range around it.
         told = np.append(np.where(is_range, np.arange(len(ranges), dtype=np.int32), ranges.parent), NONE)[told]
         seen = OpenRanges(ranges).at(thread, start_ns)
-        untold = _untold(seen, ranges, self._told_since(told, process, ranges)[process])
+        # A token whose range is not in the file says that some range was open.
+        since_ns = np.where(raw["has_token"][order], LATEST_NS, self._told_since(told, process, ranges)[process])
+        untold = _untold(seen, ranges, since_ns)
         calls = Calls(
             thread=thread,
             start_ns=start_ns,
@@ -121,11 +124,11 @@ class _Maker:
 
     def _told_since(self, told: Column, process: Column, ranges: Ranges) -> Column:
         """When CUPTI was first told of a range, by process; never, where it dropped records: a token may be missing."""
-        since = np.full(len(self._capture.processes), np.iinfo(np.int64).max)
+        since = np.full(len(self._capture.processes), LATEST_NS)
         is_told = told != NONE
         np.minimum.at(since, process[is_told], ranges.start_ns[told[is_told]])
         dropped = [each["dropped_by_cupti"] + each["dropped_too_slow"] for each in self._counts]
-        since[np.flatnonzero(dropped)] = np.iinfo(np.int64).max
+        since[np.flatnonzero(dropped)] = LATEST_NS
         return since
 
     def _threads(self) -> tuple[Threads, Column]:

@@ -101,7 +101,7 @@ def test_a_call_belongs_to_the_range_it_was_told_and_later_ones_without_a_token_
     builder.device(entries.clock(ORIGIN, ORIGIN), entries.correlation(builder.token(10), 1))
     builder.device(
         entries.call(name, ORIGIN + 150, ORIGIN + 151, 1),  # told: conv, though inner is open
-        entries.call(name, ORIGIN + 152, ORIGIN + 153, 2),
+        entries.call(name, ORIGIN + 152, ORIGIN + 153, 2),  # not told: in no range, since inner would have been told
         entries.call(name, ORIGIN + 305, ORIGIN + 306, 3),
         entries.call(name, ORIGIN + 320, ORIGIN + 321, 4, thread=77),
         entries.correlation(12345, 5),  # of a range that is not in the file
@@ -110,10 +110,22 @@ def test_a_call_belongs_to_the_range_it_was_told_and_later_ones_without_a_token_
 
     trace = trace_of(builder, tmp_path)
 
-    assert ranges_of(trace, trace.calls["range"].tolist()) == ["conv", "-", "-", "-", "-"]
+    assert ranges_of(trace, trace.calls["range"].tolist()) == ["conv", "-", "-", "-", "pool"]
     assert trace.facts["calls of which both were known and differ"] == 1
     assert (trace.threads.process[-1], trace.threads.os_thread_id[-1], trace.threads.name[-1]) == (0, 77, NONE)
     assert (trace.threads.start_ns[-1], trace.threads.end_ns[-1]) == (320, 321)
+
+
+def test_a_call_without_a_token_belongs_to_a_range_that_began_before_any_was_told(tmp_path: Path) -> None:
+    builder = ranged()
+    name = builder.string("cudaLaunchKernel")
+    later = builder.token(310)
+    builder.device(entries.clock(ORIGIN, ORIGIN), entries.correlation(later, 2))
+    builder.device(entries.call(name, ORIGIN + 152, ORIGIN + 153, 1), entries.call(name, ORIGIN + 330, ORIGIN + 331, 2))
+
+    trace = trace_of(builder, tmp_path)
+
+    assert ranges_of(trace, trace.calls["range"].tolist()) == ["inner", "pool"]
 
 
 def test_a_token_that_came_again_after_hours_means_the_later_range(tmp_path: Path) -> None:

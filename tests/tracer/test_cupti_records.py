@@ -91,7 +91,6 @@ def check_everything(trace: Capture | None, warnings: tuple[str, ...]) -> None:
     assert (trace.devices[0].compute_major, trace.devices[0].memory_bytes) == (8, 40 << 30)
     assert trace.facts["overhead_ns"] == {"CUPTI flushes its buffers": pytest.approx(700, abs=2)}
     assert trace.facts["calls in the range that CUPTI was told"] == 7
-    assert trace.facts["calls of which both were known and differ"] == 0
 
 
 def test_a_call_after_its_range_is_not_in_it_however_the_clocks_disagree(tmp_path: Path) -> None:
