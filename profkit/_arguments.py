@@ -32,7 +32,8 @@ from profkit.measurement.options import (
     MeasureOptions,
 )
 from profkit.ops import SPECS, default_preset
-from profkit.ops.axes import FLAG
+from profkit.ops.axes import FLAG, Kind
+from profkit.ops.fields import Fields
 from profkit.ops.spec import Spec
 from profkit.rendering.columns import DEFAULT, choose_columns, column_names
 from profkit.rendering.quantities import parse_bytes, parse_duration, parse_share
@@ -162,12 +163,12 @@ def parse_request(op: str, command: str, words: Sequence[str]) -> Request:
 def read_specs(op: str, arguments: argparse.Namespace, other_axes: Mapping[str, int] | None = None) -> list[Spec]:
     """What the flags of `add_fields` ask for: every combination, checked."""
     presets = [name for name in split_list(arguments.preset or []) if name]
-    return build_specs(op, presets, given_fields(op, arguments), other_axes)
+    return build_specs(op, presets, given_fields(SPECS[op], arguments), other_axes)
 
 
-def given_fields(op: str, arguments: argparse.Namespace) -> dict[str, str]:
-    """The spec's flags that were typed."""
-    given = {item.name: getattr(arguments, _destination(item.name)) for item in fields(SPECS[op])}
+def given_fields(kind: type[Fields], arguments: argparse.Namespace) -> dict[str, str]:
+    """The flags of a spec or network that were typed."""
+    given = {item.name: getattr(arguments, _destination(item.name)) for item in fields(kind)}
     return {name: words for name, words in given.items() if words is not None}
 
 
@@ -180,7 +181,7 @@ def build_parser(op: str, command: str) -> Parser:
     _add_selection(parser)
     add_options(parser.add_argument_group("how it is measured"), MeasureOptions, MEASURED)
     _add_output(parser)
-    add_fields(group, op)
+    add_spec(group, op)
     return parser
 
 
@@ -188,14 +189,19 @@ def _destination(name: str) -> str:
     return f"field_{name}"
 
 
-def add_fields(group: argparse._ArgumentGroup, op: str) -> None:
-    """The spec's own flags; argparse refuses a field that is called like another flag."""
-    for item in fields(SPECS[op]):
-        kind = item.metadata["kind"]
-        text = f"{item.metadata['help']} [{kind.word(item.default)}]".replace("%", "%%")
-        optional: dict[str, Any] = {"nargs": "?", "const": "yes"} if kind is FLAG else {}
+def add_fields(group: argparse._ArgumentGroup, kind: type[Fields]) -> None:
+    """The flags of a spec or network; argparse refuses a field that is called like another flag."""
+    for item in fields(kind):
+        form: Kind = item.metadata["kind"]
+        text = f"{item.metadata['help']} [{form.word(item.default)}]".replace("%", "%%")
+        optional: dict[str, Any] = {"nargs": "?", "const": "yes"} if form is FLAG else {}
         flag = f"--{item.name.replace('_', '-')}"
-        group.add_argument(flag, dest=_destination(item.name), metavar=kind.metavar, help=text, **optional)
+        group.add_argument(flag, dest=_destination(item.name), metavar=form.metavar, help=text, **optional)
+
+
+def add_spec(group: argparse._ArgumentGroup, op: str) -> None:
+    """The flags of an operator's spec, and its presets."""
+    add_fields(group, SPECS[op])
     preset = f"a named shape, other flags change it; may be repeated or a comma list [{default_preset(op)}]"
     group.add_argument("--preset", metavar="NAME", action="append", help=preset)
     group.add_argument("--list-presets", action="store_true", help="list the named shapes and exit")
@@ -302,7 +308,7 @@ def _flag(item: Field[Any]) -> str:
 def add_options(group: argparse._ArgumentGroup, options: type, name: str) -> None:
     """The flags of those options of a dataclass that belong to this group."""
     for item in fields(options):
-        if item.metadata["group"] == name:
+        if item.metadata.get("group") == name:
             group.add_argument(f"--{_flag(item)}", dest=item.name, **_argument(item))
 
 
@@ -324,6 +330,8 @@ def read_options(options: type, arguments: argparse.Namespace) -> dict[str, Any]
     """The value of every option: as it was typed, or its default."""
     values = {}
     for item in fields(options):
+        if "group" not in item.metadata:
+            continue
         given, form = getattr(arguments, item.name), _FORMS.get(item.metadata["form"], _Form(""))
         default = item.default if item.default_factory is MISSING else item.default_factory()
         values[item.name] = default if given is None else form.finish(_flag(item), given)

@@ -5,21 +5,19 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
-from profkit._arguments import Parser, help_width, typed
+from profkit._arguments import Parser, add_fields, add_options, given_fields, help_width, read_options
 from profkit._sweep import split_list
 from profkit.attribution.network_usage import GROUPINGS
 from profkit.backends.networks import BUILDERS, load_builder
 from profkit.errors import SpecError, UsageError, nearest
 from profkit.measurement.cores import cores_for, default_threads
 from profkit.measurement.network_run import NetworkRequest
-from profkit.ops.axes import FLAG
-from profkit.ops.fields import Fields
+from profkit.measurement.options import RUN
 from profkit.ops.networks import NETWORKS, Training, find_network
 from profkit.ops.networks.network import Network
-from profkit.rendering.quantities import parse_bytes, parse_duration
 from profkit.rendering.usage_columns import NETWORK_EXTRAS, OF_NETWORKS
 from profkit.rendering.usage_content import View
 from profkit.rendering.whole_file import check_targets
@@ -105,11 +103,11 @@ def build_parser(network: type[Network] | None) -> Parser:
         # Networks share names of flags, so that each group belongs to a parser of its own.
         owner = parser if network else Parser(parser.prog, "")
         group = owner.add_argument_group(f"{each.name} ({each.size_formula})")
-        _add_fields(group, each)
+        add_fields(group, each)
         if owner is not parser:
             parser.show_group(group)
     _add_run(parser)
-    _add_fields(parser.add_argument_group(f"training ({Training.size_formula})"), Training)
+    add_fields(parser.add_argument_group(f"training ({Training.size_formula})"), Training)
     table = parser.add_argument_group("table")
     table.add_argument("--by", choices=list(GROUPINGS), help="what one row is [kind; with tfprof: type]")
     add_table_arguments(table)
@@ -126,42 +124,12 @@ def _add_run(parser: Parser) -> None:
     )
     group.add_argument("--mode", metavar="MODE", help="graph, eager, compile, ...: see --list [the usual one]")
     group.add_argument("--threads", metavar="N", type=int, help="threads of the framework [all usable cores]")
-    group.add_argument("--training", action="store_true", help="forward, backward and SGD instead of inference")
-    group.add_argument("--steps", metavar="N", type=int, default=NetworkRequest.steps, help="recorded per pass [10]")
+    add_options(group, NetworkRequest, RUN)
     group.add_argument("--data", metavar="FOLDER", help="folder of CIFAR-10's files [synthetic images]")
-    group.add_argument(
-        "--learn",
-        metavar="TIME",
-        type=typed(parse_duration),
-        default=0.0,
-        help="then train this long and measure precision@1",
-    )
-    group.add_argument(
-        "--timeout",
-        metavar="TIME",
-        type=typed(parse_duration),
-        default=NetworkRequest.timeout_s,
-        help="longest wait for one answer of the framework's process [120s]",
-    )
-    group.add_argument("--memory-limit", metavar="SIZE", type=typed(parse_bytes), help="memory limit of that process")
-    group.add_argument("--seed", metavar="N", type=int, default=0, help="seed of weights and synthetic images [0]")
     group.add_argument("--no-baseline", action="store_true", help="do not measure profkit's own kernels")
     group.add_argument("--output", metavar="FILE.profkit", help="keep the whole run, for profkit report and others")
     group.add_argument("--list", action="store_true", help="list networks, frameworks and their modes, and exit")
     group.add_argument("--quiet", action="store_true", help="no progress, only the tables")
-
-
-def _add_fields(group: argparse._ArgumentGroup, kind: type[Fields]) -> None:
-    for item in fields(kind):
-        metadata = item.metadata
-        text = f"{metadata['help']} [{metadata['kind'].word(item.default)}]".replace("%", "%%")
-        optional: dict[str, Any] = {"nargs": "?", "const": "yes"} if metadata["kind"] is FLAG else {}
-        flag = f"--{item.name.replace('_', '-')}"
-        group.add_argument(flag, dest=_place(item.name), metavar=metadata["kind"].metavar, help=text, **optional)
-
-
-def _place(name: str) -> str:
-    return f"field_{name}"
 
 
 def _requests(network: type[Network], parsed: argparse.Namespace) -> list[NetworkRequest]:
@@ -169,32 +137,20 @@ def _requests(network: type[Network], parsed: argparse.Namespace) -> list[Networ
     training = _made(Training, parsed)
     threads = default_threads() if parsed.threads is None else parsed.threads
     cores_for(threads)
-    if parsed.steps < 1:
-        raise UsageError(f"--steps takes a number from 1 on, got {parsed.steps}")
-    if parsed.seed < 0:
-        raise UsageError(f"--seed cannot be negative, got {parsed.seed}")
+    options = read_options(NetworkRequest, parsed)
+    if options["steps"] < 1:
+        raise UsageError(f"--steps takes a number from 1 on, got {options['steps']}")
+    if options["seed"] < 0:
+        raise UsageError(f"--seed cannot be negative, got {options['seed']}")
     return [
-        NetworkRequest(
-            network=made,
-            framework=framework,
-            mode=mode,
-            threads=threads,
-            is_training=parsed.training,
-            training=training,
-            steps=parsed.steps,
-            learn_s=parsed.learn,
-            seed=parsed.seed,
-            timeout_s=parsed.timeout,
-            memory_limit_bytes=parsed.memory_limit,
-        )
+        NetworkRequest(made, framework, mode, threads, training=training, **options)
         for framework, mode in chosen_frameworks(parsed.framework, parsed.mode)
     ]
 
 
 def _made(kind: type[Any], parsed: argparse.Namespace) -> Any:
     """A network or Training with the fields that were given."""
-    values = {item.name: getattr(parsed, _place(item.name)) for item in fields(kind)}
-    given = {name: word for name, word in values.items() if word is not None}
+    given = given_fields(kind, parsed)
     for name, word in given.items():
         if "," in str(word):
             flag = f"--{name.replace('_', '-')} {word}"

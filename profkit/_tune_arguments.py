@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from profkit._arguments import Parser, add_fields, typed
+from profkit._arguments import Parser, add_spec, typed
 from profkit._sweep import parse_counts
 from profkit.errors import UsageError, did_you_mean
 from profkit.measurement.cores import cores_for, default_threads
@@ -47,7 +47,7 @@ def build_parser(ops: Sequence[str]) -> Parser:
         # Operators share names of flags, so that each group belongs to a parser of its own.
         owner = parser if len(ops) == 1 else Parser(parser.prog, "")
         spec = owner.add_argument_group(f"{op} (each flag also takes a comma list: a sweep over all combinations)")
-        add_fields(spec, op)
+        add_spec(spec, op)
         if owner is not parser:
             parser.show_group(spec)
     which = parser.add_argument_group("which kernels (keys like native/implicit_gemm, with * as wildcard)")

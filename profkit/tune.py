@@ -146,11 +146,12 @@ def _forget(op: str, arguments: argparse.Namespace, keys: Sequence[str]) -> int:
     from profkit._arguments import given_fields, read_specs
     from profkit._tune_arguments import thread_counts
     from profkit.backends.tuned import forget_choices, read_choices
+    from profkit.ops import SPECS
 
     problem = read_choices().problem
     if problem:
         _tell(problem)
-    is_limited = bool(given_fields(op, arguments) or arguments.preset)
+    is_limited = bool(given_fields(SPECS[op], arguments) or arguments.preset)
     specs = [spec.to_dict() for spec in read_specs(op, arguments)] if is_limited else None
     counts = thread_counts(arguments) if arguments.threads else None
     forgotten = forget_choices(

@@ -24,6 +24,7 @@ from profkit.measurement.asking import ask_one
 from profkit.measurement.cores import cores_for
 from profkit.measurement.environment import fingerprint
 from profkit.measurement.neighbours import others_share, processor_use
+from profkit.measurement.options import BYTES, RUN, SECONDS, WHOLE, option
 from profkit.measurement.process import WorkerFailure, WorkerProcess, WorkerSettings
 from profkit.measurement.protocol import Message
 from profkit.ops.networks.data import Data, synthetic_data
@@ -43,20 +44,19 @@ class NetworkRequest:
     framework: str
     mode: str = ""
     threads: int = 1
-    is_training: bool = False
+    is_training: bool = option(False, RUN, "forward, backward and SGD instead of inference", flag="training")
     training: Training = field(default_factory=Training)
-    steps: int = 10
-    """Recorded in each pass, and timed without recording; 0: nothing is measured, the network only learns."""
+    steps: int = option(10, RUN, "recorded per pass", form=WHOLE)
+    """And timed without recording; 0: nothing is measured, the network only learns."""
     passes: Sequence[str] | None = None
     """Names of the source's passes; None: all. Empty: nothing is recorded."""
-    learn_s: float = 0.0
-    """Train for so long (after everything else) and measure precision@1."""
+    learn_s: float = option(0.0, RUN, "then train so long: precision@1", form=SECONDS)
     learn_steps: int = 1_000_000
     data: Data | None = None
     """None: synthetic."""
-    seed: int = 0
-    timeout_s: float = 120.0
-    memory_limit_bytes: int | None = None
+    timeout_s: float = option(120.0, RUN, "longest wait for one answer of the framework's process", form=SECONDS)
+    memory_limit_bytes: int | None = option(None, RUN, "of that process, as 4GiB", form=BYTES, shown="none")
+    seed: int = option(0, RUN, "of weights and synthetic images", form=WHOLE)
     python: str | None = None
 
     @property

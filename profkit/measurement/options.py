@@ -16,7 +16,7 @@ DEVICES = ("cpu", "cuda", ALL_DEVICES)
 CACHES, OUTPUTS = ("hot", "cold"), ("fresh", "reused")
 
 
-COMPARED, MEASURED, SHOWN = "compared", "measured", "shown"
+COMPARED, MEASURED, SHOWN, RUN = "compared", "measured", "shown", "run"
 """Groups of flags."""
 SECONDS, BYTES, SHARE, WHOLE = "seconds", "bytes", "share", "whole"
 KEY, KEYS, FILES, COUNTS, PROGRAMS = "key", "keys", "files", "counts", "programs"
