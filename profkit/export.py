@@ -185,7 +185,7 @@ def _exports(
     flows = _flows(arguments)
     if isinstance(capture, Result):
         for kind in _targets(arguments).keys() - {"parquet"}:
-            raise UsageError(f"--{kind.replace('_', '-')} needs a time line, which a result has not: use --parquet DIR")
+            raise UsageError(f"--{kind.replace('_', '-')} needs a timeline, and a result has none: use --parquet DIR")
         return _ResultExports(capture)
     if isinstance(capture, DeviceTrace):
         for kind in _targets(arguments).keys() - _ENDINGS.keys():

@@ -101,8 +101,8 @@ def _content_of_json(path: str) -> Content:
         except OSError as error:
             raise CaptureError(f"cannot read {path}: {error.strerror or error}") from None
     raise TraceError(
-        f"{path} is JSON without events: a trace of torch.profiler has them under {_EVENTS!r}; it is no result either, "
-        f"whose schema is {RESULT_SCHEMA}1, as profkit conv --json result.json writes it"
+        f"{path} is JSON without events: a trace of torch.profiler has them under {_EVENTS!r}; nor is it a result, "
+        f"whose schema is {RESULT_SCHEMA}1 (profkit conv --json result.json writes one)"
     )
 
 

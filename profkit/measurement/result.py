@@ -206,7 +206,7 @@ def _cell(values: Any, place: str) -> Cell:
 def _trouble(row: Row, op: str) -> str:
     """What no measurement leaves, though every value has its type."""
     if len(row.key.split("/")) < 3 or row.key.split("/")[0] != op:
-        return f"{row.key!r} is no key of {op}"
+        return f"{row.key!r} is not a key of {op}"
     if row.status not in STATUSES or row.verdict not in ("", *VERDICTS):
         return f"status {row.status!r} with verdict {row.verdict!r}"
     if row.status == "ok" and row.median_ns is None:
@@ -221,7 +221,7 @@ def _trouble(row: Row, op: str) -> str:
 def _made(kind: type[Made], values: Any, place: str) -> Made:
     """A dataclass from JSON values, each of the type that its field has."""
     if not isinstance(values, dict):
-        raise ValueError(f"{place} is no object")
+        raise ValueError(f"{place} is not an object")
     types = get_type_hints(kind)
     for name, value in values.items():
         if name not in types:

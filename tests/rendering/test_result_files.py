@@ -82,13 +82,13 @@ DAMAGE = [
     ((*ROW, "samples_ns"), [1.0, None, 2.0], "has samples_ns"),
     ((*ROW, "samples_ns"), [1.0], "1 samples in 3 rounds"),
     ((*ROW, "throttled_samples"), [7], "a throttled sample is not there"),
-    ((*ROW, "key"), "torch", "'torch' is no key of conv2d"),
-    ((*ROW, "key"), "matmul/torch/cpu", "is no key of conv2d"),
+    ((*ROW, "key"), "torch", "'torch' is not a key of conv2d"),
+    ((*ROW, "key"), "matmul/torch/cpu", "is not a key of conv2d"),
     ((*ROW, "status"), "fine", "status 'fine'"),
     ((*ROW, "median_ns"), None, "it is ok and has no time"),
     ((*ROW, "colour"), "red", "unknown field 'colour'"),
     (("cells", 0, "rows"), {}, "cell 0 has no spec or no rows"),
-    (("cells", 0, "rows", 0), 5, "row 0 of cell 0 is no object"),
+    (("cells", 0, "rows", 0), 5, "row 0 of cell 0 is not an object"),
     (("cells", 0, "spec"), {"op": "conv3d"}, "unknown operator 'conv3d'"),
     (("cells", 0, "spec", "stride"), -1, "stride"),
     (("cells", 0, "threads"), "two", "cell 0 has threads 'two'"),
@@ -392,14 +392,14 @@ def test_every_table_of_a_result_becomes_parquet(command: str, path: str, tmp_pa
 
 
 @pytest.mark.parametrize("words", [["--chrome", "t"], ["--folded", "t"], ["--format", "perfetto"]])
-def test_a_result_has_no_time_line(
+def test_a_result_has_no_timeline(
     words: list[str], path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
     assert export.main([path, *words]) == 2
 
-    assert "needs a time line, which a result has not: use --parquet DIR" in words_of(capsys.readouterr().err)
+    assert "needs a timeline, and a result has none: use --parquet DIR" in words_of(capsys.readouterr().err)
     assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
 
 
