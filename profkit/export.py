@@ -160,7 +160,7 @@ def _exports(capture: Opened, arguments: argparse.Namespace) -> _Exports | _Netw
     flows = _flows(arguments)
     if isinstance(capture, Result):
         for kind in _targets(arguments).keys() - {"parquet"}:
-            raise UsageError(f"--{kind.replace('_', '-')} needs a time line, which a result has not: use --parquet DIR")
+            raise UsageError(f"--{kind.replace('_', '-')} needs a timeline, and a result has none: use --parquet DIR")
         return _ResultExports(capture)
     if not isinstance(capture, NetworkCapture):
         if flows and capture.recorder != PROFKIT:

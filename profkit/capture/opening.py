@@ -95,8 +95,8 @@ def _content_of_json(path: str) -> Content:
         except OSError as error:
             raise CaptureError(f"cannot read {path}: {error.strerror or error}") from None
     raise TraceError(
-        f"{path} is JSON without events: a trace of torch.profiler has them under {_EVENTS!r}; it is not a result "
-        f"either, whose schema is {RESULT_SCHEMA}1, as profkit conv --json result.json writes it"
+        f"{path} is JSON without events: a trace of torch.profiler has them under {_EVENTS!r}; nor is it a result, "
+        f"whose schema is {RESULT_SCHEMA}1 (profkit conv --json result.json writes one)"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import profkit
 from profkit.backends.framework import no_cuda_driver
 from profkit.measurement.device_timing import HELD
 from profkit.measurement.result import Result, Row
+from profkit.rendering.json_file import render_json
 
 TESTS = Path(__file__).parents[1]
 SPEC = profkit.MatMul(m=8, n=8, k=8)
@@ -64,6 +66,8 @@ def measured(*specs: profkit.MatMul, only: tuple[str, ...] = ("cupy", "numpy"), 
     for cell in result.cells:
         row = cell.row(CPU)
         assert (row.status, bool(row.samples_ns), row.timing) == ("ok", True, ""), row.reason
+    # Whatever happened, the file of it can be opened again.
+    assert Result.from_dict(json.loads(render_json(result))).to_dict() == result.to_dict()
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -18,7 +19,8 @@ import profkit
 from profkit.backends.adapter import Implementation
 from profkit.measurement.cores import cores_for
 from profkit.measurement.process import WorkerProcess, WorkerSettings
-from profkit.measurement.result import Row
+from profkit.measurement.result import Result, Row
+from profkit.rendering.json_file import render_json
 
 SPEC = profkit.MatMul(m=8, n=8, k=8)
 # Writable pipes of the worker process are where its replies go.
@@ -93,6 +95,8 @@ def rows_of(folder: Path, kernels: Mapping[str, str], **options: Any) -> Rows:
     numpy_row = result.cells[0].row("matmul/numpy/cpu")
     assert numpy_row.status == "ok", numpy_row.reason
     assert numpy_row.samples_ns
+    # Whatever happened, the file of it can be opened again.
+    assert Result.from_dict(json.loads(render_json(result))).to_dict() == result.to_dict()
     return {name: result.cells[0].row(f"matmul/candidate/cpu/{name}") for name in kernels}
 
 

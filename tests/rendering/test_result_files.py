@@ -391,14 +391,14 @@ def test_every_table_of_a_result_becomes_parquet(command: str, path: str, tmp_pa
 
 
 @pytest.mark.parametrize("words", [["--chrome", "t"], ["--folded", "t"], ["--format", "perfetto"]])
-def test_a_result_has_no_time_line(
+def test_a_result_has_no_timeline(
     words: list[str], path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
     assert export.main([path, *words]) == 2
 
-    assert "needs a time line, which a result has not: use --parquet DIR" in words_of(capsys.readouterr().err)
+    assert "needs a timeline, and a result has none: use --parquet DIR" in words_of(capsys.readouterr().err)
     assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
 
 
