@@ -36,6 +36,7 @@ _TONES = {
     "faster": "color:#2e9e4f",
     "slower": "color:#d0453a",
     "not resolved": "color:#b8860b",
+    "total": "font-weight:bold",
 }
 
 

@@ -64,7 +64,8 @@ def _separated(parts: Sequence[Iterator[TextLine]]) -> Iterator[TextLine]:
 
 def _lines(block: Document, width: int) -> Iterator[TextLine]:
     if isinstance(block, Table):
-        yield from _separated([_head(block, width), _body(block, width), _below(block, width), _notes(block, width)])
+        items = _items(block.items, width, REASON_LINES)
+        yield from _separated([_head(block, width), _body(block, width), items, _notes(block, width)])
     elif isinstance(block, Items):
         yield from _items(block.items, width, LIST_LINES)
     elif isinstance(block, Heading):
@@ -95,10 +96,6 @@ def _head(table: Table, width: int) -> Iterator[TextLine]:
     for texts, tone in toned:
         for text in texts:
             yield from _wrapped(text, width, tone)
-
-
-def _below(table: Table, width: int) -> Iterator[TextLine]:
-    yield from _items(table.items, width, REASON_LINES)
 
 
 def _notes(table: Table, width: int) -> Iterator[TextLine]:
