@@ -305,7 +305,7 @@ def test_a_child_that_outlives_the_program_for_a_moment_is_waited_for(
     printed = capfd.readouterr().out
     assert code == 0
     assert (tmp_path / "stop").exists()
-    assert "did not end in order" not in printed and "still running" not in printed
+    assert "did not end normally" not in printed and "still running" not in printed
     assert all(process.has_ended for process in read("script.profkit").processes)
 
 
@@ -321,7 +321,7 @@ def test_a_child_that_runs_on_is_not_taken_for_a_crash(
     printed = " ".join(capfd.readouterr().out.split())
     assert code == 0
     assert re.search(r"warning: process \d+ is still running; what is recorded from now on is not shown", printed)
-    assert "did not end in order" not in printed
+    assert "did not end normally" not in printed
 
 
 def test_a_failure_after_the_run_is_told_and_keeps_the_program_s_code(tmp_path: Path) -> None:

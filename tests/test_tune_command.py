@@ -179,8 +179,8 @@ def test_nothing_to_choose_is_said(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([], "say first what to tune: conv, matmul"),
-        (["--batch", "3"], "say first what to tune: conv, matmul"),
+        ([], "name an operator to tune: conv, matmul"),
+        (["--batch", "3"], "name an operator to tune: conv, matmul"),
         (["matmull"], "'matmull' has no kernels to tune; did you mean matmul?"),
         (["softmax"], "'softmax' has no kernels to tune; there is conv, matmul"),
         (["conv", "--strid", "2"], "unknown flag --strid; did you mean --stride?"),
