@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from measured_page import ROOT, page_head
-from sass import Kernel, Mix, SassError, demangled, function_name, kernels_in, main_loop, mix
+from sass import Mix, SassError, SassKernel, demangled, function_name, kernels_in, main_loop, mix
 
 OPERATORS = ("matmul", "conv2d", "pool2d", "lrn", "bias_relu", "softmax")
 ORDERS = ("ascending", "descending", "random")
@@ -56,7 +56,7 @@ class Launch:
 class Compiled:
     """One kernel for one architecture, with the launches that were seen of it."""
 
-    kernel: Kernel
+    kernel: SassKernel
     loop: Mix
     launches: frozenset[Launch]
 

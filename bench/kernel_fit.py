@@ -24,7 +24,7 @@ from profkit.backends.native_costs import (
 )
 from profkit.backends.native_threads import worthwhile_threads
 from profkit.ops import spec_from_dict
-from profkit.rendering.whole_file import write_whole
+from profkit.rendering.atomic_write import write_atomically
 
 ROUNDS = 2000
 LEAST_CELLS = 4
@@ -51,7 +51,7 @@ def write_costs(store: Store) -> str:
     old = json.loads(COSTS_FILE.read_text(encoding="utf-8")) if COSTS_FILE.exists() else {"fitted": {}}
     kept = old["costs"] if old["fitted"].get("machine") == measured["machine"] else {}
     data = {"schema": SCHEMA, "fitted": measured, "costs": {**kept, **fitted}}
-    write_whole(COSTS_FILE, json.dumps(data, indent=1) + "\n")
+    write_atomically(COSTS_FILE, json.dumps(data, indent=1) + "\n")
     lines = [f"| {name} | {item['cells']} | {100 * item['spread']:.0f} % |" for name, item in fitted.items()]
     return "\n".join(("| kernel | times | median distance |\n|---|---|---|", *lines))
 

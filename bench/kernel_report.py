@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernel_results import Judgement, Record, Store, judge
+from kernel_results import GoalJudgement, Record, Store, judge
 from kernel_scaling import pages_section, scaling_section
 from kernel_shapes import AS_GIVEN, EXPLAINED, OWN, Section, sections
 from measured_page import Origin, page_head
 
-from profkit.rendering.whole_file import write_whole
+from profkit.rendering.atomic_write import write_atomically
 
 TITLE, COMMAND = "Native CPU kernels against the frameworks", "python bench/kernels.py"
 NOTHING = "No results are kept yet: `python bench/kernels.py` measures them."
@@ -33,7 +33,7 @@ class Report:
 def write_report(store: Store, path: Path) -> Report:
     """Write the page with all shapes."""
     report = build_summary(store)
-    write_whole(path, document(store, report))
+    write_atomically(path, document(store, report))
     return report
 
 
@@ -85,9 +85,9 @@ def peak_shares(store: Store) -> list[tuple[float, int]]:
     return sorted(found, key=lambda pair: pair[1])
 
 
-def drop_equal(judgements: Sequence[Judgement]) -> list[Judgement]:
+def drop_equal(judgements: Sequence[GoalJudgement]) -> list[GoalJudgement]:
     """Without the second convention where it gives the same numbers: then one line serves both."""
-    kept: list[Judgement] = []
+    kept: list[GoalJudgement] = []
     for item in judgements:
         before = kept[-1] if kept else None
         if before and (before.section, before.threads, before.mean, before.least) == (
@@ -98,7 +98,7 @@ def drop_equal(judgements: Sequence[Judgement]) -> list[Judgement]:
     return kept
 
 
-def _line(item: Judgement, section: Section) -> str:
+def _line(item: GoalJudgement, section: Section) -> str:
     goal = ""
     if section.goal is not None and item.is_judged:
         goal = f">= {section.goal.mean:.2f}"

@@ -21,7 +21,7 @@ from profkit.errors import UnsupportedError
 from profkit.measurement.result import Cell, Row
 from profkit.measurement.statistics import ratio_estimate, round_medians
 from profkit.ops import spec_from_dict
-from profkit.rendering.whole_file import write_whole
+from profkit.rendering.atomic_write import write_atomically
 
 SCHEMA = "profkit.kernels/1"
 BELOW = 0.95
@@ -167,7 +167,7 @@ class Store:
         order = sorted(self.records.values(), key=lambda record: (record["section"], record["threads"]))
         lines = ",\n".join(json.dumps(record, separators=(",", ":"), ensure_ascii=False) for record in order)
         head = json.dumps({"schema": SCHEMA, "about": self.about}, ensure_ascii=False)
-        write_whole(self.path, f'{head[:-1]},\n"records":[\n{lines}\n]}}\n')
+        write_atomically(self.path, f'{head[:-1]},\n"records":[\n{lines}\n]}}\n')
 
     def of(self, section: str, threads: int | None = None) -> list[Record]:
         """Records of a section."""
@@ -181,7 +181,7 @@ def identity(record: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class GoalJudgement:
     """A section at one thread count by one convention, against its goal."""
 
     section: str
@@ -199,7 +199,7 @@ class Judgement:
     is_judged: bool
 
 
-def judge(section: Section, records: Sequence[Record], threads: int, convention: str) -> Judgement | None:
+def judge(section: Section, records: Sequence[Record], threads: int, convention: str) -> GoalJudgement | None:
     """The section's ratios in one line; nothing where there are none."""
     found = [(record["name"], record[convention]) for record in records if "ratio" in record.get(convention, {})]
     if not found:
@@ -225,7 +225,7 @@ def judge(section: Section, records: Sequence[Record], threads: int, convention:
         missing = [record for record in records if record["failed"]]
         if missing:
             missed.append(f"{len(missing)} shapes have rows that failed: {missing[0]['name']} {missing[0]['failed']}")
-    return Judgement(
+    return GoalJudgement(
         section.name,
         threads,
         convention,

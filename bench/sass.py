@@ -29,7 +29,7 @@ class SassError(Exception):
 
 
 @dataclass(frozen=True)
-class Instruction:
+class SassInstruction:
     """One machine instruction; the opcode without its modifiers."""
 
     address: int
@@ -44,13 +44,13 @@ class Instruction:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class SassKernel:
     """One kernel of one architecture."""
 
     architecture: str
     mangled: str
     name: str
-    instructions: list[Instruction]
+    instructions: list[SassInstruction]
     registers: int = 0
     stack_bytes: int = 0
     shared_bytes: int = 0
@@ -85,12 +85,12 @@ class Mix:
         return self.loads / self.products if self.products else float("inf")
 
 
-def mix(instructions: Iterable[Instruction]) -> Mix:
+def mix(instructions: Iterable[SassInstruction]) -> Mix:
     """Count the opcodes; padding behind the end of a kernel is not in loops and hence not seen here."""
     return Mix(Counter(instruction.opcode for instruction in instructions))
 
 
-def main_loop(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
+def main_loop(instructions: Sequence[SassInstruction]) -> tuple[SassInstruction, ...]:
     """The loop that does the work: of those that hold no other loop with products in it, the one with most products.
 
     Without products in any loop it is the longest loop; without a loop nothing.
@@ -108,26 +108,26 @@ def main_loop(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
     return max(loops, key=len, default=())
 
 
-def _is_inside(inner: Sequence[Instruction], outer: Sequence[Instruction]) -> bool:
+def _is_inside(inner: Sequence[SassInstruction], outer: Sequence[SassInstruction]) -> bool:
     begins, ends = inner[0].address >= outer[0].address, inner[-1].address <= outer[-1].address
     return begins and ends and len(inner) < len(outer)
 
 
-def parse_sass(listing: str) -> list[Kernel]:
+def parse_sass(listing: str) -> list[SassKernel]:
     """The kernels of a `cuobjdump -sass` listing, names still mangled."""
-    kernels, architecture = list[Kernel](), ""
+    kernels, architecture = list[SassKernel](), ""
     for line in listing.splitlines():
         if found := re.search(r"\bcode for (sm_\w+)", line):
             architecture = found.group(1)
         elif found := re.search(r"\bFunction : (\S+)", line):
-            kernels.append(Kernel(architecture, found.group(1), found.group(1), []))
+            kernels.append(SassKernel(architecture, found.group(1), found.group(1), []))
         elif found := _INSTRUCTION.match(line):
-            each = Instruction(int(found.group(1), 16), found.group(2), found.group(3).strip())
+            each = SassInstruction(int(found.group(1), 16), found.group(2), found.group(3).strip())
             kernels[-1].instructions.append(each)
     return kernels
 
 
-def kernels_in(path: Path) -> list[Kernel]:
+def kernels_in(path: Path) -> list[SassKernel]:
     """The kernels of a cubin, an object or a module, with readable names and what they occupy."""
     kernels = parse_sass(_output([cuobjdump(), "-sass", str(path)]))
     resources = _resources(_output([cuobjdump(), "-res-usage", str(path)]))
@@ -189,7 +189,7 @@ def _output(command: list[str]) -> str:
     return done.stdout
 
 
-def describe(kernel: Kernel) -> str:
+def describe(kernel: SassKernel) -> str:
     """One line: name, architecture, registers and the main loop."""
     loop = mix(main_loop(kernel.instructions))
     commonest = ", ".join(f"{count} {opcode}" for opcode, count in loop.counts.most_common(7))

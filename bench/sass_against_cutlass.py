@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from measured_page import page_head
-from sass import Kernel, SassError, function_name, kernels_in, main_loop, mix
+from sass import SassError, SassKernel, function_name, kernels_in, main_loop, mix
 
 SOURCES = Path(__file__).parents[1] / "csrc"
 ARCHITECTURES = ("sm_80", "sm_90")
@@ -54,7 +54,7 @@ WITH_A_GOAL = ("matmul_double_buffered", "conv2d_implicit_gemm")
 
 
 @dataclass(frozen=True)
-class Row:
+class SassRow:
     """One kernel of one architecture, as the table shows it."""
 
     name: str
@@ -82,11 +82,11 @@ class Row:
         return [self.name, self.architecture, *counts, str(self.registers), str(self.stack_bytes)]
 
 
-def row_of(kernel: Kernel, name: str) -> Row:
+def row_of(kernel: SassKernel, name: str) -> SassRow:
     """The numbers of a kernel's main loop."""
     loop = mix(main_loop(kernel.instructions))
     sizes = (loop.products, loop.instructions, loop.loads, kernel.registers, kernel.stack_bytes)
-    return Row(name, kernel.architecture, *sizes)
+    return SassRow(name, kernel.architecture, *sizes)
 
 
 def instance_name(name: str) -> str:
@@ -98,10 +98,10 @@ def instance_name(name: str) -> str:
     return f"{function_name(name)}<{words}>"
 
 
-def largest_tiles(kernels: Sequence[Kernel]) -> list[Kernel]:
+def largest_tiles(kernels: Sequence[SassKernel]) -> list[SassKernel]:
     """The instances with the largest first two template numbers."""
 
-    def tile(kernel: Kernel) -> int:
+    def tile(kernel: SassKernel) -> int:
         numbers = [int(word) for word in re.findall(r"[<,] ?(\d+)", kernel.name.partition(">")[0])]
         return numbers[0] * numbers[1] if len(numbers) > 1 else 0
 
@@ -118,7 +118,7 @@ def cutlass_headers(given: Path | None) -> Path:
     return found
 
 
-def compiled(source: Path, include: Path, architecture: str, folder: Path) -> list[Kernel]:
+def compiled(source: Path, include: Path, architecture: str, folder: Path) -> list[SassKernel]:
     """The kernels of a source."""
     nvcc = shutil.which("nvcc")
     if nvcc is None:
@@ -131,7 +131,7 @@ def compiled(source: Path, include: Path, architecture: str, folder: Path) -> li
     return kernels_in(target)
 
 
-def rows(architecture: str, headers: Path, folder: Path) -> list[Row]:
+def rows(architecture: str, headers: Path, folder: Path) -> list[SassRow]:
     """CUTLASS first, then ours, the best share of each kernel first."""
     source = folder / "cutlass_sgemm.cu"
     source.write_text(CUTLASS_SOURCE)
@@ -147,7 +147,7 @@ def rows(architecture: str, headers: Path, folder: Path) -> list[Row]:
     return result
 
 
-def report(table: Sequence[Row], compiler: str) -> str:
+def report(table: Sequence[SassRow], compiler: str) -> str:
     """The page."""
     heads = ("kernel", "architecture", "FFMA", "instructions", "share", "loads per FFMA", "registers", "stack bytes")
     lines = [page_head("Main loops beside CUTLASS", "python bench/sass_against_cutlass.py")]

@@ -25,7 +25,7 @@ from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.tensorflow import SessionNetwork
 from profkit.capture.recording import Recording, SpanLog
 from profkit.capture.schema import BACKWARD, FORWARD, Level
-from profkit.capture.sources import MEMORY, TIME, Watched, load_source
+from profkit.capture.sources import MEMORY, TIME, SourceSubject, load_source
 from profkit.capture.sources.tensorflow_graph import GraphFacts
 from profkit.capture.sources.tensorflow_kernels import add_kernels, new_log
 from profkit.capture.sources.tensorflow_names import placer
@@ -46,8 +46,8 @@ LONG_NS = 50_000
 class Bench:
     """One network, as a tf.function and in a Session, ready to be stepped."""
 
-    function: Watched
-    session: Watched
+    function: SourceSubject
+    session: SourceSubject
     steps: int
 
     @property
@@ -81,13 +81,13 @@ def bench_of(batch: int, threads: int, steps: int) -> Bench:
     builder, network = load_builder("tensorflow"), Cifar10(batch=batch)
     images, labels = synthetic_data(network, train=batch, test=batch).batch(batch)
 
-    def watched(mode: str) -> Watched:
+    def watched(mode: str) -> SourceSubject:
         conditions = NetworkConditions(threads, mode, is_training=True)
         built = builder.build(network, network.initial_weights(), conditions)
         data = built.put(images, labels)
         for _ in range(3):
             built.train(data)
-        return Watched(network, built, conditions, lambda: built.train(data))
+        return SourceSubject(network, built, conditions, lambda: built.train(data))
 
     return Bench(watched("graph"), watched("session"), steps)
 
@@ -106,7 +106,7 @@ def timed(step: Callable[[], Any], steps: int) -> float:
     return milliseconds(durations)
 
 
-def recorded(watched: Watched, name: str, steps: int) -> float:
+def recorded(watched: SourceSubject, name: str, steps: int) -> float:
     """The median step under a pass of profkit's."""
     recording = SOURCE.record(watched, name, steps)
     return milliseconds((recording.steps["end_ns"] - recording.steps["start_ns"]).tolist())

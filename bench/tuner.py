@@ -18,7 +18,7 @@ from profkit.backends.tuned import tuning_text
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.result import Row
 from profkit.measurement.selection import matches
-from profkit.measurement.tuning import Outcome, Task, measure_again, tune_kernel
+from profkit.measurement.tuning import TuningOutcome, TuningTask, measure_again, tune_kernel
 from profkit.measurement.tuning_tasks import find_tasks, tunable_kernels
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.matmul import MatMul
@@ -42,7 +42,7 @@ class Worth:
     """One kernel on one shape; `again` is None where the default stayed."""
 
     shape: str
-    outcome: Outcome
+    outcome: TuningOutcome
     again: Row | None
     seconds: float
 
@@ -68,7 +68,7 @@ def main() -> int:
     return int(any(item.again is not None and item.again.verdict == "slower" for item in found))
 
 
-def tasks_of(arguments: argparse.Namespace) -> list[tuple[str, Task]]:
+def tasks_of(arguments: argparse.Namespace) -> list[tuple[str, TuningTask]]:
     """Every kernel that has something to choose, for every shape."""
     return [
         (name, task)
@@ -79,7 +79,7 @@ def tasks_of(arguments: argparse.Namespace) -> list[tuple[str, Task]]:
     ]
 
 
-def worth(shape: str, task: Task, options: MeasureOptions) -> Worth:
+def worth(shape: str, task: TuningTask, options: MeasureOptions) -> Worth:
     """Tune, then measure the choice again with other inputs."""
     print(f"{shape}: {task.key}", file=sys.stderr)
     begin = time.monotonic()

@@ -30,7 +30,7 @@ EACH, MEAN = 0.95, 0.98
 SERVE = "--serve"
 
 
-class Build:
+class BuildProcess:
     """A process with one build; it times what it is asked to."""
 
     def __init__(self, python: str, simd: str) -> None:
@@ -51,7 +51,7 @@ class Build:
 
 
 @dataclass
-class Cell:
+class KernelCell:
     """One kernel on one shape; speeds are of the new build relative to the old one's, one per run."""
 
     key: str
@@ -80,13 +80,13 @@ def main(argv: Sequence[str]) -> int:
 
     specs = {name: spec for part in sections() for name, spec in list(part.shapes.items())[:: options.every]}
     runs = [measured(specs, options) for _ in range(RUNS)]
-    return judge([Cell(key, title, [run[key, title] for run in runs]) for key, title in runs[0]])
+    return judge([KernelCell(key, title, [run[key, title] for run in runs]) for key, title in runs[0]])
 
 
 def measured(specs: Mapping[str, Any], options: argparse.Namespace) -> dict[tuple[str, str], float]:
     """Speeds of the new build relative to the old one's, by kernel and shape; both builds must support them."""
     speeds = {}
-    builds = [Build(options.python, options.simd), Build(sys.executable, options.simd)]
+    builds = [BuildProcess(options.python, options.simd), BuildProcess(sys.executable, options.simd)]
     for name, spec in specs.items():
         keys = set.intersection(*(set(build.ask(keys=spec.op, spec=spec.to_dict())) for build in builds))
         for key in sorted(key for key in keys if options.only in f"{key} {name}" and "reference" not in key):
@@ -102,7 +102,7 @@ def measured(specs: Mapping[str, Any], options: argparse.Namespace) -> dict[tupl
     return speeds
 
 
-def judge(cells: Sequence[Cell]) -> int:
+def judge(cells: Sequence[KernelCell]) -> int:
     """Print the summary; 1 when a kernel is slower."""
     by_key = defaultdict(list)
     for cell in cells:

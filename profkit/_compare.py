@@ -16,12 +16,12 @@ from profkit.cli import INTERRUPTED
 from profkit.errors import ProfkitError, UnavailableError, UsageError
 from profkit.measurement.result import Result
 from profkit.ops import default_preset, presets_for
+from profkit.rendering.atomic_write import check_targets
 from profkit.rendering.names import spec_text
 from profkit.rendering.progress import show_progress
 from profkit.rendering.quantities import bytes_text
 from profkit.rendering.table import Item, Items
 from profkit.rendering.terminal import encodable
-from profkit.rendering.whole_file import check_targets
 
 POLL_S = 0.5
 BUILD_LINE = "from the repository's folder, type: pip install -e ."
@@ -118,7 +118,7 @@ def list_presets(request: Request) -> int:
 def list_implementations(request: Request) -> int:
     """Print what exists for these specs, and why something does not run; nothing is measured."""
     from profkit.measurement.options import MeasureOptions
-    from profkit.measurement.selection import Selection, all_implementations, standing
+    from profkit.measurement.selection import Selection, all_implementations, availability_of
 
     options = MeasureOptions(**request.options)
     known = all_implementations(request.op, options.candidates)
@@ -128,8 +128,8 @@ def list_implementations(request: Request) -> int:
     shown = default | {row.key for row in selection.asked}
     items = []
     for implementation in [row for row in known if row.key in shown]:
-        standings = [standing(implementation, spec, options.interpreters) for spec in request.specs]
-        status, reason = _overall(standings)
+        availabilities = [availability_of(implementation, spec, options.interpreters) for spec in request.specs]
+        status, reason = _overall(availabilities)
         if status == "available" and implementation.key not in default:
             reason = "; ".join(filter(None, ("with --all or --only", reason)))
         items.append(Item(implementation.key.partition("/")[2], status, reason))
@@ -137,14 +137,14 @@ def list_implementations(request: Request) -> int:
     return 0 if any(item.status == "available" for item in items) else 1
 
 
-def _overall(standings: Sequence[tuple[str, str]]) -> tuple[str, str]:
+def _overall(availabilities: Sequence[tuple[str, str]]) -> tuple[str, str]:
     """One status and reason for all specs of a sweep."""
-    against = [standing for standing in standings if standing[0]]
+    against = [each for each in availabilities if each[0]]
     if not against:
         return "available", ""
-    if len(against) == len(standings):
+    if len(against) == len(availabilities):
         return against[0]
-    return "available", f"but not for {len(against)} of {len(standings)} specs: {against[0][1]}"
+    return "available", f"but not for {len(against)} of {len(availabilities)} specs: {against[0][1]}"
 
 
 def _check_memory(request: Request) -> None:

@@ -18,9 +18,9 @@ from profkit.measurement.network_run import NetworkRequest
 from profkit.measurement.options import RUN
 from profkit.ops.networks import NETWORKS, Training, find_network
 from profkit.ops.networks.network import Network
+from profkit.rendering.atomic_write import check_targets
 from profkit.rendering.usage_columns import NETWORK_EXTRAS, OF_NETWORKS
 from profkit.rendering.usage_content import View
-from profkit.rendering.whole_file import check_targets
 from profkit.report import add_file_arguments, add_table_arguments, check_table_arguments, chosen_view, named_files
 
 USUAL = ("torch", "tensorflow", "jax", "onnxruntime", "native")

@@ -18,6 +18,7 @@ from profkit.attribution.network_usage import network_usage
 from profkit.attribution.usage import Usage
 from profkit.capture.network_capture import NetworkCapture
 from profkit.errors import ProfkitError
+from profkit.rendering.atomic_write import write_atomically
 from profkit.rendering.document import Document
 from profkit.rendering.gap_text import gap_table, gaps_to_json
 from profkit.rendering.network_comparison import compare_layers
@@ -27,7 +28,6 @@ from profkit.rendering.terminal import encodable
 from profkit.rendering.usage_content import View
 from profkit.rendering.usage_files import render_usage_csv, render_usage_json
 from profkit.rendering.usage_tfprof import render_tfprof
-from profkit.rendering.whole_file import write_whole
 
 
 def print_networks(
@@ -100,14 +100,14 @@ def _written(
             target = path_for(path, capture, captures)
             if kind == "json":
                 more = {"gaps": gaps_to_json(layer_gaps(capture))} if capture.baseline else {}
-                jobs.append(partial(write_whole, target, render_usage_json(usage, more)))
+                jobs.append(partial(write_atomically, target, render_usage_json(usage, more)))
             elif kind == "csv":
-                jobs.append(partial(write_whole, target, render_usage_csv(usage)))
+                jobs.append(partial(write_atomically, target, render_usage_csv(usage)))
     if files and not any(usages):
         return [f"{', '.join(files.values())}: not written, because nothing was recorded"]
     if "markdown" in files:
         document = _document(captures, usages, view, explains_all=True)
-        jobs.append(partial(write_whole, files["markdown"], document.markdown()))
+        jobs.append(partial(write_atomically, files["markdown"], document.markdown()))
     return written(jobs)
 
 

@@ -18,15 +18,15 @@ from profkit.capture.schema import PROFKIT, Capture
 from profkit.cli import abandon_stdout
 from profkit.errors import ProfkitError
 from profkit.measurement.result import Result
+from profkit.rendering.atomic_write import write_atomically
 from profkit.rendering.content import result_document
 from profkit.rendering.device_content import device_surroundings
 from profkit.rendering.json_file import render_json
 from profkit.rendering.records import render_csv
 from profkit.rendering.terminal import encodable
-from profkit.rendering.usage_content import Surroundings, View, build_table, surroundings
+from profkit.rendering.usage_content import TableContext, View, build_table, surroundings
 from profkit.rendering.usage_files import render_usage_csv, render_usage_json
 from profkit.rendering.usage_tfprof import render_tfprof
-from profkit.rendering.whole_file import write_whole
 
 TFPROF = "tfprof"
 
@@ -38,7 +38,7 @@ def groupings_of(capture: Capture) -> tuple[str, ...]:
     return (*GROUPINGS, *DEVICE_GROUPINGS) if capture.has_device else tuple(GROUPINGS)
 
 
-def capture_reports(capture: Capture, by: str | None = None, **threads: Any) -> list[tuple[Surroundings, Usage]]:
+def capture_reports(capture: Capture, by: str | None = None, **threads: Any) -> list[tuple[TableContext, Usage]]:
     """The table by one of its groupings; without one, a traced program that used a GPU has a table of that, too.
 
     `threads` are the further arguments of usage_by.
@@ -55,13 +55,13 @@ def capture_reports(capture: Capture, by: str | None = None, **threads: Any) -> 
     return reports
 
 
-def _device_report(capture: Capture, by: str) -> tuple[Surroundings, Usage]:
+def _device_report(capture: Capture, by: str) -> tuple[TableContext, Usage]:
     usage = device_usage(capture, by)
     return device_surroundings(capture, usage), usage
 
 
 def show_usage(
-    around: Surroundings,
+    around: TableContext,
     usage: Usage,
     view: View,
     layout: str,
@@ -108,7 +108,7 @@ def _show(
     show: Callable[[], None], out: TextIO, texts: Mapping[str, Callable[[], str]], files: Mapping[str, str]
 ) -> None:
     def write(kind: str, path: str) -> None:
-        write_whole(path, texts[kind]())
+        write_atomically(path, texts[kind]())
 
     problems = printed(show, out) + written(partial(write, kind, path) for kind, path in files.items())
     if problems:

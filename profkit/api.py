@@ -30,7 +30,7 @@ from profkit.rendering.document import Document
 from profkit.rendering.network_content import network_surroundings
 from profkit.rendering.progress import show_progress
 from profkit.rendering.records import result_records
-from profkit.rendering.usage_content import Surroundings, View, build_table
+from profkit.rendering.usage_content import TableContext, View, build_table
 
 if TYPE_CHECKING:
     import pandas
@@ -136,7 +136,7 @@ class CaptureProfile:
     def _repr_html_(self) -> str:
         return self.tables()._repr_html_()
 
-    def _reports(self, by: str | None) -> list[tuple[Surroundings, Usage]]:
+    def _reports(self, by: str | None) -> list[tuple[TableContext, Usage]]:
         check_names("the capture", [by or self.groupings[0]], self.groupings, "grouping")
         if not isinstance(self.capture, NetworkCapture):
             return capture_reports(self.capture, by)

@@ -18,11 +18,11 @@ from profkit.errors import UsageError
 if TYPE_CHECKING:
     from profkit._arguments import Parser
     from profkit.attribution.comparison import ComparedRow, Comparison
-    from profkit.attribution.profiles import Profile
+    from profkit.attribution.profiles import ComparableProfile
     from profkit.capture.network_capture import NetworkCapture
     from profkit.capture.schema import Capture
     from profkit.measurement.result import Result
-    from profkit.rendering.comparison_text import Asked
+    from profkit.rendering.comparison_text import ComparisonRequest
 
 FAILED = 4
 DEFAULT_TOP = 30
@@ -98,11 +98,11 @@ def _run(words: Sequence[str]) -> int:
     from profkit.attribution.comparison import compare, failures
     from profkit.measurement.judging import judge_runs
     from profkit.measurement.result import Result
-    from profkit.rendering.comparison_text import Asked, comparison_table
-    from profkit.rendering.whole_file import check_targets
+    from profkit.rendering.atomic_write import check_targets
+    from profkit.rendering.comparison_text import ComparisonRequest, comparison_table
 
     check_targets((arguments.json, arguments.markdown))
-    asked = Asked(
+    asked = ComparisonRequest(
         arguments.a, arguments.b, arguments.margin, arguments.fail_on, chosen_top(arguments.top), arguments.force
     )
     a, b = open_any(arguments.a), open_any(arguments.b)
@@ -121,13 +121,13 @@ def _run(words: Sequence[str]) -> int:
 
 def _compare_results(a: Result, b: Result, arguments: argparse.Namespace) -> int:
     from profkit._arguments import chosen_top
+    from profkit.rendering.atomic_write import write_atomically
     from profkit.rendering.json_file import render_json
     from profkit.rendering.result_comparison import (
         compare_results,
         result_comparison_document,
         result_comparison_to_json,
     )
-    from profkit.rendering.whole_file import write_whole
 
     given = {"--fail-on": arguments.fail_on is not None, "--force": arguments.force, "--by": arguments.by is not None}
     given["--margin"] = arguments.margin != DEFAULT_MARGIN
@@ -137,13 +137,15 @@ def _compare_results(a: Result, b: Result, arguments: argparse.Namespace) -> int
     comparison = compare_results(a, b)
     result_comparison_document(comparison, *names, chosen_top(arguments.top)).print(sys.stdout)
     if arguments.json:
-        write_whole(arguments.json, render_json(result_comparison_to_json(comparison, *names)))
+        write_atomically(arguments.json, render_json(result_comparison_to_json(comparison, *names)))
     if arguments.markdown:
-        write_whole(arguments.markdown, result_comparison_document(comparison, *names).markdown())
+        write_atomically(arguments.markdown, result_comparison_document(comparison, *names).markdown())
     return 0
 
 
-def _profiles(a: Capture | NetworkCapture, b: Capture | NetworkCapture, by: str | None) -> tuple[Profile, Profile]:
+def _profiles(
+    a: Capture | NetworkCapture, b: Capture | NetworkCapture, by: str | None
+) -> tuple[ComparableProfile, ComparableProfile]:
     from profkit.attribution.device_groups import GROUPINGS as DEVICE_GROUPINGS
     from profkit.attribution.profiles import (
         NETWORK_GROUPINGS,
@@ -186,17 +188,17 @@ def _refuse_unfair(comparison: Comparison, arguments: argparse.Namespace) -> Non
 
 
 def _write_files(
-    comparison: Comparison, asked: Asked, arguments: argparse.Namespace, failed: Sequence[ComparedRow]
+    comparison: Comparison, asked: ComparisonRequest, arguments: argparse.Namespace, failed: Sequence[ComparedRow]
 ) -> None:
+    from profkit.rendering.atomic_write import write_atomically
     from profkit.rendering.comparison_text import comparison_table, comparison_to_json
     from profkit.rendering.json_file import render_json
-    from profkit.rendering.whole_file import write_whole
 
     if arguments.json:
-        write_whole(arguments.json, render_json(comparison_to_json(comparison, asked, failed)))
+        write_atomically(arguments.json, render_json(comparison_to_json(comparison, asked, failed)))
     if arguments.markdown:
         everything = replace(asked, top=None)
-        write_whole(arguments.markdown, comparison_table(comparison, everything, failed).markdown())
+        write_atomically(arguments.markdown, comparison_table(comparison, everything, failed).markdown())
 
 
 if __name__ == "__main__":

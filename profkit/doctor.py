@@ -20,8 +20,8 @@ def examine(words: Sequence[str]) -> int:
     from profkit._arguments import Parser
     from profkit._gpu_checks import check_gpus
     from profkit._trace_checks import check_tracing
+    from profkit.rendering.atomic_write import check_targets, write_atomically
     from profkit.rendering.table import Item, Items
-    from profkit.rendering.whole_file import check_targets, write_whole
 
     parser = Parser("profkit doctor", "Show what works here, why the rest does not, and the line to type.")
     parser.add_argument("--deep", action="store_true", help="import each framework, in a separate process")
@@ -51,7 +51,7 @@ def examine(words: Sequence[str]) -> int:
             "environment": _checks.environment(),
             "checks": [check.to_dict() for check in checks],
         }
-        write_whole(arguments.json, json.dumps(data, indent=1, default=str) + "\n")
+        write_atomically(arguments.json, json.dumps(data, indent=1, default=str) + "\n")
     return 0 if any(check.name == "native kernels" and check.status == _checks.WORKS for check in checks) else 1
 
 

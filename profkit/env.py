@@ -12,7 +12,7 @@ from profkit.cli import guarded
 from profkit.errors import ProfkitError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from profkit.backends.environments import Environment, Foreign
+    from profkit.backends.environments import Environment, IsolatedFramework
 
 ACTIONS = {"create": "make environments", "list": "show them", "check": "import what is in them", "remove": "delete"}
 _EPILOG = """\
@@ -73,7 +73,7 @@ def _known(word: str, names: Sequence[str], what: str) -> str:
     )
 
 
-def _create(foreigns: Sequence[Foreign], python: str, again: bool) -> int:
+def _create(foreigns: Sequence[IsolatedFramework], python: str, again: bool) -> int:
     """One after another; a failure of one is told at once and does not keep the others from being made."""
     from profkit.backends.environment_maker import create
 
@@ -104,7 +104,7 @@ def _ready_line(environment: Environment) -> str:
     return f"{environment.foreign.name} is ready: {environment.folder} ({made})"
 
 
-def _list(foreigns: Sequence[Foreign]) -> int:
+def _list(foreigns: Sequence[IsolatedFramework]) -> int:
     from profkit.backends.environments import READY, look
     from profkit.rendering.table import Item, Items
 
@@ -122,14 +122,14 @@ def _list(foreigns: Sequence[Foreign]) -> int:
     return 0
 
 
-def _versions(foreign: Foreign, packages: dict[str, str]) -> str:
+def _versions(foreign: IsolatedFramework, packages: dict[str, str]) -> str:
     """The pinned packages as they are installed."""
     pinned = [pin.partition("==")[0] for pin in foreign.pins()]
     installed = {name.lower(): version for name, version in packages.items()}
     return ", ".join(f"{name} {installed.get(name.lower(), 'is missing')}" for name in pinned)
 
 
-def _check(foreigns: Sequence[Foreign]) -> int:
+def _check(foreigns: Sequence[IsolatedFramework]) -> int:
     """Those that were made; 1 when one of them, or one that was named, cannot be used."""
     from profkit.backends.environment_maker import check
     from profkit.backends.environments import READY, look
@@ -149,7 +149,7 @@ def _check(foreigns: Sequence[Foreign]) -> int:
     return code
 
 
-def _remove(foreigns: Sequence[Foreign]) -> int:
+def _remove(foreigns: Sequence[IsolatedFramework]) -> int:
     from profkit.backends.environment_maker import remove
     from profkit.backends.environments import environments_folder
 

@@ -72,7 +72,7 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check_export_arguments(arguments: argparse.Namespace) -> None:
     """Raise UsageError for what cannot be written: before a long run, not after it."""
-    from profkit.rendering.whole_file import check_targets
+    from profkit.rendering.atomic_write import check_targets
 
     targets = _targets(arguments)
     files = [path for kind, path in targets.items() if kind != "parquet"]
@@ -83,7 +83,7 @@ def check_export_arguments(arguments: argparse.Namespace) -> None:
 
 def write_exports(capture: Opened, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:
     """Write every file, and print what was written; what cannot be written is told after all others were."""
-    from profkit.rendering.whole_file import is_stdout, is_stream
+    from profkit.rendering.atomic_write import is_stdout, is_stream
 
     out = sys.stdout if stream is None else stream
     if out is sys.stdout and any(map(is_stdout, _targets(arguments).values())):

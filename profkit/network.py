@@ -112,11 +112,11 @@ def _save(captures: Sequence[NetworkCapture], path: str | None) -> None:
         return
     from profkit._network_report import path_for
     from profkit.capture.network_capture import save_network_capture
-    from profkit.rendering.whole_file import whole_file
+    from profkit.rendering.atomic_write import atomic_write
 
     for capture in captures:
         if capture.recordings or capture.step_ns:
-            with whole_file(path_for(path, capture, captures)) as stream:
+            with atomic_write(path_for(path, capture, captures)) as stream:
                 save_network_capture(capture, stream)
 
 

@@ -47,8 +47,8 @@ def write_parquet(capture: Opened, folder: str) -> list[str]:
 def run_query(words: Sequence[str]) -> int:
     """Answer one query, or show or save the tables."""
     from profkit._opening import open_any, trouble_lines
+    from profkit.rendering.atomic_write import check_targets
     from profkit.rendering.sql_database import require_duckdb
-    from profkit.rendering.whole_file import check_targets
 
     arguments = _parse(words)
     require_duckdb()

@@ -24,9 +24,9 @@ from profkit.capture.opening import Content, content_of, open_capture
 from profkit.capture.schema import PROFKIT, Capture
 from profkit.cli import guarded
 from profkit.errors import UsageError
+from profkit.rendering.atomic_write import check_targets
 from profkit.rendering.usage_columns import COLUMNS, NAME, find_usage_column
 from profkit.rendering.usage_content import DEFAULT_TOP, View
-from profkit.rendering.whole_file import check_targets
 
 FORMATS = ("table", TFPROF)
 _FILES = ("json", "csv", "markdown")

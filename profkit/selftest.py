@@ -14,7 +14,7 @@ from profkit.errors import ProfkitError, UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from profkit.selftests.findings import Report
+    from profkit.selftests.findings import SelftestReport
 
 FILE = "profkit-selftest.json"
 _EPILOG = """\
@@ -35,8 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def selftest(words: Sequence[str]) -> int:
     """Prove everything, print it and leave the file."""
+    from profkit.rendering.atomic_write import write_atomically
     from profkit.rendering.progress import show_progress
-    from profkit.rendering.whole_file import write_whole
     from profkit.selftests.run import Options, Selftest
 
     arguments = _parse(words)
@@ -47,7 +47,7 @@ def selftest(words: Sequence[str]) -> int:
         report = (Selftest(options, watcher) if watcher else Selftest(options)).run()
     trouble = None
     try:
-        write_whole(path, json.dumps(report.to_dict(), indent=1, allow_nan=False, default=str) + "\n")
+        write_atomically(path, json.dumps(report.to_dict(), indent=1, allow_nan=False, default=str) + "\n")
     except ProfkitError as error:
         trouble = error
     try:
@@ -79,7 +79,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 
 def _target(named: str | None) -> str:
     """Refused now when it could not be written at the end."""
-    from profkit.rendering.whole_file import check_target
+    from profkit.rendering.atomic_write import check_target
 
     try:
         check_target(named or FILE)
@@ -88,7 +88,7 @@ def _target(named: str | None) -> str:
     return named or FILE
 
 
-def _show(report: Report, path: str) -> None:
+def _show(report: SelftestReport, path: str) -> None:
     from profkit.rendering.table import Items
     from profkit.rendering.terminal import encodable
     from profkit.selftests.table import check_lists, conclusion, kernel_table

@@ -93,7 +93,7 @@ class _Session:
     def __init__(self, arguments: argparse.Namespace) -> None:
         from profkit.measurement.cores import cores_for, default_threads
         from profkit.studies.catalogue import load_study
-        from profkit.studies.conditions import Conditions
+        from profkit.studies.conditions import StudyConditions
         from profkit.studies.plan import plan_cells, select_cells
         from profkit.studies.reading import with_learning_steps
 
@@ -105,7 +105,7 @@ class _Session:
             study = with_learning_steps(study, arguments.learn_steps)
         threads = arguments.threads if arguments.threads is not None else study.threads or default_threads()
         cores_for(threads)
-        self._conditions = Conditions(
+        self._conditions = StudyConditions(
             study=study,
             threads=threads,
             data_folder=os.path.realpath(arguments.data) if arguments.data else None,
@@ -122,7 +122,7 @@ class _Session:
         """Look, or run what is missing and write the report."""
         if self._arguments.show:
             return self._show()
-        from profkit.rendering.whole_file import check_targets
+        from profkit.rendering.atomic_write import check_targets
         from profkit.studies.folder import open_folder
 
         check_targets([self._arguments.json])
@@ -162,16 +162,16 @@ class _Session:
 
     def _write(self, folder: ResultsFolder) -> bool:
         """The report and its files; whether anything was measured."""
+        from profkit.rendering.atomic_write import write_atomically
         from profkit.rendering.study_files import render_summary, write_study
         from profkit.rendering.study_report import build_summary
-        from profkit.rendering.whole_file import write_whole
         from profkit.studies.results import read_results
 
         results = read_results(self._cells, folder)
         summary = results.summary(self._conditions.study, self._conditions.threads)
         missing = write_study(folder, self._cells, results, summary)
         if self._arguments.json:
-            write_whole(self._arguments.json, render_summary(summary))
+            write_atomically(self._arguments.json, render_summary(summary))
         build_summary(summary).print(sys.stdout)
         for sentence in missing:
             print(sentence)

@@ -127,7 +127,7 @@ def _torch_word(arguments: argparse.Namespace) -> str:
 def _check_files(capture: str, arguments: argparse.Namespace) -> None:
     """What could only fail after the run is refused before it."""
     from profkit.export import check_export_arguments
-    from profkit.rendering.whole_file import refuse_dash
+    from profkit.rendering.atomic_write import refuse_dash
     from profkit.report import check_report_arguments
 
     refuse_dash(capture)

@@ -12,7 +12,7 @@ from profkit.cli import INTERRUPTED, guarded
 
 if TYPE_CHECKING:
     from profkit.backends.adapter import Implementation
-    from profkit.measurement.tuning import Outcome, Task
+    from profkit.measurement.tuning import TuningOutcome, TuningTask
     from profkit.measurement.tuning_tasks import Refusal
     from profkit.ops.spec import Spec
 
@@ -47,10 +47,10 @@ def tune(words: Sequence[str]) -> int:
 
 def _plan(
     kernels: Sequence[Implementation], specs: Sequence[Spec], counts: Sequence[int]
-) -> tuple[list[Task], list[Refusal]]:
+) -> tuple[list[TuningTask], list[Refusal]]:
     from profkit.measurement.tuning_tasks import find_tasks
 
-    tasks: list[Task] = []
+    tasks: list[TuningTask] = []
     refusals: list[Refusal] = []
     for number, threads in enumerate(counts):
         # Threads of the host make no difference to kernels on a device.
@@ -62,7 +62,7 @@ def _plan(
     return tasks, refusals
 
 
-def _measure(tasks: Sequence[Task], arguments: argparse.Namespace) -> int:
+def _measure(tasks: Sequence[TuningTask], arguments: argparse.Namespace) -> int:
     """Tune one after the other; every choice is kept as soon as it is made."""
     from profkit.backends.tuned import DAMAGED, check_writable, keep_choices, read_choices, tuned_file
     from profkit.measurement.options import MeasureOptions
@@ -70,9 +70,9 @@ def _measure(tasks: Sequence[Task], arguments: argparse.Namespace) -> int:
     from profkit.measurement.run import first_signal_interrupts
     from profkit.measurement.tuning import tune_kernel
     from profkit.measurement.tuning_tasks import choice_of
+    from profkit.rendering.atomic_write import check_targets
     from profkit.rendering.progress import show_progress
     from profkit.rendering.tuning_table import outcome_table
-    from profkit.rendering.whole_file import check_targets
 
     check_writable()
     check_targets([arguments.json])
@@ -87,7 +87,7 @@ def _measure(tasks: Sequence[Task], arguments: argparse.Namespace) -> int:
     problem = read_choices().problem
     if problem:
         _tell(f"{problem}; the next choice makes a new one, this one is kept as {DAMAGED}")
-    outcomes: list[Outcome] = []
+    outcomes: list[TuningOutcome] = []
     is_interrupted = False
     try:
         with first_signal_interrupts():
@@ -108,7 +108,7 @@ def _measure(tasks: Sequence[Task], arguments: argparse.Namespace) -> int:
     return _end(outcomes, is_interrupted, arguments.json, str(tuned_file()))
 
 
-def _end(outcomes: Sequence[Outcome], is_interrupted: bool, json_path: str | None, place: str) -> int:
+def _end(outcomes: Sequence[TuningOutcome], is_interrupted: bool, json_path: str | None, place: str) -> int:
     from profkit.measurement.environment import fingerprint
     from profkit.rendering.tuning_table import write_tuning
 
@@ -123,7 +123,7 @@ def _end(outcomes: Sequence[Outcome], is_interrupted: bool, json_path: str | Non
     return 0 if measured else 1
 
 
-def _show_plan(tasks: Sequence[Task]) -> int:
+def _show_plan(tasks: Sequence[TuningTask]) -> int:
     from profkit.rendering.tuning_table import task_items, task_title
 
     for task in tasks:

@@ -9,7 +9,7 @@ from typing import Any
 L2_BYTES = 40 << 20
 DEVICE = {
     "index": 0,
-    "name": "A made-up GPU",
+    "name": "A fake GPU",
     "capability": 80,
     "multiprocessors": 108,
     "shared_bytes_per_block": 166912,

@@ -1,4 +1,4 @@
-"""NumPy in CuPy's place, with a made-up device: what was called, in order; a memory hook is told of products."""
+"""NumPy in CuPy's place, with a fake device: what was called, in order; a memory hook is told of products."""
 
 from __future__ import annotations
 

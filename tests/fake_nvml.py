@@ -25,7 +25,7 @@ class FakeNvml(types.ModuleType):
         self.mhz, self.reasons, self.celsius = list(mhz), list(reasons), list(celsius)
         self.lost_after = lost_after
         self.asked_for: list[Any] = []
-        self.names: list[str] = ["A made-up GPU"]
+        self.names: list[str] = ["A fake GPU"]
         self.is_open = False
 
     def nvmlInit(self) -> None:  # noqa: N802 - NVML's names, here and below

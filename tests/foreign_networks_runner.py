@@ -13,7 +13,7 @@ from network_checks import Trial, built_here
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.recording import save
-from profkit.capture.sources import Watched, load_source
+from profkit.capture.sources import SourceSubject, load_source
 from profkit.ops.networks import Training, network_from_dict
 
 RECORDED_STEPS = 2
@@ -47,7 +47,7 @@ def record(framework: str, trial: Trial, conditions: NetworkConditions, folder: 
     source, built = load_source(framework), trial.built
     run = built.train if conditions.is_training else built.infer
     for each in source.passes(conditions):
-        watched = Watched(trial.network, built, conditions, lambda: run(trial.batch))
+        watched = SourceSubject(trial.network, built, conditions, lambda: run(trial.batch))
         save(source.record(watched, each.name, RECORDED_STEPS), folder / each.name)
 
 

@@ -13,7 +13,7 @@ from network_checks import WITH_MOMENTUM, Trial, built_here
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.recording import save
-from profkit.capture.sources import Watched, load_source
+from profkit.capture.sources import SourceSubject, load_source
 from profkit.ops.networks import Cifar10, Layer, LeNet, Mlp, Network, Training
 from profkit.ops.networks.network import SQUARED_ERROR, Chain
 
@@ -105,7 +105,7 @@ def _record(framework: str, trial: Trial, conditions: NetworkConditions, folder:
     passes = [each.name for each in source.passes(conditions)]
     for is_training, run in ((False, built.infer), (True, built.train)):
         now = NetworkConditions(conditions.threads, conditions.mode, is_training, conditions.training)
-        watched = Watched(trial.network, built, now, lambda run=run: run(trial.batch))  # type: ignore[misc]
+        watched = SourceSubject(trial.network, built, now, lambda run=run: run(trial.batch))  # type: ignore[misc]
         watched.step()
         for name in passes:
             save(source.record(watched, name, STEPS), folder / file_name(name, is_training))

@@ -9,11 +9,11 @@ from tiny_environments import made_tiny, tiny
 
 from profkit import cli, env
 from profkit.backends import environments
-from profkit.backends.environments import Foreign
+from profkit.backends.environments import IsolatedFramework
 
 
 @pytest.fixture
-def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Foreign:
+def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IsolatedFramework:
     """The only framework there is."""
     foreign = tiny(tmp_path, monkeypatch)
     monkeypatch.setattr(environments, "FOREIGN", {"tiny": foreign})
@@ -27,7 +27,9 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
     return code, captured.out, captured.err
 
 
-def test_from_nothing_to_an_environment_and_back(framework: Foreign, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_nothing_to_an_environment_and_back(
+    framework: IsolatedFramework, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = environments.environments_folder() / "tiny"
 
     before = run(capsys, "list")
@@ -50,14 +52,14 @@ def test_from_nothing_to_an_environment_and_back(framework: Foreign, capsys: pyt
     assert again[:2] == (0, f"tiny has no environment ({folder})\n")
 
 
-def test_check_ends_with_1_when_there_is_none(framework: Foreign, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_ends_with_1_when_there_is_none(framework: IsolatedFramework, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "check")
 
     assert (code, out) == (1, f"tiny has no environment yet\n  {framework.create_line}\n")
 
 
 def test_check_shows_what_an_import_says(
-    framework: Foreign, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    framework: IsolatedFramework, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made_tiny(tmp_path, monkeypatch)
     module = next((environments.environments_folder() / "tiny").rglob("tiny.py"))
@@ -70,7 +72,9 @@ def test_check_shows_what_an_import_says(
     assert "python -m profkit.env create tiny --again" in out
 
 
-def test_a_failure_of_pip_ends_with_1_and_its_words(framework: Foreign, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_of_pip_ends_with_1_and_its_words(
+    framework: IsolatedFramework, capsys: pytest.CaptureFixture[str]
+) -> None:
     framework.requirements.write_text("no-such-package==7.1\n")
 
     code, out, err = run(capsys, "create", "tiny")
@@ -92,7 +96,7 @@ def test_a_failure_of_pip_ends_with_1_and_its_words(framework: Foreign, capsys: 
     ],
 )
 def test_wrong_usage_ends_with_2_and_the_nearest_names(
-    framework: Foreign, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    framework: IsolatedFramework, capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
     code, _, err = run(capsys, *words)
 
@@ -109,7 +113,7 @@ def test_help_has_examples_and_exit_codes(capsys: pytest.CaptureFixture[str]) ->
     assert max(map(len, out.splitlines())) <= 110
 
 
-def test_profkit_env_is_the_same_command(framework: Foreign, capsys: pytest.CaptureFixture[str]) -> None:
+def test_profkit_env_is_the_same_command(framework: IsolatedFramework, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["env", "list"]) == 0
 
     assert "not made" in capsys.readouterr().out

@@ -146,7 +146,7 @@ def test_a_file_that_cannot_be_written_is_an_error_after_the_table(
     def full(*_: object) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("profkit.rendering.whole_file.os.replace", full)
+    monkeypatch.setattr("profkit.rendering.atomic_write.os.replace", full)
 
     code = main([capture, "--json", str(tmp_path / "usage.json")])
 

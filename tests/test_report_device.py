@@ -14,7 +14,7 @@ import pytest
 from foreign_traces import KinetoTrace, NsightExport, by_real_file, real_trace
 
 from profkit.attribution.device_groups import GROUPINGS
-from profkit.attribution.device_lanes import Part
+from profkit.attribution.device_lanes import DevicePart
 from profkit.report import main
 
 WIDTH = 100
@@ -220,7 +220,7 @@ def test_the_document_explains_every_grouping_and_every_part_of_the_wall_clock()
     text = (Path(__file__).parents[1] / "docs" / "device-traces.md").read_text(encoding="utf-8")
 
     first_cells = " ".join(line.split("|")[1] for line in text.splitlines() if line.startswith("|"))
-    for name in (*GROUPINGS, *(part.name.lower() for part in Part)):
+    for name in (*GROUPINGS, *(part.name.lower() for part in DevicePart)):
         assert f"`{name}`" in first_cells
 
 

@@ -12,7 +12,7 @@ from profkit.backends.adapter import Conditions, Implementation
 from profkit.backends.native import ADAPTER
 from profkit.backends.tuned import Choice, keep_choices, read_choices, tuned_file
 from profkit.measurement.result import Row
-from profkit.measurement.tuning import Outcome, Task, Trial, choose
+from profkit.measurement.tuning import Trial, TuningOutcome, TuningTask, choose
 from profkit.ops.matmul import MatMul
 
 KEY = "matmul/native/cpu/blocked"
@@ -156,7 +156,7 @@ def test_a_run_that_measured_nothing_leaves_an_earlier_choice_alone(
 ) -> None:
     keep(kc=40)
 
-    def tune_kernel(task: Task, *_: object) -> Outcome:
+    def tune_kernel(task: TuningTask, *_: object) -> TuningOutcome:
         rows = [Trial(tuning, "screening", Row(KEY, "oom", "no memory")) for tuning in ({}, *task.trials)]
         return choose(task, rows)
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from profkit.backends.environment_maker import create
-from profkit.backends.environments import Foreign, environments_folder, look
+from profkit.backends.environments import IsolatedFramework, environments_folder, look
 
 WORKING = "VERSION = '1.0'\n"
 
 
-def tiny(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str = WORKING) -> Foreign:
+def tiny(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str = WORKING) -> IsolatedFramework:
     """The framework; from now on pip looks into the folder only, and environments lie below it."""
     wheels = folder / "wheels"
     wheels.mkdir(exist_ok=True)
@@ -31,10 +31,10 @@ def tiny(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str = WORKING) -> 
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PROFKIT_ENVIRONMENTS", str(folder / "environments"))
-    return Foreign("tiny", "tiny", requirements, "import tiny", why="tests")
+    return IsolatedFramework("tiny", "tiny", requirements, "import tiny", why="tests")
 
 
-def made_tiny(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Foreign:
+def made_tiny(folder: Path, monkeypatch: pytest.MonkeyPatch) -> IsolatedFramework:
     """The framework with its environment, which is made once for all tests and copied."""
     foreign = tiny(folder, monkeypatch)
     if not _made:

@@ -1,5 +1,5 @@
-/* Times malloc + free: `run_pairs(bytes, pairs)` gives nanoseconds per pair. Called from Python, so that memray, which
-   traces Python programs, runs the same code. */
+/* Times malloc + free: `run_pairs(bytes, pairs)` gives nanoseconds per pair. Called from Python, so that
+   memray, which traces Python programs, runs the same code. */
 #include <stdlib.h>
 #include <time.h>
 

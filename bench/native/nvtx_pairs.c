@@ -1,7 +1,7 @@
-/* Times empty NVTX ranges: `nvtx_pairs MODE PAIRS THREADS` prints nanoseconds per push + pop of one thread, and the
-   growth of resident memory in KiB. MODE is push (nvtxRangePushA), domain (nvtxDomainRangePushEx, registered), or
-   nested (PAIRS ranges of 60 names, five deep, each domain range with a payload).
-   With one thread the pairs are made in 50 batches, and their median is printed. */
+/* Times empty NVTX ranges: `nvtx_pairs MODE PAIRS THREADS` prints nanoseconds per push + pop of one thread,
+   and the growth of resident memory in KiB. MODE is push (nvtxRangePushA), domain (nvtxDomainRangePushEx,
+   registered), or nested (PAIRS ranges of 60 names, five deep, each domain range with a payload). With one
+   thread the pairs are made in 50 batches, and their median is printed. */
 #define _GNU_SOURCE
 #include <nvtx3/nvToolsExt.h>
 #include <pthread.h>

@@ -17,11 +17,11 @@ void raise(const char* type, const char* message) {
 
 void raise(const CudaError& error) {
   switch (error.trouble) {
-    case CudaTrouble::unavailable:
+    case CudaErrorKind::unavailable:
       return raise("UnavailableError", error.what());
-    case CudaTrouble::out_of_memory:
+    case CudaErrorKind::out_of_memory:
       return PyErr_SetString(PyExc_MemoryError, error.what());
-    case CudaTrouble::failed:
+    case CudaErrorKind::failed:
       return raise("KernelError", error.what());
   }
 }

@@ -60,16 +60,16 @@ struct Request {
 };
 
 // Held while a call runs: two at once would share its workspace.
-class Turn {
+class CallLock {
  public:
-  explicit Turn(std::atomic_flag& is_running) : is_running_(is_running) {
+  explicit CallLock(std::atomic_flag& is_running) : is_running_(is_running) {
     if (is_running_.test_and_set(std::memory_order_acquire)) {
       throw KernelError("this bound call is already running; bind one for each thread");
     }
   }
-  ~Turn() { is_running_.clear(std::memory_order_release); }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  ~CallLock() { is_running_.clear(std::memory_order_release); }
+  CallLock(const CallLock&) = delete;
+  CallLock& operator=(const CallLock&) = delete;
 
  private:
   std::atomic_flag& is_running_;
@@ -103,14 +103,14 @@ class BoundCall {
 
   void run() const {
     if (!output_) throw KernelError("output: is a NoneType; it must be bound, or given to the call");
-    const Turn turn(*is_running_);
+    const CallLock turn(*is_running_);
     launch(buffers_);
   }
 
   // Fills another output; only that is checked again.
   void run_into(const py::object& object) const {
     const Array output = checked_output(object);
-    const Turn turn(*is_running_);
+    const CallLock turn(*is_running_);
     Buffers buffers = buffers_;
     buffers.output = output.data();
     launch(buffers);

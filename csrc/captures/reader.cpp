@@ -100,11 +100,11 @@ class Decoder {
  private:
   bool sort_block(const Block& block);
   void set_origin();
-  ProcessStory replay(ProcessBlocks& process, const ForeignEnds& foreign_ends);
+  ProcessSummary replay(ProcessBlocks& process, const ForeignEnds& foreign_ends);
   void decode_process(size_t index);
-  void add_threads(size_t index, const ProcessStory& story);
+  void add_threads(size_t index, const ProcessSummary& story);
   void add_samples(size_t index);
-  int64_t process_end_ns(const ProcessBlocks& process, const ProcessStory& story) const;
+  int64_t process_end_ns(const ProcessBlocks& process, const ProcessSummary& story) const;
   int64_t relative(int64_t monotonic_ns) const {
     return std::max<int64_t>(monotonic_ns - capture_.origin_monotonic_ns, 0);
   }
@@ -114,7 +114,7 @@ class Decoder {
   StringTable strings_;
   std::vector<ProcessBlocks> processes_;
   std::unordered_map<uint64_t, size_t> index_of_;
-  std::vector<Oddities> odd_;
+  std::vector<Anomalies> odd_;
   uint64_t unknown_blocks_ = 0, malformed_blocks_ = 0, processes_without_clock_ = 0;
 };
 
@@ -227,8 +227,8 @@ void Decoder::decode() {
   for (size_t index = 0; index < processes_.size(); ++index) decode_process(index);
 }
 
-ProcessStory Decoder::replay(ProcessBlocks& process, const ForeignEnds& foreign_ends) {
-  ProcessStory story;
+ProcessSummary Decoder::replay(ProcessBlocks& process, const ForeignEnds& foreign_ends) {
+  ProcessSummary story;
   const ReplayContext context{process.names, *process.map,    capture_.origin_monotonic_ns,
                               max_rows_,     capture_.ranges, story,
                               foreign_ends,  process.tokens};
@@ -243,7 +243,7 @@ void Decoder::decode_process(size_t index) {
   const size_t first_row = capture_.ranges.kind.size();
   const size_t first_allocation = capture_.allocations.time_ns.size();
   process.tokens = wanted_tokens(process.device);
-  ProcessStory story = replay(process, {});
+  ProcessSummary story = replay(process, {});
   if (!story.foreign_ends.empty()) {
     const ForeignEnds foreign_ends = sorted_by_time(std::move(story.foreign_ends));
     cut_rows(capture_.ranges, first_row);
@@ -261,7 +261,7 @@ void Decoder::decode_process(size_t index) {
   if (story.has_moved_spans)
     lift_children_of_spans(first_row, first_allocation, capture_.ranges, capture_.allocations);
   process.facts.start_ns = process.clock.empty() ? process.facts.end_ns : relative(process.map->first_ns());
-  for (const ThreadStory& thread : story.threads) {
+  for (const ThreadSummary& thread : story.threads) {
     if (thread.has_times) process.facts.start_ns = std::min(process.facts.start_ns, thread.start_ns);
   }
   add_threads(index, story);
@@ -275,22 +275,22 @@ void Decoder::decode_process(size_t index) {
   odd_.push_back(story.odd);
 }
 
-int64_t Decoder::process_end_ns(const ProcessBlocks& process, const ProcessStory& story) const {
+int64_t Decoder::process_end_ns(const ProcessBlocks& process, const ProcessSummary& story) const {
   size_t cursor = 0;
   int64_t end_ns = process.clock.empty() ? 0 : relative(process.map->last_ns());
   if (process.end_ticks != 0) {
     end_ns = std::max(end_ns, relative(process.map->monotonic_ns(process.end_ticks, cursor)));
   }
-  for (const ThreadStory& thread : story.threads) end_ns = std::max(end_ns, thread.end_ns);
+  for (const ThreadSummary& thread : story.threads) end_ns = std::max(end_ns, thread.end_ns);
   return end_ns;
 }
 
-void Decoder::add_threads(size_t index, const ProcessStory& story) {
+void Decoder::add_threads(size_t index, const ProcessSummary& story) {
   const ProcessBlocks& process = processes_[index];
   ThreadColumns& threads = capture_.threads;
   size_t at = 0;
   for (const auto& [thread_index, thread] : process.threads) {
-    const ThreadStory& told = story.threads[at];
+    const ThreadSummary& told = story.threads[at];
     const bool is_first = at == 0;
     const bool lasts = is_first || !told.has_times || told.is_left_open;
     threads.process.push_back(static_cast<int32_t>(index));

@@ -247,14 +247,14 @@ struct Head {
   }
 };
 
-Head head_of(const std::vector<ThreadStory>& threads, size_t thread, size_t at) {
+Head head_of(const std::vector<ThreadSummary>& threads, size_t thread, size_t at) {
   const MemoryEvent& event = threads[thread].memory[at];
   return {event.time_ns, event.kind == Kind::allocate, thread};
 }
 
 }  // namespace
 
-MatchCounts match_allocations(std::vector<ThreadStory>& threads, const std::vector<int32_t>& thread_rows,
+MatchCounts match_allocations(std::vector<ThreadSummary>& threads, const std::vector<int32_t>& thread_rows,
                               size_t max_rows, AllocationColumns& rows) {
   Matcher matcher(rows, max_rows);
   std::vector<size_t> next(threads.size(), 0);
@@ -274,7 +274,7 @@ MatchCounts match_allocations(std::vector<ThreadStory>& threads, const std::vect
     next[thread] = at;
     if (at < events.size()) heads.push(head_of(threads, thread, at));
   }
-  for (ThreadStory& thread : threads) std::vector<MemoryEvent>().swap(thread.memory);
+  for (ThreadSummary& thread : threads) std::vector<MemoryEvent>().swap(thread.memory);
   return matcher.finish();
 }
 

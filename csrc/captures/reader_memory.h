@@ -16,7 +16,7 @@ struct MatchCounts {
 
 // Appends the process's rows in order of time, up to `max_rows` of all processes. `thread_rows[i]` is the row
 // of threads[i].
-MatchCounts match_allocations(std::vector<ThreadStory>& threads, const std::vector<int32_t>& thread_rows,
+MatchCounts match_allocations(std::vector<ThreadSummary>& threads, const std::vector<int32_t>& thread_rows,
                               size_t max_rows, AllocationColumns& rows);
 
 }  // namespace profkit::captures

@@ -31,7 +31,7 @@ class Replay {
   Replay(const ReplayContext& context, int32_t thread_row)
       : context_(context), ranges_(context.ranges), story_(context.story), thread_row_(thread_row) {}
 
-  void run(const std::vector<EventBlock>& blocks, ThreadStory& thread);
+  void run(const std::vector<EventBlock>& blocks, ThreadSummary& thread);
   void finish(bool is_ended);
 
  private:
@@ -59,8 +59,8 @@ class Replay {
 
   const ReplayContext& context_;
   RangeColumns& ranges_;
-  ProcessStory& story_;
-  ThreadStory* thread_ = nullptr;
+  ProcessSummary& story_;
+  ThreadSummary* thread_ = nullptr;
   int32_t thread_row_;
   std::vector<OpenRange> stack_;
   size_t inherited_ = 0;     // so many at the bottom of the stack have no row
@@ -76,7 +76,7 @@ class Replay {
   size_t cursor_ = 0;
 };
 
-void Replay::run(const std::vector<EventBlock>& blocks, ThreadStory& thread) {
+void Replay::run(const std::vector<EventBlock>& blocks, ThreadSummary& thread) {
   thread_ = &thread;
   uint64_t expected = 0;
   for (const EventBlock& block : blocks) {
@@ -407,7 +407,7 @@ void replay_thread(const ReplayContext& context, int32_t thread_row, uint32_t th
                    std::vector<EventBlock>& blocks) {
   std::stable_sort(blocks.begin(), blocks.end(),
                    [](const EventBlock& a, const EventBlock& b) { return a.first_word < b.first_word; });
-  ThreadStory thread;
+  ThreadSummary thread;
   thread.index = thread_index;
   thread.first_row = static_cast<int32_t>(context.ranges.kind.size());
   Replay replay(context, thread_row);

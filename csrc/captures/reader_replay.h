@@ -47,7 +47,7 @@ constexpr uint64_t foreign_key(uint64_t opener, uint64_t begin_ticks) {
 }
 
 // What one thread's stream told apart from its rows.
-struct ThreadStory {
+struct ThreadSummary {
   uint32_t index = 0;
   int32_t first_row = 0, last_row = 0;  // its rows: [first, last)
   bool has_times = false;
@@ -58,7 +58,7 @@ struct ThreadStory {
 };
 
 // Odd things, counted over a process; they become warnings.
-struct Oddities {
+struct Anomalies {
   uint64_t lost_words = 0, gaps = 0;  // jumps of first_word
   uint64_t skipped_events = 0;        // begins and ends after a gap, before the next snapshot
   uint64_t unmatched_ends = 0;        // ends of nothing: only damage makes them
@@ -68,13 +68,13 @@ struct Oddities {
   uint64_t lost_labels = 0;  // rows whose name was not defined
 };
 
-struct ProcessStory {
-  std::vector<ThreadStory> threads;
+struct ProcessSummary {
+  std::vector<ThreadSummary> threads;
   std::vector<SpanEvent> span_begins, span_ends;
   ForeignEnds foreign_ends;
   std::vector<int32_t> open_rows;  // end with the process
   bool has_moved_spans = false;    // ranges became spans: parents must be looked at again
-  Oddities odd;
+  Anomalies odd;
 };
 
 // Ranges that CUPTI was told about: rows by the bits of foreign_key, which repeat after hours. Only keys that
@@ -88,7 +88,7 @@ struct ReplayContext {
   int64_t origin_ns;
   size_t max_rows;
   RangeColumns& ranges;
-  ProcessStory& story;
+  ProcessSummary& story;
   // What a first replay of the process found. They are rare, but where one is, the stack of the opener keeps
   // a range that is over, and only this tells so. In order of time for each key.
   const ForeignEnds& foreign_ends;

@@ -21,11 +21,11 @@ void leave_open(RangeColumns& ranges, int32_t row, int64_t end_ns) {
 
 }  // namespace
 
-void close_open_rows(const ProcessStory& story, int64_t end_ns, RangeColumns& ranges) {
+void close_open_rows(const ProcessSummary& story, int64_t end_ns, RangeColumns& ranges) {
   for (int32_t row : story.open_rows) leave_open(ranges, row, end_ns);
 }
 
-void match_spans(ProcessStory& story, int64_t end_ns, RangeColumns& ranges) {
+void match_spans(ProcessSummary& story, int64_t end_ns, RangeColumns& ranges) {
   auto& begins = story.span_begins;
   auto& ends = story.span_ends;
   std::stable_sort(begins.begin(), begins.end(), is_earlier);

@@ -10,10 +10,10 @@
 
 namespace profkit::captures {
 
-void close_open_rows(const ProcessStory& story, int64_t end_ns, RangeColumns& ranges);
+void close_open_rows(const ProcessSummary& story, int64_t end_ns, RangeColumns& ranges);
 
 // Pairs span begins and ends by id; a begin alone stays open until `end_ns`.
-void match_spans(ProcessStory& story, int64_t end_ns, RangeColumns& ranges);
+void match_spans(ProcessSummary& story, int64_t end_ns, RangeColumns& ranges);
 
 // Parents, depths and allocations refer to ranges of the tree only: those of a range that turned out to be a
 // span move to the nearest range around it.

@@ -39,9 +39,9 @@ void add_damage(const BlockList& found, std::vector<std::string>& warnings) {
   }
 }
 
-Oddities summed(const std::vector<Oddities>& all) {
-  Oddities sum;
-  for (const Oddities& odd : all) {
+Anomalies summed(const std::vector<Anomalies>& all) {
+  Anomalies sum;
+  for (const Anomalies& odd : all) {
     sum.gaps += odd.gaps;
     sum.lost_words += odd.lost_words;
     sum.skipped_events += odd.skipped_events;
@@ -63,7 +63,7 @@ std::vector<std::string> warnings_of(const BlockList& found, const WarningFacts&
     if (number != 0) warnings.push_back(counted(number, noun) + " " + rest);
   };
   add_damage(found, warnings);
-  const Oddities odd = summed(facts.odd);
+  const Anomalies odd = summed(facts.odd);
   if (odd.gaps != 0) {
     warnings.push_back("events are missing at " + counted(odd.gaps, "place") + " (" +
                        counted(8 * odd.lost_words, "byte") + "): ranges open there end there");

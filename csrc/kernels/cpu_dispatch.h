@@ -39,11 +39,11 @@ struct CpuVariants {
 };
 
 // Sizes for blocking; where the system does not tell, those of a small current core.
-inline CpuBlocking blocking_with(const CpuBlocks& asked) {
+inline CpuBlocking blocking_with(const CpuBlocks& requested) {
   const CacheSizes& found = cache_sizes();
   const auto known = [](int64_t bytes, int64_t guess) { return bytes > 0 ? bytes : guess; };
   const int64_t l2 = known(found.l2_bytes, int64_t{256} << 10);
-  return {known(found.l1d_bytes, int64_t{32} << 10), l2, known(found.l3_bytes, 4 * l2), asked};
+  return {known(found.l1d_bytes, int64_t{32} << 10), l2, known(found.l3_bytes, 4 * l2), requested};
 }
 
 inline int at_least_one(int threads) { return threads < 1 ? 1 : threads; }
@@ -52,17 +52,17 @@ inline int at_least_one(int threads) { return threads < 1 ? 1 : threads; }
 template <class Params, const CpuVariants<Params>& variants,
           std::string (*supports)(const Params&) = supports_wide_floats<Params>>
 Kernel<Params> cpu_row(const char* key) {
-  static constexpr auto workspace = [](const Params& params, int threads, const CpuBlocks& asked) {
-    return variants.active().workspace_bytes(params, at_least_one(threads), blocking_with(asked));
+  static constexpr auto workspace = [](const Params& params, int threads, const CpuBlocks& requested) {
+    return variants.active().workspace_bytes(params, at_least_one(threads), blocking_with(requested));
   };
   static constexpr auto launch = [](const Params& params, const Buffers& buffers, int threads,
-                                    const CpuBlocks& asked) {
+                                    const CpuBlocks& requested) {
     variants.active().launch(params, {{buffers.inputs[0], buffers.inputs[1], buffers.inputs[2]},
                                       buffers.output,
                                       buffers.workspace,
                                       buffers.packed,
                                       at_least_one(threads),
-                                      blocking_with(asked)});
+                                      blocking_with(requested)});
   };
   Kernel<Params> row{key,
                      [](const Params& params) {
@@ -80,20 +80,20 @@ Kernel<Params> cpu_row(const char* key) {
     row.tuning = {[](const Params& params, int threads) {
                     return variants.active().tunables(params, threads, blocking_with({}));
                   },
-                  [](const Params& params, int threads, const CpuBlocks& asked) {
-                    return workspace(params, threads, asked);
+                  [](const Params& params, int threads, const CpuBlocks& requested) {
+                    return workspace(params, threads, requested);
                   },
-                  [](const Params& params, const Buffers& buffers, int threads, const CpuBlocks& asked) {
-                    launch(params, buffers, threads, asked);
+                  [](const Params& params, const Buffers& buffers, int threads, const CpuBlocks& requested) {
+                    launch(params, buffers, threads, requested);
                   }};
   }
   if (entry->pack) {
     row.packing = {
-        [](const Params& params, int threads, const CpuBlocks& asked) {
-          return variants.active().packed_bytes(params, threads, blocking_with(asked));
+        [](const Params& params, int threads, const CpuBlocks& requested) {
+          return variants.active().packed_bytes(params, threads, blocking_with(requested));
         },
-        [](const Params& params, const void* weights, void* packed, int threads, const CpuBlocks& asked) {
-          variants.active().pack(params, weights, packed, threads, blocking_with(asked));
+        [](const Params& params, const void* weights, void* packed, int threads, const CpuBlocks& requested) {
+          variants.active().pack(params, weights, packed, threads, blocking_with(requested));
         }};
   }
   return row;

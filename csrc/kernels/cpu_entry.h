@@ -17,7 +17,7 @@ struct CpuBlocks {
 // What sizes of blocks follow from: the caches, unless they were asked for.
 struct CpuBlocking {
   int64_t l1d_bytes, l2_bytes, l3_bytes;
-  CpuBlocks asked;
+  CpuBlocks requested;
 };
 
 // A size that may be asked for: a multiple of `unit`, at most `most`; `chosen` is what the kernel takes now.

@@ -36,9 +36,9 @@ std::vector<int64_t> candidate_values(const CpuTunable& tunable) {
   return sizes;
 }
 
-CpuBlocks checked_blocks(const std::string& key, const CpuTunables& known, const Tuning& asked) {
+CpuBlocks checked_blocks(const std::string& key, const CpuTunables& known, const Tuning& requested) {
   CpuBlocks blocks = {};
-  for (const auto& [name, size] : asked) {
+  for (const auto& [name, size] : requested) {
     const CpuTunable* end = known.list + known.count;
     const CpuTunable* found =
         std::find_if(known.list, end, [&](const CpuTunable& tunable) { return name == tunable.name; });

@@ -18,6 +18,6 @@ using Tuning = std::map<std::string, int64_t>;
 std::vector<int64_t> candidate_values(const CpuTunable& tunable);
 
 // The sizes as the kernel takes them; KernelError for an unknown name and for a size that cannot be.
-CpuBlocks checked_blocks(const std::string& key, const CpuTunables& known, const Tuning& asked);
+CpuBlocks checked_blocks(const std::string& key, const CpuTunables& known, const Tuning& requested);
 
 }  // namespace profkit

@@ -9,10 +9,10 @@
 namespace profkit {
 namespace {
 
-CudaTrouble trouble_of(cudaError_t code) {
+CudaErrorKind trouble_of(cudaError_t code) {
   switch (code) {
     case cudaErrorMemoryAllocation:
-      return CudaTrouble::out_of_memory;
+      return CudaErrorKind::out_of_memory;
     case cudaErrorInsufficientDriver:
     case cudaErrorNoDevice:
     case cudaErrorInvalidDevice:
@@ -27,9 +27,9 @@ CudaTrouble trouble_of(cudaError_t code) {
     case cudaErrorJitCompilerNotFound:
     case cudaErrorInvalidPtx:
     case cudaErrorJitCompilationDisabled:
-      return CudaTrouble::unavailable;
+      return CudaErrorKind::unavailable;
     default:
-      return CudaTrouble::failed;
+      return CudaErrorKind::failed;
   }
 }
 

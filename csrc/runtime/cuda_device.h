@@ -11,16 +11,16 @@
 namespace profkit {
 
 // What kind of row an error makes.
-enum class CudaTrouble {
+enum class CudaErrorKind {
   unavailable,    // no driver, an old one, no device, no binary for the device
   out_of_memory,  // the device has not enough
   failed,         // a launch failed, the device was lost: this process can use it no more
 };
 
 struct CudaError : std::runtime_error {
-  CudaError(CudaTrouble trouble_, int code_, const std::string& message)
+  CudaError(CudaErrorKind trouble_, int code_, const std::string& message)
       : std::runtime_error(message), trouble(trouble_), code(code_) {}
-  CudaTrouble trouble;
+  CudaErrorKind trouble;
   int code;  // cudaError_t
 };
 

@@ -84,7 +84,7 @@ void answer(profkit_cupti_findings* result, uint32_t version, bool is_usable, co
 }
 
 void examine(const char* wheels, profkit_cupti_findings* result) {
-  const QuietThread quiet;
+  const RecordingPause quiet;
   CuptiFindings findings;
   examine_cupti(wheels, findings);
   answer(result, findings.version, findings.is_usable, findings.library, findings.reason);

@@ -292,7 +292,7 @@ size_t CaptureFile::whole_blocks_within(size_t from, size_t bytes) const {
 // Goes on after a part was written, again with the whole block that was cut: another process may have
 // appended behind the part, and the reader finds the next block by its magic. Returns where the first lost
 // block starts.
-size_t CaptureFile::write_whole_blocks(size_t from) {
+size_t CaptureFile::write_atomically_blocks(size_t from) {
   while (from < used_) {
     const ssize_t count = write(data_.number(), buffer_ + from, used_ - from);
     if (count < 0 && errno == EINTR) continue;
@@ -320,7 +320,7 @@ bool CaptureFile::write_out() {
   const bool was_overflowing = is_overflowing_;
   is_overflowing_ = false;
   if (used_ == 0) return !was_overflowing;
-  const size_t written = is_usable(data_, O_WRONLY | O_APPEND) ? write_whole_blocks(0) : 0;
+  const size_t written = is_usable(data_, O_WRONLY | O_APPEND) ? write_atomically_blocks(0) : 0;
   const bool is_complete = written == used_;
   if (!is_complete) count_lost(written);
   used_ = 0;

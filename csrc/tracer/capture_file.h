@@ -54,7 +54,7 @@ class CaptureFile {
   bool is_usable(WatchedDescriptor& descriptor, int flags) const;
   const char* write_header(int fd);
   const char* check_header(int fd);
-  size_t write_whole_blocks(size_t from);
+  size_t write_atomically_blocks(size_t from);
   size_t whole_blocks_within(size_t from, size_t bytes) const;
   void count_lost(size_t from);
 

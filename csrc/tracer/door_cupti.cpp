@@ -94,7 +94,7 @@ void buffer_requested(uint8_t** buffer, size_t* bytes, size_t* most_records) {
 
 void buffer_completed(void* context, uint32_t stream, uint8_t* buffer, size_t, size_t valid_bytes) {
   if (buffer < buffers || buffer >= buffers + kBuffers * kBufferBytes) return;
-  const QuietThread quiet;
+  const RecordingPause quiet;
   buffers_in_work.fetch_add(1);
   if (is_open.load()) {
     DeviceAppender appender;
@@ -132,7 +132,7 @@ bool prepare_buffers() {
 
 // At exit the driver is still there when this runs: handlers run in the reverse order of their making.
 void finish_at_exit() {
-  const QuietThread quiet;
+  const RecordingPause quiet;
   if (session_is_ours()) flush_cupti(CuptiFlush::everything);
   set_device_correlation(nullptr);
   stop_cupti_flusher();
@@ -324,7 +324,7 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   using namespace profkit::tracer;
   was_injected.store(true);
   this_thread();  // in a fork child its own capture begins here
-  const QuietThread quiet;
+  const RecordingPause quiet;
   if (session_is_ours()) {
     const Lock lock(door_mutex);
     open_locked();

@@ -40,7 +40,7 @@ constexpr char kUnnamed[] = "(unnamed)";
 
 std::string_view text_of(const char* text) { return text == nullptr ? "" : text; }
 
-uint32_t label_of_wide(const wchar_t* text, const DoorThread::Look& look) {
+uint32_t label_of_wide(const wchar_t* text, const DoorThread::LabelStyle& look) {
   const WideText narrow(text);
   return label_id({string_id(narrow.view()), look.domain, look.category, look.colour, Source::nvtx});
 }
@@ -50,7 +50,7 @@ uint32_t label_of(DoorThread& thread, uint32_t domain, const EventAttributes* ev
     return thread.label_of_text(kUnnamed, {domain, 0, 0}, Source::nvtx);
   }
   const uint32_t colour = event->colour_type == nvtx::kColourArgb ? event->colour : 0;
-  const DoorThread::Look look{domain, nvtx_category(domain, event->category), colour};
+  const DoorThread::LabelStyle look{domain, nvtx_category(domain, event->category), colour};
   if (event->message_type == nvtx::kMessageRegistered) {
     const uint32_t string = untagged(event->message.registered, kStringTag);
     if (string != 0) return thread.label_of_string(event->message.registered, string, look, Source::nvtx);

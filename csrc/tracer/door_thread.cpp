@@ -20,7 +20,7 @@ DoorThread* DoorThread::create(ThreadRecorder& recorder) {
   return state;
 }
 
-uint32_t DoorThread::remember_text(Entry& entry, const char* text, const Look& look, Source source) {
+uint32_t DoorThread::remember_text(Entry& entry, const char* text, const LabelStyle& look, Source source) {
   const size_t bytes = std::strlen(text);
   const uint32_t string = string_id({text, bytes});
   const uint32_t label = label_id({string, look.domain, look.category, look.colour, source});
@@ -33,8 +33,8 @@ uint32_t DoorThread::remember_text(Entry& entry, const char* text, const Look& l
   return label;
 }
 
-uint32_t DoorThread::remember_string(Entry& entry, const void* handle, uint32_t string, const Look& look,
-                                     Source source) {
+uint32_t DoorThread::remember_string(Entry& entry, const void* handle, uint32_t string,
+                                     const LabelStyle& look, Source source) {
   entry.name = handle;
   entry.look = look;
   entry.string = string;

@@ -18,20 +18,20 @@ class DoorThread {
   }
 
   // What tells labels apart, besides their names.
-  struct Look {
+  struct LabelStyle {
     uint32_t domain, category, colour;
   };
 
   // The label of a zero-terminated text. The address finds it, the content decides: a program may reuse a
   // buffer.
-  uint32_t label_of_text(const char* text, const Look& look, Source source) {
+  uint32_t label_of_text(const char* text, const LabelStyle& look, Source source) {
     Entry& entry = entry_for(text, look);
     if (entry.matches(text, look) && std::strcmp(entry.text, text) == 0) return entry.label;
     return remember_text(entry, text, look, source);
   }
 
   // The label of a string that has an id already; `handle` only finds it.
-  uint32_t label_of_string(const void* handle, uint32_t string, const Look& look, Source source) {
+  uint32_t label_of_string(const void* handle, uint32_t string, const LabelStyle& look, Source source) {
     Entry& entry = entry_for(handle, look);
     if (entry.matches(handle, look) && entry.string == string) return entry.label;
     return remember_string(entry, handle, string, look, source);
@@ -68,12 +68,12 @@ class DoorThread {
 
   struct alignas(64) Entry {
     const void* name;
-    Look look;
+    LabelStyle look;
     uint32_t string;  // 0 for a text, whose content is kept below
     uint32_t label;   // 0: unused
     char text[kEntryText];
 
-    bool matches(const void* other_name, const Look& other) const {
+    bool matches(const void* other_name, const LabelStyle& other) const {
       return name == other_name && label != 0 && look.domain == other.domain &&
              look.category == other.category && look.colour == other.colour;
     }
@@ -89,13 +89,13 @@ class DoorThread {
   };
 
   static DoorThread* create(ThreadRecorder& recorder);
-  uint32_t remember_text(Entry& entry, const char* text, const Look& look, Source source);
-  uint32_t remember_string(Entry& entry, const void* handle, uint32_t string, const Look& look,
+  uint32_t remember_text(Entry& entry, const char* text, const LabelStyle& look, Source source);
+  uint32_t remember_string(Entry& entry, const void* handle, uint32_t string, const LabelStyle& look,
                            Source source);
   Level& find_level(uint64_t owner, uint32_t group);
   static bool refuse();  // false, and counts a lost range
 
-  Entry& entry_for(const void* name, const Look& look) {
+  Entry& entry_for(const void* name, const LabelStyle& look) {
     const uint64_t bits = reinterpret_cast<uint64_t>(name) ^ (uint64_t{look.domain} << 40) ^
                           (uint64_t{look.category} << 20) ^ look.colour;
     return entries_[(bits * 0x9E3779B97F4A7C15u) >> 57];

@@ -151,7 +151,7 @@ uint32_t key_id(KeyTable& table, DefinitionKind kind, const Key& key) {
   const auto is_equal = [&](uint32_t id) { return table.keys[id] == key; };
   if (const uint32_t id = table.index.find(hash, is_equal)) return id;
   if (may_hold_lock()) return replace_name(0);
-  QuietThread quiet;
+  RecordingPause quiet;
   const NamesLock lock;
   uint32_t id = table.index.find(hash, is_equal);
   if (id == 0 && table.count < table.capacity) {
@@ -203,7 +203,7 @@ bool prepare_locked() {
 
 bool prepare_names() {
   if (is_prepared.load(std::memory_order_acquire)) return true;
-  QuietThread quiet;
+  RecordingPause quiet;
   const NamesLock lock;
   bool is_ready = is_prepared.load(std::memory_order_relaxed);
   if (!is_ready) {
@@ -221,7 +221,7 @@ uint32_t intern(std::string_view text, bool may_wait) {
   const auto is_equal = [text](uint32_t id) { return has_text(id, text); };
   if (const uint32_t id = string_index.find(hash, is_equal)) return id;
   if (!may_wait) return replace_name(fallback_string);
-  QuietThread quiet;
+  RecordingPause quiet;
   const NamesLock lock;
   const uint32_t id = string_index.find(hash, is_equal);
   return id != 0 ? id : insert_string(hash, text);

@@ -109,7 +109,7 @@ void keep_children_out() {
 void complain(const char* why) { std::fprintf(stderr, "profkit: this process is not recorded: %s\n", why); }
 
 __attribute__((constructor)) void load() {
-  QuietThread quiet;
+  RecordingPause quiet;
   const int saved_errno = errno;
   find_all_next();
   const char* const path = std::getenv("PROFKIT_TRACE_FILE");

@@ -95,7 +95,7 @@ void ThreadRecorder::open_chunk(Chunk* chunk) {
 }
 
 uint64_t* ThreadRecorder::claim_slowly() {
-  QuietThread quiet;
+  RecordingPause quiet;
   const int saved_errno = errno;
   const uint64_t ticks = read_ticks();
   const uint64_t gap = ticks - last_ticks_;

@@ -300,7 +300,7 @@ extern std::atomic<uint32_t> recording;
 struct ThreadState {
   ThreadRecorder* recorder;
   uint32_t epoch;  // the session that `recorder` was set up for
-  uint16_t quiet;  // depth of QuietThread
+  uint16_t quiet;  // depth of RecordingPause
   bool is_ending;
   bool is_forking;  // between the handlers of fork(): it holds the tracer's locks
 };
@@ -308,18 +308,18 @@ extern __thread ThreadState thread_state __attribute__((tls_model("initial-exec"
 
 // What the thread does while one exists is not recorded: the tracer's own work. Nor can it be cancelled: the
 // tracer holds locks, and the program's calls that led here need not be places where a thread may end.
-class QuietThread {
+class RecordingPause {
  public:
-  QuietThread() {
+  RecordingPause() {
     ++thread_state.quiet;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
   }
-  ~QuietThread() {
+  ~RecordingPause() {
     pthread_setcancelstate(cancel_state_, nullptr);
     --thread_state.quiet;
   }
-  QuietThread(const QuietThread&) = delete;
-  QuietThread& operator=(const QuietThread&) = delete;
+  RecordingPause(const RecordingPause&) = delete;
+  RecordingPause& operator=(const RecordingPause&) = delete;
 
  private:
   int cancel_state_ = PTHREAD_CANCEL_ENABLE;

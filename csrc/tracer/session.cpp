@@ -150,7 +150,7 @@ bool parse_options(const char* text, Options* result, char* why) {
 }
 
 const char* start(const char* path, const Options& wanted) {
-  QuietThread quiet;
+  RecordingPause quiet;
   const char* why = nullptr;
   {
     SessionLock lock;
@@ -161,7 +161,7 @@ const char* start(const char* path, const Options& wanted) {
 }
 
 const char* stop() {
-  QuietThread quiet;
+  RecordingPause quiet;
   if (session_is_ours()) close_cupti_door();
   SessionLock lock;
   if (!session.is_running.load()) return "no capture is running";
@@ -175,14 +175,14 @@ const char* stop() {
 }
 
 void flush() {
-  QuietThread quiet;
+  RecordingPause quiet;
   if (!session_is_ours()) return;
   flush_cupti(CuptiFlush::finished_work);
   write_now();
 }
 
 const char* capture_path() {
-  QuietThread quiet;
+  RecordingPause quiet;
   return writer_path();
 }
 
@@ -193,14 +193,14 @@ bool session_is_ours() {
 void finish_process() {
   if (thread_state.quiet != 0)
     return;  // out of the tracer's own work: a signal handler that ends the process
-  QuietThread quiet;
+  RecordingPause quiet;
   if (!session_is_ours()) return;
   flush_cupti(CuptiFlush::everything);
   write_end();
 }
 
 void resume_process() {
-  QuietThread quiet;
+  RecordingPause quiet;
   if (session_is_ours()) take_back_end();
 }
 
@@ -212,7 +212,7 @@ uint32_t open_door_bits() {
 
 ThreadRecorder* attach_thread() {
   if (thread_state.quiet != 0 || thread_state.is_ending) return nullptr;
-  QuietThread quiet;
+  RecordingPause quiet;
   const int saved_errno = errno;
   ThreadRecorder* recorder = nullptr;
   const bool is_ready = !session.child_is_pending.load() || start_in_child();

@@ -30,7 +30,7 @@ bool has_thread_key = false;
 // itself frees memory of threads that ended before.
 void end_thread(void*) {
   ThreadState& state = thread_state;
-  QuietThread quiet;
+  RecordingPause quiet;
   state.is_ending = true;
   if (state.recorder == nullptr || ThreadTable::end(state.recorder)) return;
   state.epoch = 0;

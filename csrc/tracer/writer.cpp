@@ -64,9 +64,9 @@ std::atomic<bool> is_asleep{false};
 // The right to do the writer's work, for a thread of the program. Its signals wait meanwhile: a handler that
 // ends the process would find the lock taken, and a file too large for the process's limit raises one.
 // Bounded: the process may be on its way out, and whoever holds the lock may hang in a dead disk.
-class WriterTurn {
+class WriterGuard {
  public:
-  WriterTurn() {
+  WriterGuard() {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
@@ -75,12 +75,12 @@ class WriterTurn {
     until.tv_sec += 5;
     has_turn_ = pthread_mutex_timedlock(&writer_mutex, &until) == 0;
   }
-  ~WriterTurn() {
+  ~WriterGuard() {
     if (has_turn_) pthread_mutex_unlock(&writer_mutex);
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
-  WriterTurn(const WriterTurn&) = delete;
-  WriterTurn& operator=(const WriterTurn&) = delete;
+  WriterGuard(const WriterGuard&) = delete;
+  WriterGuard& operator=(const WriterGuard&) = delete;
   explicit operator bool() const { return has_turn_; }
 
  private:
@@ -332,7 +332,7 @@ const char* open_writer(const char* path, uint32_t epoch) {
     writer.scratch = static_cast<uint8_t*>(reserve_memory(kScratchBytes));
     if (writer.positions == nullptr || writer.scratch == nullptr) return "no memory for the tracer's buffers";
   }
-  const WriterTurn turn;
+  const WriterGuard turn;
   if (!turn) return "the last capture's writer hangs; is its disk there?";
   const char* why = writer.file.open(path);
   if (why != nullptr) return why;
@@ -342,7 +342,7 @@ const char* open_writer(const char* path, uint32_t epoch) {
 }
 
 const char* open_writer_in_child(uint32_t epoch) {
-  const WriterTurn turn;
+  const WriterGuard turn;
   start_process(epoch);
   return nullptr;
 }
@@ -364,12 +364,12 @@ const char* start_writer_thread() {
 }
 
 void write_now() {
-  const WriterTurn turn;
+  const WriterGuard turn;
   if (turn && writer.is_open) write_pass(false);
 }
 
 void write_end() {
-  const WriterTurn turn;
+  const WriterGuard turn;
   if (!turn || !writer.is_open) return;
   write_pass(true);
   const EndEntry entry{read_ticks()};
@@ -380,14 +380,14 @@ void write_end() {
 }
 
 void take_back_end() {
-  const WriterTurn turn;
+  const WriterGuard turn;
   if (!turn || !writer.is_open) return;
   writer.processes_ended = 0;
   add_counters(true);
 }
 
 void close_writer() {
-  const WriterTurn turn;
+  const WriterGuard turn;
   if (!turn) return;
   writer.file.close();
   writer.memory.close();
@@ -407,7 +407,7 @@ void reset_writer_lock() {
 }
 
 const char* writer_path() {
-  const WriterTurn turn;
+  const WriterGuard turn;
   return turn && writer.is_open ? writer.file.path() : "";
 }
 

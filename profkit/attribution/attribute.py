@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.attribution.grouping import GROUPINGS, Groups, group_ranges, titles
+from profkit.attribution.grouping import GROUPINGS, RangeGroups, group_ranges, titles
 from profkit.attribution.memory import MemoryTotals, group_memory, has_memory
 from profkit.attribution.overhead import Overhead, estimate_overhead
 from profkit.attribution.selection import choose_threads
@@ -94,7 +94,7 @@ def _lowered(values: list[int], by: list[int]) -> list[int]:
     return [max(0, value - cost) for value, cost in zip(values, by)]
 
 
-def _counters(capture: Capture, tree: Tree, groups: Groups, is_outermost: Column) -> dict[str, list[int | None]]:
+def _counters(capture: Capture, tree: Tree, groups: RangeGroups, is_outermost: Column) -> dict[str, list[int | None]]:
     """Faults and switches, over those outermost calls of a group for which they were recorded."""
     columns: dict[str, list[int | None]] = {}
     for name in RANGE_COUNTERS:
@@ -109,7 +109,7 @@ def _counters(capture: Capture, tree: Tree, groups: Groups, is_outermost: Column
     return columns
 
 
-def _rows(groups: Groups, columns: dict[str, list[Any]], times: ThreadTime) -> UsageRows:
+def _rows(groups: RangeGroups, columns: dict[str, list[Any]], times: ThreadTime) -> UsageRows:
     columns["name"] = list(groups.names)
     if groups.threads is not None:
         columns["wall_ns"] = times.wall_ns[list(groups.threads)].tolist()

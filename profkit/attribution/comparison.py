@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from profkit.attribution.profiles import Profile, ProfileRow
+from profkit.attribution.profiles import ComparableProfile, ProfileRow
 
 ADDED, GONE = "added", "gone"
 FASTER, SLOWER, SAME, NOT_RESOLVED = "faster", "slower", "same", "not resolved"
@@ -21,7 +21,7 @@ FAIRNESS = ("network", "framework", "mode", "threads", "step", "machine", "progr
 """A check against a limit means something only if these are equal."""
 
 
-class Interval(Protocol):
+class RatioInterval(Protocol):
     """A ratio; without ends when too little was measured."""
 
     @property
@@ -32,7 +32,7 @@ class Interval(Protocol):
     def high(self) -> float | None: ...
 
 
-class Judgement(Protocol):
+class SampleJudgement(Protocol):
     """What is said of two sets of samples."""
 
     @property
@@ -40,14 +40,14 @@ class Judgement(Protocol):
     @property
     def b(self) -> float: ...
     @property
-    def ratio(self) -> Interval: ...
+    def ratio(self) -> RatioInterval: ...
     @property
     def verdict(self) -> str: ...
     @property
     def samples_needed(self) -> int | None: ...
 
 
-Judge = Callable[[Sequence[float], Sequence[float]], Judgement]
+Judge = Callable[[Sequence[float], Sequence[float]], SampleJudgement]
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Comparison:
         return max((row.samples_needed for row in self.rows if row.samples_needed and row.share >= SMALL), default=None)
 
 
-def compare(a: Profile, b: Profile, judge: Judge) -> Comparison:
+def compare(a: ComparableProfile, b: ComparableProfile, judge: Judge) -> Comparison:
     """Rows by their names."""
     names = dict.fromkeys([*a.rows, *b.rows])
     rows = [_row(name, a.rows.get(name), b.rows.get(name), judge) for name in names]

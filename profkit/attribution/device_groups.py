@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from profkit.attribution.device_places import Places, places_of
+from profkit.attribution.device_places import RangePlaces, places_of
 from profkit.attribution.grouping import titles
 from profkit.attribution.kernel_names import KernelName, parse_kernel
 from profkit.attribution.kernel_variants import distinct_shorts
@@ -20,7 +20,7 @@ BATCHED = "batched"
 
 
 @dataclass(frozen=True)
-class Groups:
+class DeviceGroups:
     """Rows by number; NONE is the remainder. A table of ranges owns idle time too, one of activities does not."""
 
     names: tuple[str, ...]
@@ -34,48 +34,48 @@ class Groups:
     is_nested: bool = False  # of ranges that lie in others of the same row each counts as a call
 
 
-def groups_by(capture: Capture, by: str) -> Groups:
+def groups_by(capture: Capture, by: str) -> DeviceGroups:
     """Rows of one of GROUPINGS."""
     return GROUPINGS[by](capture)
 
 
-def _by_operator(capture: Capture) -> Groups:
+def _by_operator(capture: Capture) -> DeviceGroups:
     """The innermost range, whatever it stands for; a step alone is not an operator."""
     of_range, names = titles(capture, is_in_tree(capture) & (capture.ranges.level != Level.STEP))
     return _of_ranges(capture, names, of_range, is_nested=True)
 
 
-def _by_layer(capture: Capture) -> Groups:
+def _by_layer(capture: Capture) -> DeviceGroups:
     """Calls are those of the layer itself; a backward operator is a part of it and of the layers around it, no call."""
     places = places_of(capture)
     is_layer = capture.ranges.level == Level.LAYER
     return replace(_by_place(capture, places, places.layer), is_call=is_layer, parent=places.parent)
 
 
-def _by_phase(capture: Capture) -> Groups:
+def _by_phase(capture: Capture) -> DeviceGroups:
     places = places_of(capture)
     return _by_place(capture, places, places.phase)
 
 
-def _by_place(capture: Capture, places: Places, column: Column) -> Groups:
+def _by_place(capture: Capture, places: RangePlaces, column: Column) -> DeviceGroups:
     texts, of_range = _numbered(np.where(is_in_tree(capture), column, NONE))
     return _of_ranges(capture, [places.texts[text] for text in texts], of_range)
 
 
-def _of_ranges(capture: Capture, names: list[str], of_range: Column, is_nested: bool = False) -> Groups:
+def _of_ranges(capture: Capture, names: list[str], of_range: Column, is_nested: bool = False) -> DeviceGroups:
     place = capture.activities.range
     of_activity = np.where(place == NONE, NONE, of_range[np.maximum(place, 0)] if len(of_range) else NONE)
-    return Groups(tuple(names), of_activity, of_range, is_nested=is_nested)
+    return DeviceGroups(tuple(names), of_activity, of_range, is_nested=is_nested)
 
 
-def _by_kernel(capture: Capture) -> Groups:
+def _by_kernel(capture: Capture) -> DeviceGroups:
     """Everything that ran, by its name."""
     texts, of_activity = _numbered(capture.activities.name)
     names = [capture.text(text) for text in texts]
     is_kernel = np.zeros(len(names), bool)
     is_kernel[of_activity[capture.activities.kind == ActivityKind.KERNEL]] = True
     parsed = [parse_kernel(name) if kernel else None for name, kernel in zip(names, is_kernel.tolist())]
-    return Groups(
+    return DeviceGroups(
         tuple(names),
         of_activity,
         shorts=distinct_shorts(names, [each.short if each else None for each in parsed]),
@@ -84,14 +84,14 @@ def _by_kernel(capture: Capture) -> Groups:
     )
 
 
-def _by_launch(capture: Capture) -> Groups:
+def _by_launch(capture: Capture) -> DeviceGroups:
     """Operator and kernel together: what each operator launched, and who launched each kernel."""
     operators, kernels = _by_operator(capture), _by_kernel(capture)
     pairs = np.stack([operators.of_activity, kernels.of_activity], axis=1)
     known, of_activity = np.unique(pairs, axis=0, return_inverse=True)
     launchers = [operators.names[operator] if operator != NONE else "?" for operator in known[:, 0].tolist()]
     rows = known[:, 1].tolist()
-    return Groups(
+    return DeviceGroups(
         tuple(f"{launcher}: {kernels.names[row]}" for launcher, row in zip(launchers, rows)),
         of_activity.reshape(-1).astype(np.int64),
         shorts=tuple(
@@ -102,7 +102,7 @@ def _by_launch(capture: Capture) -> Groups:
     )
 
 
-def _by_gemm(capture: Capture) -> Groups:
+def _by_gemm(capture: Capture) -> DeviceGroups:
     """Matrix products by tile, transposes, number format, plain or batched."""
     activities = capture.activities
     texts, of_name = _numbered(np.where(activities.kind == ActivityKind.KERNEL, activities.name, NONE))
@@ -111,7 +111,7 @@ def _by_gemm(capture: Capture) -> Groups:
     rows = {title: row for row, title in enumerate(dict.fromkeys(filter(None, titles)))}
     of_text = np.array([*(rows.get(title, NONE) for title in titles), NONE], np.int64)
     libraries = {title: each.library for title, each in zip(titles, parsed) if title}
-    return Groups(tuple(rows), of_text[of_name], types=tuple(libraries[title] for title in rows))
+    return DeviceGroups(tuple(rows), of_text[of_name], types=tuple(libraries[title] for title in rows))
 
 
 def _gemm_title(kernel: KernelName) -> str:
@@ -120,7 +120,7 @@ def _gemm_title(kernel: KernelName) -> str:
     return " ".join(filter(None, (kernel.family if kernel.family != "gemm" else "", shape, *formats)))
 
 
-def _by_copy(capture: Capture) -> Groups:
+def _by_copy(capture: Capture) -> DeviceGroups:
     """Copies by direction and the kinds of memory at both ends, and sets."""
     activities = capture.activities
     columns = (activities[name].tolist() for name in ("kind", "direction", "source_kind", "target_kind"))
@@ -132,7 +132,7 @@ def _by_copy(capture: Capture) -> Groups:
             title = _copy_title(*key)
             titles[key] = rows.setdefault(title, len(rows)) if title else NONE
         of_activity.append(titles[key])
-    return Groups(tuple(rows), np.array(of_activity, np.int64))
+    return DeviceGroups(tuple(rows), np.array(of_activity, np.int64))
 
 
 def _copy_title(kind: int, direction: int, source: int, target: int) -> str:
@@ -145,7 +145,7 @@ def _copy_title(kind: int, direction: int, source: int, target: int) -> str:
     return way if ends == ["device", "device"] else f"{way} ({ends[0]} to {ends[1]})"
 
 
-def _by_stream(capture: Capture) -> Groups:
+def _by_stream(capture: Capture) -> DeviceGroups:
     """Device and stream; the process too, where several are known to use the device."""
     activities = capture.activities
     columns = [activities[name].tolist() for name in ("device", "process", "stream")]
@@ -156,12 +156,12 @@ def _by_stream(capture: Capture) -> Groups:
         owner = f" process {capture.processes[process].pid}" if users[device] > 1 and process != NONE else ""
         number = stream if stream != NONE else "?"
         of_activity.append(rows.setdefault(f"{device_name(capture, device)}{owner} stream {number}", len(rows)))
-    return Groups(tuple(rows), np.array(of_activity, np.int64))
+    return DeviceGroups(tuple(rows), np.array(of_activity, np.int64))
 
 
-def _by_device(capture: Capture) -> Groups:
+def _by_device(capture: Capture) -> DeviceGroups:
     devices, of_activity = _numbered(capture.activities.device, absent=None)
-    return Groups(tuple(device_name(capture, device, with_model=True) for device in devices), of_activity)
+    return DeviceGroups(tuple(device_name(capture, device, with_model=True) for device in devices), of_activity)
 
 
 def device_name(capture: Capture, device: int, with_model: bool = False) -> str:
@@ -183,7 +183,7 @@ def _numbered(column: Column, absent: int | None = NONE) -> tuple[list[int], Col
     return [value for value in kept if value != absent], places[inverse]
 
 
-GROUPINGS: Mapping[str, Callable[[Capture], Groups]] = {
+GROUPINGS: Mapping[str, Callable[[Capture], DeviceGroups]] = {
     "operator": _by_operator,
     "layer": _by_layer,
     "phase": _by_phase,

@@ -18,7 +18,7 @@ from profkit.attribution.kernel_names import KernelName, parse_kernel
 from profkit.capture.schema import NONE, ActivityKind, Capture, Column
 
 
-class Part(IntEnum):
+class DevicePart(IntEnum):
     """What a piece of a GPU's time went into. Up to COPY it works."""
 
     KERNEL = 0
@@ -32,10 +32,10 @@ class Part(IntEnum):
     UNKNOWN = 8  # idle; who launches the next work was not recorded
 
 
-BUSY = (Part.KERNEL, Part.AUXILIARY, Part.COPY)
-PART_FIELDS = {part: f"{part.name.lower()}_ns" for part in Part}
+BUSY = (DevicePart.KERNEL, DevicePart.AUXILIARY, DevicePart.COPY)
+PART_FIELDS = {part: f"{part.name.lower()}_ns" for part in DevicePart}
 """Under these names a table has them; rows have those up to SYNC, the others are never theirs."""
-_OF_STATE = {CODE: Part.DISPATCH, CALL: Part.CALL, WAIT: Part.SYNC}
+_OF_STATE = {CODE: DevicePart.DISPATCH, CALL: DevicePart.CALL, WAIT: DevicePart.SYNC}
 Piece = tuple[int, int, int, int, int]  # start, end, part, activity, range
 
 
@@ -89,14 +89,14 @@ def activity_parts(capture: Capture) -> Column:
     """KERNEL, AUXILIARY or COPY for every activity; the kernel's name tells what is auxiliary."""
     is_auxiliary = _told_by_name(capture, lambda kernel: kernel.is_auxiliary)
     is_kernel = capture.activities.kind == ActivityKind.KERNEL
-    return np.where(is_kernel, np.where(is_auxiliary, Part.AUXILIARY, Part.KERNEL), Part.COPY)
+    return np.where(is_kernel, np.where(is_auxiliary, DevicePart.AUXILIARY, DevicePart.KERNEL), DevicePart.COPY)
 
 
 def _ranks(capture: Capture, parts: Column) -> Column:
     """Who owns an overlap: the lowest. Collectives spin while they wait for others, so what computes beside them is
     before them; what they own is the communication that nothing hides."""
     is_communication = _told_by_name(capture, lambda kernel: kernel.family == "communication")
-    return np.where(is_communication & (parts == Part.KERNEL), 2 * Part.AUXILIARY + 1, 2 * parts)
+    return np.where(is_communication & (parts == DevicePart.KERNEL), 2 * DevicePart.AUXILIARY + 1, 2 * parts)
 
 
 def _told_by_name(capture: Capture, question: Callable[[KernelName], bool]) -> Column:
@@ -138,12 +138,12 @@ def _gap(capture: Capture, hosts: Hosts, start_ns: int, end_ns: int, following: 
     """Idle time before an activity: until the launch returned the host was not ready, from then on the device."""
     call = int(capture.activities.call[following])
     if call == NONE:
-        yield start_ns, end_ns, Part.UNKNOWN, NONE, NONE
+        yield start_ns, end_ns, DevicePart.UNKNOWN, NONE, NONE
         return
     launched_ns = min(max(int(capture.calls.end_ns[call]), start_ns), end_ns)
     yield from _host_pieces(hosts, int(capture.calls.thread[call]), start_ns, launched_ns)
     if launched_ns < end_ns:
-        yield launched_ns, end_ns, Part.QUEUE, following, int(capture.activities.range[following])
+        yield launched_ns, end_ns, DevicePart.QUEUE, following, int(capture.activities.range[following])
 
 
 def _tail(capture: Capture, hosts: Hosts, start_ns: int, end_ns: int, last: int) -> Iterator[Piece]:
@@ -152,9 +152,9 @@ def _tail(capture: Capture, hosts: Hosts, start_ns: int, end_ns: int, last: int)
     if call != NONE:
         yield from _host_pieces(hosts, int(capture.calls.thread[call]), start_ns, end_ns)
     elif start_ns < end_ns:
-        yield start_ns, end_ns, Part.UNKNOWN, NONE, NONE
+        yield start_ns, end_ns, DevicePart.UNKNOWN, NONE, NONE
 
 
 def _host_pieces(hosts: Hosts, thread: int, start_ns: int, end_ns: int) -> Iterator[Piece]:
     for begin, end, row, state in hosts.line(thread).pieces(start_ns, end_ns):
-        yield begin, end, Part.OUTSIDE if row == NONE else _OF_STATE[state], NONE, row
+        yield begin, end, DevicePart.OUTSIDE if row == NONE else _OF_STATE[state], NONE, row

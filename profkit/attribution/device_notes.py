@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from profkit.attribution.device_groups import BATCHED, Groups
+from profkit.attribution.device_groups import BATCHED, DeviceGroups
 from profkit.attribution.device_lanes import BUSY, Lanes
 from profkit.attribution.device_memory import DeviceMemory
 from profkit.capture.schema import NONE, Capture
@@ -12,7 +12,7 @@ from profkit.capture.schema import NONE, Capture
 _LARGEST_POOLS = 4  # have a note each
 
 
-def notes_of(capture: Capture, lanes: Lanes, groups: Groups, by: str) -> tuple[str, ...]:
+def notes_of(capture: Capture, lanes: Lanes, groups: DeviceGroups, by: str) -> tuple[str, ...]:
     """Each is a sentence without a full stop."""
     if not lanes.is_of_devices:
         return ("no GPU activity was recorded: all times are of the host's threads",)
@@ -74,7 +74,7 @@ def _pool_notes(capture: Capture) -> list[str]:
     return notes
 
 
-def _products(capture: Capture, groups: Groups) -> str:
+def _products(capture: Capture, groups: DeviceGroups) -> str:
     """Plain and batched products, as studies of kernels compare them."""
     is_batched = np.array([name.endswith(BATCHED) for name in groups.names], bool)
     durations = capture.activities.end_ns - capture.activities.start_ns

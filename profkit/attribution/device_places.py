@@ -23,7 +23,7 @@ _PHASES = (
 
 
 @dataclass(frozen=True)
-class Places:
+class RangePlaces:
     """One entry per range: texts as numbers of `texts`, NONE where it is not known."""
 
     texts: tuple[str, ...]
@@ -32,7 +32,7 @@ class Places:
     parent: Column  # the enclosing range; of a backward operator that lies in none its forward operator
 
 
-def places_of(capture: Capture) -> Places:
+def places_of(capture: Capture) -> RangePlaces:
     """Layer and phase: what the source says, else what the enclosing ranges say, else the forward operator's.
 
     A backward operator has the sequence number of the forward operator whose gradient it computes, and so its layer.
@@ -66,7 +66,7 @@ def places_of(capture: Capture) -> Places:
     for row, forward in forward_of.items():
         if parents[row] == NONE:
             parents[row] = forward
-    return Places(tuple(texts), np.array(layers, np.int32), np.array(phases, np.int32), parents)
+    return RangePlaces(tuple(texts), np.array(layers, np.int32), np.array(phases, np.int32), parents)
 
 
 def _phase_by_name(level: int, name: str) -> str:

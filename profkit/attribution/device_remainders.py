@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from profkit.attribution.device_groups import Groups
-from profkit.attribution.device_lanes import BUSY, PART_FIELDS, Lanes, Part, activity_parts
+from profkit.attribution.device_groups import DeviceGroups
+from profkit.attribution.device_lanes import BUSY, PART_FIELDS, DevicePart, Lanes, activity_parts
 from profkit.attribution.usage import Remainder
 from profkit.capture.schema import NONE, ActivityKind, Capture, Column
 
 NO_LAUNCH, NO_RANGE = "launch not recorded", "launched in no range"
 _IDLE = {
-    Part.QUEUE: "idle, launched but not begun",
-    Part.DISPATCH: "idle, host runs its code",
-    Part.CALL: "idle, host is in a CUDA call",
-    Part.SYNC: "idle, host waits for the GPU",
-    Part.OUTSIDE: "idle, host in no range",
-    Part.UNKNOWN: "idle, launch not recorded",
+    DevicePart.QUEUE: "idle, launched but not begun",
+    DevicePart.DISPATCH: "idle, host runs its code",
+    DevicePart.CALL: "idle, host is in a CUDA call",
+    DevicePart.SYNC: "idle, host waits for the GPU",
+    DevicePart.OUTSIDE: "idle, host in no range",
+    DevicePart.UNKNOWN: "idle, launch not recorded",
 }
-_WORK = {Part.KERNEL: "kernels", Part.AUXILIARY: "auxiliary kernels", Part.COPY: "copies and sets"}
+_WORK = {DevicePart.KERNEL: "kernels", DevicePart.AUXILIARY: "auxiliary kernels", DevicePart.COPY: "copies and sets"}
 
 
-def remainders_of(capture: Capture, lanes: Lanes, groups: Groups, owner: Column, by: str) -> tuple[Remainder, ...]:
+def remainders_of(
+    capture: Capture, lanes: Lanes, groups: DeviceGroups, owner: Column, by: str
+) -> tuple[Remainder, ...]:
     """Work first, then idle time, each with its reason and with what ran in it; their times sum to the remainder."""
     parts: dict[str, dict[str, int]] = {}
     rest = np.flatnonzero(owner == NONE)
@@ -33,7 +35,7 @@ def remainders_of(capture: Capture, lanes: Lanes, groups: Groups, owner: Column,
             reason = _of_idle(groups, by, part, place)
             reason = reason if lanes.is_of_devices else reason.removeprefix("idle, ")
         if duration:
-            sums, name = parts.setdefault(reason, {}), PART_FIELDS[Part(part)]
+            sums, name = parts.setdefault(reason, {}), PART_FIELDS[DevicePart(part)]
             sums[name] = sums.get(name, 0) + duration
     work = _work(capture, groups, by)
     reasons = sorted(dict.fromkeys([*work, *parts]), key=lambda reason: (reason not in work, reason))
@@ -45,7 +47,7 @@ def _remainder(reason: str, parts: dict[str, int], work: list[int]) -> Remainder
     return Remainder(reason, sum(parts.values()), launches, device_ns, copy_bytes, parts)
 
 
-def _work(capture: Capture, groups: Groups, by: str) -> dict[str, list[int]]:
+def _work(capture: Capture, groups: DeviceGroups, by: str) -> dict[str, list[int]]:
     """Launches, their durations and the bytes that they move, by the reason."""
     activities, parts = capture.activities, activity_parts(capture)
     found: dict[str, list[int]] = {}
@@ -57,15 +59,19 @@ def _work(capture: Capture, groups: Groups, by: str) -> dict[str, list[int]]:
     return found
 
 
-def _of_work(capture: Capture, groups: Groups, by: str, part: int, activity: int) -> str:
+def _of_work(capture: Capture, groups: DeviceGroups, by: str, part: int, activity: int) -> str:
     if groups.of_range is None:
-        return f"other {_WORK[Part.KERNEL]}" if by == "gemm" and part == Part.KERNEL else _WORK[Part(part)]
+        return (
+            f"other {_WORK[DevicePart.KERNEL]}"
+            if by == "gemm" and part == DevicePart.KERNEL
+            else _WORK[DevicePart(part)]
+        )
     if capture.activities.range[activity] != NONE:
         return f"launched in no {by}"
     return NO_LAUNCH if capture.activities.call[activity] == NONE else NO_RANGE
 
 
-def _of_idle(groups: Groups, by: str, part: int, place: int) -> str:
-    if groups.of_range is None or part in (Part.UNKNOWN, Part.QUEUE):
-        return _IDLE[Part(part)]
+def _of_idle(groups: DeviceGroups, by: str, part: int, place: int) -> str:
+    if groups.of_range is None or part in (DevicePart.UNKNOWN, DevicePart.QUEUE):
+        return _IDLE[DevicePart(part)]
     return f"idle, host in no {by if place != NONE or by != 'operator' else 'range'}"

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from profkit.attribution.device_groups import GROUPINGS, Groups, groups_by
+from profkit.attribution.device_groups import GROUPINGS, DeviceGroups, groups_by
 from profkit.attribution.device_hosts import Hosts
-from profkit.attribution.device_lanes import BUSY, PART_FIELDS, Lanes, Part, lanes_of
+from profkit.attribution.device_lanes import BUSY, PART_FIELDS, DevicePart, Lanes, lanes_of
 from profkit.attribution.device_memory import DeviceMemory, device_memory
 from profkit.attribution.device_notes import memory_notes, notes_of
 from profkit.attribution.device_remainders import remainders_of
@@ -55,7 +55,7 @@ def device_usage(capture: Capture, by: str = "operator") -> Usage:
     )
 
 
-def _owners(lanes: Lanes, groups: Groups) -> Column:
+def _owners(lanes: Lanes, groups: DeviceGroups) -> Column:
     """The row of every segment; NONE: the remainder."""
     owner = np.full(len(lanes.part), NONE, np.int64)
     busy = np.isin(lanes.part, BUSY)
@@ -66,7 +66,7 @@ def _owners(lanes: Lanes, groups: Groups) -> Column:
     return owner
 
 
-def _columns(capture: Capture, lanes: Lanes, groups: Groups, hosts: Hosts, owner: Column) -> dict[str, list[Any]]:
+def _columns(capture: Capture, lanes: Lanes, groups: DeviceGroups, hosts: Hosts, owner: Column) -> dict[str, list[Any]]:
     activities, count = capture.activities, len(groups.names)
     durations = activities.end_ns - activities.start_ns
     columns: dict[str, list[Any]] = {"name": list(groups.names)}
@@ -75,7 +75,7 @@ def _columns(capture: Capture, lanes: Lanes, groups: Groups, hosts: Hosts, owner
             columns[name] = list(values)
     columns["exclusive_ns"] = _summed(owner, lanes.duration_ns, count)
     for part, name in PART_FIELDS.items():
-        if part in (Part.OUTSIDE, Part.UNKNOWN):
+        if part in (DevicePart.OUTSIDE, DevicePart.UNKNOWN):
             continue
         columns[name] = _summed(np.where(lanes.part == part, owner, NONE), lanes.duration_ns, count)
     columns["launches"] = _summed(groups.of_activity, np.ones(len(durations), np.int64), count)
@@ -87,13 +87,15 @@ def _columns(capture: Capture, lanes: Lanes, groups: Groups, hosts: Hosts, owner
     return columns | _of_ranges(capture, lanes, groups, hosts, owner)
 
 
-def _of_ranges(capture: Capture, lanes: Lanes, groups: Groups, hosts: Hosts, owner: Column) -> dict[str, list[Any]]:
+def _of_ranges(
+    capture: Capture, lanes: Lanes, groups: DeviceGroups, hosts: Hosts, owner: Column
+) -> dict[str, list[Any]]:
     """What only ranges have: calls, time of the host, and sums with what lies inside."""
     of_range, count = groups.of_range, len(groups.names)
     if of_range is None or not len(of_range):
         return {name: [0] * count for name in ("calls", "inclusive_ns", "host_ns", "host_inclusive_ns")}
     activities = capture.activities
-    tree = _Tree(capture, groups.parent, of_range)
+    tree = _RangeTree(capture, groups.parent, of_range)
     lane_ns = np.zeros(len(of_range), np.int64)
     mine = (owner != NONE) & (lanes.range != NONE)
     np.add.at(lane_ns, lanes.range[mine], lanes.duration_ns[mine])
@@ -114,7 +116,7 @@ def _of_ranges(capture: Capture, lanes: Lanes, groups: Groups, hosts: Hosts, own
     }
 
 
-class _Tree:
+class _RangeTree:
     """Ranges in ranges, for sums of a row with everything inside; what lies in a range of the same row counts once."""
 
     def __init__(self, capture: Capture, parent: Column | None, group: Column) -> None:
@@ -164,7 +166,7 @@ def _durations(groups: Column, durations: Column, count: int) -> dict[str, list[
     return columns
 
 
-def _bytes(activities: Any, groups: Groups, count: int) -> list[int | None]:
+def _bytes(activities: Any, groups: DeviceGroups, count: int) -> list[int | None]:
     moved = (activities.kind != ActivityKind.KERNEL) & (activities.bytes != NONE)
     where = np.where(moved, groups.of_activity, NONE)
     sums = _summed(where, activities.bytes, count)
@@ -172,7 +174,7 @@ def _bytes(activities: Any, groups: Groups, count: int) -> list[int | None]:
     return [total if known else None for total, known in zip(sums, has_any)]
 
 
-def _memory_columns(memory: DeviceMemory | None, groups: Groups) -> dict[str, list[Any]]:
+def _memory_columns(memory: DeviceMemory | None, groups: DeviceGroups) -> dict[str, list[Any]]:
     if memory is None or groups.of_range is None:
         return {}
     return {

@@ -109,7 +109,7 @@ class GapTable:
 def layer_gaps(capture: NetworkCapture) -> GapTable:
     """The time recording of a capture against its baseline; without one, native and bound are None."""
     operators = operators_of(capture)
-    place = _Places(capture.is_training)
+    place = _OperatorPlaces(capture.is_training)
     baseline = {(row["layer"], row["phase"]): row for row in capture.baseline}
     dispatch = layer_dispatch(operators)
     kinds = _kind_times(operators, place)
@@ -143,7 +143,7 @@ def layer_gaps(capture: NetworkCapture) -> GapTable:
     )
 
 
-class _Places:
+class _OperatorPlaces:
     """Layer and phase of operators; in inference a copy for a layer is part of its only pass, forward."""
 
     def __init__(self, is_training: bool) -> None:
@@ -156,7 +156,7 @@ class _Places:
         return layer, FORWARD if phase == COPY_PHASE and layer and not self._is_training else phase
 
 
-def _kind_times(operators: Operators, place: _Places) -> dict[LayerPhase, dict[str, int]]:
+def _kind_times(operators: Operators, place: _OperatorPlaces) -> dict[LayerPhase, dict[str, int]]:
     """Nanoseconds over all steps by layer and phase, and in these by kind."""
     found: dict[LayerPhase, dict[str, int]] = {}
     if not len(operators.rows):

@@ -20,7 +20,7 @@ _DENSE_KEYS = 8
 
 
 @dataclass(frozen=True)
-class Groups:
+class RangeGroups:
     """A group per row of ranges (-1 for those left out), and the groups' names."""
 
     of_row: Column  # int32
@@ -33,7 +33,7 @@ class Groups:
         return len(self.names)
 
 
-def group_ranges(capture: Capture, tree: Tree, by: str, is_shown: Column) -> Groups:
+def group_ranges(capture: Capture, tree: Tree, by: str, is_shown: Column) -> RangeGroups:
     """Groups of the shown rows; groups without any row do not appear."""
     return GROUPINGS[by](capture, tree, is_shown)
 
@@ -62,34 +62,34 @@ def thread_titles(capture: Capture) -> list[str]:
     return _made_distinct(numbered)
 
 
-def _by_name(capture: Capture, _: Tree, is_shown: Column) -> Groups:
+def _by_name(capture: Capture, _: Tree, is_shown: Column) -> RangeGroups:
     of_row, names = titles(capture, is_shown)
-    return Groups(of_row, names)
+    return RangeGroups(of_row, names)
 
 
-def _by_path(capture: Capture, tree: Tree, is_shown: Column) -> Groups:
+def _by_path(capture: Capture, tree: Tree, is_shown: Column) -> RangeGroups:
     of_row, names = titles(capture, is_shown)
     path_of_row, ways = tree.paths(of_row)
     paths = [tuple(names[number] for number in way) for way in ways]
-    return Groups(path_of_row, [PATH_SEPARATOR.join(path) for path in paths], paths=paths)
+    return RangeGroups(path_of_row, [PATH_SEPARATOR.join(path) for path in paths], paths=paths)
 
 
-def _by_thread(capture: Capture, _: Tree, is_shown: Column) -> Groups:
+def _by_thread(capture: Capture, _: Tree, is_shown: Column) -> RangeGroups:
     of_row, used = _dense(capture.ranges.thread.astype(np.int64), is_shown)
     shown = thread_titles(capture)
-    return Groups(of_row, [shown[thread] for thread in used], threads=used)
+    return RangeGroups(of_row, [shown[thread] for thread in used], threads=used)
 
 
-def _by_category(capture: Capture, _: Tree, is_shown: Column) -> Groups:
-    return Groups(*_joined(capture, capture.ranges.domain, capture.ranges.category, is_shown, NO_CATEGORY))
+def _by_category(capture: Capture, _: Tree, is_shown: Column) -> RangeGroups:
+    return RangeGroups(*_joined(capture, capture.ranges.domain, capture.ranges.category, is_shown, NO_CATEGORY))
 
 
-def _by_domain(capture: Capture, _: Tree, is_shown: Column) -> Groups:
+def _by_domain(capture: Capture, _: Tree, is_shown: Column) -> RangeGroups:
     nothing = np.full(len(capture.ranges), NONE, np.int32)
-    return Groups(*_joined(capture, nothing, capture.ranges.domain, is_shown, NO_DOMAIN))
+    return RangeGroups(*_joined(capture, nothing, capture.ranges.domain, is_shown, NO_DOMAIN))
 
 
-GROUPINGS: dict[str, Callable[[Capture, Tree, Column], Groups]] = {
+GROUPINGS: dict[str, Callable[[Capture, Tree, Column], RangeGroups]] = {
     "name": _by_name,
     "path": _by_path,
     "thread": _by_thread,

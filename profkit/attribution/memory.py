@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from profkit.attribution.grouping import Groups
+from profkit.attribution.grouping import RangeGroups
 from profkit.attribution.tree import Tree
 from profkit.capture.schema import NONE, Capture, Column
 
@@ -37,7 +37,7 @@ def has_memory(capture: Capture) -> bool:
 
 
 def group_memory(
-    capture: Capture, tree: Tree, groups: Groups, is_outermost: Column, is_thread_chosen: Column
+    capture: Capture, tree: Tree, groups: RangeGroups, is_outermost: Column, is_thread_chosen: Column
 ) -> tuple[dict[str, list[int]], MemoryTotals]:
     """Columns of UsageRow per group, and totals.
 

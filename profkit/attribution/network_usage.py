@@ -65,7 +65,7 @@ def network_usage(capture: NetworkCapture, by: str = "kind") -> Usage:
     if by not in GROUPINGS:
         raise UsageError(f"a table of a network can be by {', '.join(GROUPINGS)}, not by {by!r}")
     operators = operators_of(capture)
-    groups = _Groups(operators, by)
+    groups = _OperatorGroups(operators, by)
     work = operator_work(capture, operators)
     pool, pool_notes = _pool(capture, operators, groups, by)
     columns: dict[str, list[Any]] = {
@@ -109,7 +109,7 @@ def network_usage(capture: NetworkCapture, by: str = "kind") -> Usage:
     )
 
 
-class _Groups:
+class _OperatorGroups:
     """Rows of operators by name, and sums over them."""
 
     def __init__(self, operators: Operators, by: str) -> None:
@@ -185,7 +185,7 @@ class _Groups:
 
 
 def _pool(
-    capture: NetworkCapture, operators: Operators, groups: _Groups, by: str
+    capture: NetworkCapture, operators: Operators, groups: _OperatorGroups, by: str
 ) -> tuple[list[int | None], list[str]]:
     """CPU time of helper threads by row: of the time pass, or of the one for primitives when only that saw it.
 
@@ -201,7 +201,7 @@ def _pool(
     own = own_pool_ns(other)
     if own is None:
         return unknown, []
-    found = _Groups(other, by)
+    found = _OperatorGroups(other, by)
     sums = dict(zip(found.names, found.known_sums(own)))
     here, there = (float(np.median(each.step_ns)) / 1e6 for each in (operators, other))
     note = f"pool CPU is of another pass, whose steps took {there:.3g} ms (median), those of the times {here:.3g} ms"
@@ -217,7 +217,7 @@ def _add_memory(
     if memory is None or (by == "thread" and memory.operators.recording is not operators.recording):
         columns.update({field: [None] * len(names) for field in fields})
         return []
-    groups = _Groups(memory.operators, by)
+    groups = _OperatorGroups(memory.operators, by)
     found = {
         "requested_bytes": groups.known_sums(memory.requested),
         "temporary_bytes": groups.known_sums(memory.temporary),

@@ -16,9 +16,9 @@ from profkit.attribution.operators import NO_LAYER, Operators
 from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.schema import NONE, Column
 from profkit.ops.networks import Training, network_from_dict
-from profkit.ops.networks.work import Work, fused, network_work
+from profkit.ops.networks.work import StepWork, fused, network_work
 
-Place = tuple[str, str]
+LayerPhase = tuple[str, str]
 """Layer and phase."""
 
 
@@ -28,7 +28,7 @@ class OperatorWork:
 
     flops: Column  # int64
     bytes: Column  # int64
-    missing: tuple[Place, ...]
+    missing: tuple[LayerPhase, ...]
     """Layers and phases that have work to do, and no operator that was seen."""
 
 
@@ -50,15 +50,15 @@ def operator_work(capture: NetworkCapture, operators: Operators) -> OperatorWork
     return OperatorWork(flops, moved, tuple(missing))
 
 
-def _work_by_place(capture: NetworkCapture) -> dict[Place, dict[str, Work]]:
+def _work_by_place(capture: NetworkCapture) -> dict[LayerPhase, dict[str, StepWork]]:
     training = Training(**capture.training) if capture.is_training else None
-    places: dict[Place, dict[str, Work]] = {}
+    places: dict[LayerPhase, dict[str, StepWork]] = {}
     for (layer, phase, kind), part in network_work(network_from_dict(capture.network), training).items():
         places.setdefault((layer, phase), {})[kind] = part
     return places
 
 
-def _candidates(operators: Operators) -> dict[Place, dict[str, Column]]:
+def _candidates(operators: Operators) -> dict[LayerPhase, dict[str, Column]]:
     """By layer and phase: the rows of each kind that have none of the same kind inside, who do the work themselves."""
     rows = operators.rows
     is_wrapper = np.zeros(len(operators.recording), np.bool_)
@@ -70,7 +70,7 @@ def _candidates(operators: Operators) -> dict[Place, dict[str, Column]]:
         same = reached & (operators.kind[above] == operators.kind[rows])
         is_wrapper[above[same]] = True
         above = np.where(reached, operators.above[above], NONE)
-    found: dict[Place, dict[str, list[int]]] = {}
+    found: dict[LayerPhase, dict[str, list[int]]] = {}
     for row in rows[~is_wrapper[rows]].tolist():
         place = operators.text("layer", row), operators.text("phase", row)
         found.setdefault(place, {}).setdefault(KINDS[operators.kind[row]], []).append(row)
@@ -79,7 +79,7 @@ def _candidates(operators: Operators) -> dict[Place, dict[str, Column]]:
     }
 
 
-def _given(parts: dict[str, Work], by_kind: dict[str, Column], operators: Operators) -> dict[str, Work]:
+def _given(parts: dict[str, StepWork], by_kind: dict[str, Column], operators: Operators) -> dict[str, StepWork]:
     """Which kind of operator does which parts, and what that is together."""
     takers: dict[str, list[str]] = {}
     for kind in parts:

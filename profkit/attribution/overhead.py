@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from profkit.attribution.grouping import Groups
+from profkit.attribution.grouping import RangeGroups
 from profkit.attribution.tree import Tree
 from profkit.capture.schema import Capture, Column
 
@@ -26,7 +26,7 @@ class Overhead:
 
 
 def estimate_overhead(
-    capture: Capture, tree: Tree, groups: Groups, is_outermost: Column, is_shown: Column
+    capture: Capture, tree: Tree, groups: RangeGroups, is_outermost: Column, is_shown: Column
 ) -> Overhead | None:
     """The cost of recording the shown rows; None when no process measured an empty range."""
     if not any(process.empty_range_ns > 0 for process in capture.processes):

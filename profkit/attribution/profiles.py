@@ -41,7 +41,7 @@ class ProfileRow:
 
 
 @dataclass(frozen=True)
-class Profile:
+class ComparableProfile:
     """A capture, ready to be compared."""
 
     per: str
@@ -55,7 +55,7 @@ class Profile:
     """What makes its times doubtful."""
 
 
-def network_profile(capture: NetworkCapture, by: str = "operator") -> Profile:
+def network_profile(capture: NetworkCapture, by: str = "operator") -> ComparableProfile:
     """Times per step of a network's operators and of what remains of the steps."""
     operators = operators_of(capture)
     times = _named_times(operators, by)
@@ -70,7 +70,7 @@ def network_profile(capture: NetworkCapture, by: str = "operator") -> Profile:
     }
     totals = {NOT_RECORDED: capture.step_ns, RECORDED: operators.step_ns.tolist()}
     known = {name: samples for name, samples in totals.items() if samples}
-    return Profile(STEP, by, rows, known, _about(capture), capture.disturbance())
+    return ComparableProfile(STEP, by, rows, known, _about(capture), capture.disturbance())
 
 
 def _named_times(operators: Operators, by: str) -> dict[str, Column]:
@@ -124,15 +124,17 @@ def _about(capture: NetworkCapture) -> dict[str, str]:
     }
 
 
-def range_profile(capture: Capture, by: str = "name") -> Profile:
+def range_profile(capture: Capture, by: str = "name") -> ComparableProfile:
     """Times per call of the ranges of a program."""
     usage = usage_by(capture, by)
     shares = {row.name: row.exclusive_ns / usage.wall_ns if usage.wall_ns else None for row in usage.rows}
     groups = group_ranges(capture, tree_of(capture), by, ~is_mark(capture))
-    return Profile(CALL, by, _rows(capture.ranges, groups.of_row, groups.names, shares), about=_about_program(capture))
+    return ComparableProfile(
+        CALL, by, _rows(capture.ranges, groups.of_row, groups.names, shares), about=_about_program(capture)
+    )
 
 
-def device_profile(capture: Capture, by: str = "operator") -> Profile:
+def device_profile(capture: Capture, by: str = "operator") -> ComparableProfile:
     """Times per kernel, copy or set of what GPUs did."""
     groups, work = groups_by(capture, by), capture.activities
     durations = work.end_ns - work.start_ns
@@ -141,7 +143,7 @@ def device_profile(capture: Capture, by: str = "operator") -> Profile:
     shares = {name: total / whole if whole else None for name, total in zip(groups.names, sums)}
     rows = _rows(work, groups.of_activity, groups.names, shares)
     launched = {name: row for name, row in rows.items() if row.calls}
-    return Profile(LAUNCH, by, launched, about=_about_program(capture))
+    return ComparableProfile(LAUNCH, by, launched, about=_about_program(capture))
 
 
 def _rows(

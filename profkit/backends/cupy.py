@@ -16,8 +16,8 @@ from profkit.backends.adapter import Array, Conditions, DeviceCall, Implementati
 from profkit.backends.framework import (
     WIDE,
     Framework,
+    FrameworkOperator,
     Job,
-    Operator,
     channel_shape,
     no_cuda_driver,
     reported_layout,
@@ -175,14 +175,14 @@ ADAPTER = Framework(
     extra="cupy",
     begin=_begin,
     operators={
-        "conv2d": Operator(_conv2d, _refuse_conv2d),
-        "matmul": Operator(_matmul),
-        "bias_relu": Operator(_bias_relu),
-        "softmax": Operator(_softmax),
+        "conv2d": FrameworkOperator(_conv2d, _refuse_conv2d),
+        "matmul": FrameworkOperator(_matmul),
+        "bias_relu": FrameworkOperator(_bias_relu),
+        "softmax": FrameworkOperator(_softmax),
     },
     device="cuda",
     # Float32 must mean the same in every row, whatever the user's shell says.
     environment={"CUPY_TF32": "0"},
     dtypes=(*WIDE, "float16"),
-    hindrance=no_cuda_driver,
+    unavailable_reason=no_cuda_driver,
 )

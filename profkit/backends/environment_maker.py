@@ -25,14 +25,14 @@ from profkit.backends.environments import (
     RECORD,
     SCHEMA,
     Environment,
-    Foreign,
+    IsolatedFramework,
     environments_folder,
     look,
     python_in,
 )
 from profkit.errors import UnavailableError, UsageError
 
-Teller = Callable[[str], None]
+MessageCallback = Callable[[str], None]
 _VERSION = "import sys; print('.'.join(map(str, sys.version_info[:3])))"
 _PACKAGES = """
 import importlib.metadata, json
@@ -42,7 +42,7 @@ _BUILD_TOOLS = ("setuptools", "wheel")
 _PIP_NEWS = ("Collecting ", "Downloading ", "Building wheel", "Installing collected")
 
 
-def create(foreign: Foreign, python: str, tell: Teller, again: bool = False) -> Environment:
+def create(foreign: IsolatedFramework, python: str, tell: MessageCallback, again: bool = False) -> Environment:
     """The environment, ready; made now unless it is there (or `again`). UnavailableError says what went wrong."""
     version = check_python(foreign, python)
     with _alone(foreign) as home:
@@ -70,7 +70,7 @@ def create(foreign: Foreign, python: str, tell: Teller, again: bool = False) -> 
     return look(foreign)
 
 
-def remove(foreign: Foreign) -> bool:
+def remove(foreign: IsolatedFramework) -> bool:
     """Delete the environment; whether there was one."""
     folder = environments_folder() / foreign.name
     if not folder.exists():
@@ -91,12 +91,12 @@ def check(environment: Environment) -> dict[str, str]:
         )
     if done.returncode:
         raise UnavailableError(
-            f"{foreign.name} cannot be imported in {environment.folder}\n  {_last_words(done.stderr.splitlines())}"
+            f"{foreign.name} cannot be imported in {environment.folder}\n  {_last_lines(done.stderr.splitlines())}"
         )
     return _packages(environment.folder)
 
 
-def check_python(foreign: Foreign, python: str) -> str:
+def check_python(foreign: IsolatedFramework, python: str) -> str:
     """The version of an interpreter; UsageError when the pins have no builds for it, or it is no interpreter."""
     try:
         done = subprocess.run([python, "-c", _VERSION], capture_output=True, text=True, check=False)
@@ -119,7 +119,7 @@ def size_of(folder: Path) -> int:
     return sum(path.lstat().st_size for path in paths)
 
 
-def _other_python(foreign: Foreign) -> str:
+def _other_python(foreign: IsolatedFramework) -> str:
     """An interpreter on the path that would do; empty when there is none."""
     for minor in range(foreign.newest[1], foreign.oldest[1] - 1, -1):
         found = shutil.which(f"python{foreign.newest[0]}.{minor}")
@@ -132,7 +132,7 @@ def _other_python(foreign: Foreign) -> str:
     return ""
 
 
-def _fill(foreign: Foreign, folder: Path, python: str, version: str, tell: Teller) -> None:
+def _fill(foreign: IsolatedFramework, folder: Path, python: str, version: str, tell: MessageCallback) -> None:
     tell(f"virtual environment with Python {version}")
     pip = _own_pip()
     _run([python, "-m", "venv", *(["--without-pip"] if pip else []), str(folder)], {}, _hear, "python -m venv failed")
@@ -148,7 +148,7 @@ def _fill(foreign: Foreign, folder: Path, python: str, version: str, tell: Telle
     check(Environment(foreign, folder, READY))
 
 
-def _build_pins(foreign: Foreign, folder: Path) -> dict[str, str]:
+def _build_pins(foreign: IsolatedFramework, folder: Path) -> dict[str, str]:
     """Variables that hold pip to the pinned tools where it builds a package from source, in a place of its own."""
     pins = [pin for pin in foreign.pins() if pin.partition("==")[0] in _BUILD_TOOLS]
     if not pins:
@@ -172,7 +172,7 @@ def _hear(_line: str) -> None:
     """News that nobody wants."""
 
 
-def _run(command: Sequence[str], variables: Mapping[str, str], news: Teller, trouble: str) -> None:
+def _run(command: Sequence[str], variables: Mapping[str, str], news: MessageCallback, trouble: str) -> None:
     """Run a command, every line of its output as news; UnavailableError with its last words when it fails."""
     said: list[str] = []
     with subprocess.Popen(
@@ -192,10 +192,10 @@ def _run(command: Sequence[str], variables: Mapping[str, str], news: Teller, tro
             process.kill()
             raise
     if process.returncode:
-        raise UnavailableError(f"{trouble}\n  {_last_words(said)}")
+        raise UnavailableError(f"{trouble}\n  {_last_lines(said)}")
 
 
-def _told_when(tell: Teller, beginnings: tuple[str, ...]) -> Teller:
+def _told_when(tell: MessageCallback, beginnings: tuple[str, ...]) -> MessageCallback:
     def news(line: str) -> None:
         if line.startswith(beginnings):
             tell(re.sub(r" \(from .*\)$", "", line))
@@ -203,7 +203,7 @@ def _told_when(tell: Teller, beginnings: tuple[str, ...]) -> Teller:
     return news
 
 
-def _last_words(lines: Sequence[str]) -> str:
+def _last_lines(lines: Sequence[str]) -> str:
     """What was last said of a connection, and the errors; else the last lines."""
     spoken = [line.strip() for line in lines if line.strip()]
     troubles = [line for line in spoken if "connection" in line.lower()][-1:]
@@ -225,7 +225,7 @@ def _packages(folder: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _alone(foreign: Foreign) -> Iterator[Path]:
+def _alone(foreign: IsolatedFramework) -> Iterator[Path]:
     """The folder of environments, while no other process makes or removes this one."""
     home = environments_folder()
     try:
@@ -250,6 +250,6 @@ def _move_away(folder: Path) -> None:
         folder.rename(tempfile.mkdtemp(prefix=f".{folder.name}-", suffix=".partial", dir=folder.parent))
 
 
-def _clear_leftovers(foreign: Foreign, home: Path) -> None:
+def _clear_leftovers(foreign: IsolatedFramework, home: Path) -> None:
     for leftover in home.glob(f".{foreign.name}-*.partial"):
         shutil.rmtree(leftover, ignore_errors=True)

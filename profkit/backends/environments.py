@@ -25,7 +25,7 @@ NOT_MADE, READY, OUTDATED, DAMAGED = "not made", "ready", "outdated", "damaged"
 
 
 @dataclass(frozen=True)
-class Foreign:
+class IsolatedFramework:
     """A framework that runs in an environment of its own."""
 
     name: str
@@ -60,7 +60,7 @@ _REQUIREMENTS = Path(__file__).parent / "requirements"
 FOREIGN = {
     each.name: each
     for each in (
-        Foreign(
+        IsolatedFramework(
             "theano",
             "theano",
             _REQUIREMENTS / "theano.txt",
@@ -70,7 +70,7 @@ FOREIGN = {
             newest=(3, 11),
             why="NumPy 1.23.5, the last that Theano works with, has no builds for others",
         ),
-        Foreign(
+        IsolatedFramework(
             "caffe",
             "cv2",
             _REQUIREMENTS / "caffe.txt",
@@ -85,7 +85,7 @@ FOREIGN = {
 class Environment:
     """What lies in an environment's folder."""
 
-    foreign: Foreign
+    foreign: IsolatedFramework
     folder: Path
     state: str
     """One of NOT_MADE, READY, OUTDATED, DAMAGED."""
@@ -111,7 +111,7 @@ def python_in(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-def look(foreign: Foreign) -> Environment:
+def look(foreign: IsolatedFramework) -> Environment:
     """The environment as it is now; nothing is started."""
     folder = environments_folder() / foreign.name
     if not folder.exists():

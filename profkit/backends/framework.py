@@ -52,7 +52,7 @@ def _accept(implementation: Implementation, spec: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Operator:
+class FrameworkOperator:
     """How one operator runs in a framework: `build` prepares a call, `refuse` gives the reason against a spec."""
 
     build: Callable[[Job, Any], Prepared]
@@ -87,13 +87,13 @@ def refuse_gradient(implementation: Implementation, spec: Any) -> str:
     return f"the {implementation.framework} rows have no {spec.direction} of {spec.op}"
 
 
-def missing(reason: str, variants: Sequence[str] = ("",)) -> Operator:
+def missing(reason: str, variants: Sequence[str] = ("",)) -> FrameworkOperator:
     """An operator that the framework does not have: its row stays, with the reason."""
 
     def build(job: Job, spec: Any) -> Prepared:
         raise UnsupportedError(reason)
 
-    return Operator(build, lambda implementation, spec: reason, variants)
+    return FrameworkOperator(build, lambda implementation, spec: reason, variants)
 
 
 @dataclass
@@ -106,7 +106,7 @@ class Framework:
     extra: str
     """The pip extra that brings it."""
     begin: Callable[[Implementation, Conditions], dict[str, str]]
-    operators: Mapping[str, Operator]
+    operators: Mapping[str, FrameworkOperator]
     device: str = "cpu"
     module: str = ""
     """File of the adapter where it is not called like the framework: rows on another device have their own."""
@@ -119,12 +119,12 @@ class Framework:
     """What an implementation of the given variant needs besides `environment`."""
     dtypes: Sequence[str] = WIDE
     """Element types that its rows are written for."""
-    hindrance: Callable[[], str] = lambda: ""
+    unavailable_reason: Callable[[], str] = lambda: ""
     """Why it cannot run here, installed or not (a driver that is missing), found out cheaply, or nothing."""
 
     def is_available(self) -> Availability:
         """Whether it can run here; without a driver nobody needs to know that the framework is not installed either."""
-        reason = self.hindrance()
+        reason = self.unavailable_reason()
         if reason:
             return Availability(False, reason)
         looks = [find_module(module, self.extra) for module in self.modules]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from profkit.backends.adapter import Array, Conditions, Implementation, Prepared
-from profkit.backends.framework import ALL_DTYPES, Framework, Job, Operator, channel_shape, elements_per_window
+from profkit.backends.framework import ALL_DTYPES, Framework, FrameworkOperator, Job, channel_shape, elements_per_window
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.lrn import LocalResponseNorm
@@ -204,12 +204,12 @@ ADAPTER = Framework(
     extra="jax",
     begin=_begin,
     operators={
-        "conv2d": Operator(_conv2d),
-        "matmul": Operator(_matmul),
-        "pool2d": Operator(_pool2d),
-        "lrn": Operator(_lrn),
-        "bias_relu": Operator(_bias_relu),
-        "softmax": Operator(_softmax),
+        "conv2d": FrameworkOperator(_conv2d),
+        "matmul": FrameworkOperator(_matmul),
+        "pool2d": FrameworkOperator(_pool2d),
+        "lrn": FrameworkOperator(_lrn),
+        "bias_relu": FrameworkOperator(_bias_relu),
+        "softmax": FrameworkOperator(_softmax),
     },
     environment=ENVIRONMENT,
     dtypes=ALL_DTYPES,

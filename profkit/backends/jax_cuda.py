@@ -26,7 +26,7 @@ def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, 
     return {**cpu_adapter.begin_jax(), "device": str(device.device_kind), "tf32": "off"}
 
 
-def _hindrance() -> str:
+def _unavailable_reason() -> str:
     plugins = ("jax_cuda12_plugin", "jax_cuda13_plugin")
     has_one = any(importlib.util.find_spec(name) for name in plugins)
     return no_cuda_driver() or ("" if has_one else "its CUDA plugin is not installed; pip install jax[cuda13]")
@@ -47,5 +47,5 @@ ADAPTER = Framework(
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     },
     dtypes=ALL_DTYPES,
-    hindrance=_hindrance,
+    unavailable_reason=_unavailable_reason,
 )

@@ -23,8 +23,8 @@ from profkit.backends import torch as torch_adapter
 from profkit.backends.adapter import Array, Conditions, Implementation, Prepared
 from profkit.backends.framework import (
     Framework,
+    FrameworkOperator,
     Job,
-    Operator,
     channel_shape,
     elements_per_window,
     missing,
@@ -56,7 +56,7 @@ def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, 
     os.environ["KERAS_BACKEND"] = backend
     # A softmax over one column is a legal, if odd, thing to measure.
     warnings.filterwarnings("ignore", message="You are using a softmax over axis")
-    with without_stray_jax(backend):
+    with without_importing_jax(backend):
         keras = importlib.import_module("keras")
     if keras.backend.backend() != backend:
         raise UnavailableError(
@@ -74,7 +74,7 @@ def _begin_backend(backend: str, implementation: Implementation, conditions: Con
 
 
 @contextlib.contextmanager
-def without_stray_jax(backend: str) -> Iterator[None]:
+def without_importing_jax(backend: str) -> Iterator[None]:
     """Keras imports jax, when it finds it, for a checkpoint callback: a second of start-up for nothing here."""
     if backend == JAX or "jax" in sys.modules:
         yield
@@ -247,12 +247,12 @@ ADAPTER = Framework(
     extra="keras",
     begin=_begin,
     operators={
-        "conv2d": Operator(_conv2d, _refuse_conv2d, VARIANTS),
-        "matmul": Operator(_matmul, _refuse_matmul, VARIANTS),
-        "pool2d": Operator(_pool2d, refuse_gradient, VARIANTS),
+        "conv2d": FrameworkOperator(_conv2d, _refuse_conv2d, VARIANTS),
+        "matmul": FrameworkOperator(_matmul, _refuse_matmul, VARIANTS),
+        "pool2d": FrameworkOperator(_pool2d, refuse_gradient, VARIANTS),
         "lrn": missing("keras has no local response normalisation", VARIANTS),
-        "bias_relu": Operator(_bias_relu, variants=VARIANTS),
-        "softmax": Operator(_softmax, variants=VARIANTS),
+        "bias_relu": FrameworkOperator(_bias_relu, variants=VARIANTS),
+        "softmax": FrameworkOperator(_softmax, variants=VARIANTS),
     },
     on_request=_on_request(),
     variant_environment={

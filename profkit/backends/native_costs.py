@@ -28,14 +28,14 @@ LANES = {"generic": 4, "neon": 4, "avx2": 8, "avx512": 16}
 """float32 values of a vector. Tiles are several vectors wide and compute, at the edge, only those they have."""
 TILE_ROWS = 6
 FEW_ROWS = 4
-"""Most rows of A that are multiplied without register tiles (cpu_few_rows.inl)."""
+"""Most rows of A that are multiplied without register tiles (cpu_skinny_gemm.inl)."""
 CUDA_WINOGRAD_SIDE = 6
 """The CUDA kernel has one size of tiles and does not name it (cuda_winograd_transform.cuh)."""
 Terms = dict[str, float]
 
 
 @dataclass(frozen=True)
-class Cost:
+class KernelCost:
     """Nanoseconds per piece of one kernel, as fitted, and how well that fits."""
 
     ns: Mapping[str, float]
@@ -46,11 +46,11 @@ class Cost:
 
 
 @cache
-def known_costs() -> Mapping[str, Cost]:
+def known_costs() -> Mapping[str, KernelCost]:
     """Costs by `cost_name`; none when the file is not there or is of another version."""
     try:
         costs = _contents()["costs"].items()
-        return {name: Cost(item["ns"], item["cells"], item["spread"]) for name, item in costs}
+        return {name: KernelCost(item["ns"], item["cells"], item["spread"]) for name, item in costs}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
@@ -93,7 +93,7 @@ def shared_terms(count: Mapping[str, float], threads: int) -> Terms:
     return {**shared, THREADS: float(threads > 1)}
 
 
-def nanoseconds(cost: Cost, count: Mapping[str, float], threads: int) -> Terms:
+def nanoseconds(cost: KernelCost, count: Mapping[str, float], threads: int) -> Terms:
     """Estimated time by term."""
     return {name: cost.ns.get(name, 0.0) * value for name, value in shared_terms(count, threads).items()}
 

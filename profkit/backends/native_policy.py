@@ -32,7 +32,7 @@ MODEL, TUNED, ORDER = "cost model", "tuner", "registry order"
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """What a row is thought to take; `ns` is None where its costs were never fitted."""
 
     key: str
@@ -54,7 +54,7 @@ class PolicyChoice:
     key: str
     source: str
     reasons: tuple[str, ...]
-    estimates: tuple[Estimate, ...]
+    estimates: tuple[CostEstimate, ...]
     """Cheapest first, unknown ones last."""
 
     @property
@@ -105,15 +105,15 @@ def _candidates(spec: Spec, forms: Collection[str]) -> list[Implementation]:
     return [row for row in known if not row.key.endswith(REFERENCE)] or known
 
 
-def _estimate(row: Implementation, spec: Spec, threads: int, lanes: int) -> Estimate:
+def _estimate(row: Implementation, spec: Spec, threads: int, lanes: int) -> CostEstimate:
     held, key = held_spec(row, spec), kernel_key(row)
     cost = known_costs().get(cost_name(key, held))
     if cost is None:
-        return Estimate(row.key, None, {})
+        return CostEstimate(row.key, None, {})
     parts = nanoseconds(cost, terms(key, held, lanes, PACKED in row.forms), worthwhile_threads(held, threads))
     fewer = fewer_products(key, held) if spec.op == "conv2d" else 1.0
     remark = f"{fewer:.2f}x fewer products" if fewer != 1.0 else ""
-    return Estimate(row.key, sum(parts.values()), parts, remark)
+    return CostEstimate(row.key, sum(parts.values()), parts, remark)
 
 
 def _measured_by_tuner(rows: Sequence[Implementation], spec: Spec, threads: int) -> dict[str, float]:
@@ -131,7 +131,7 @@ def _measured_by_tuner(rows: Sequence[Implementation], spec: Spec, threads: int)
     return found
 
 
-def _explained(item: Estimate) -> str:
+def _explained(item: CostEstimate) -> str:
     """`winograd_4x4: estimated 3.10 ms (products 1.9 ms, 4.00x fewer; input transform 0.6 ms; ...)`."""
     total = item.ns or 0.0
     parts = [f"{name} {_time(ns)}" for name, ns in item.terms.items() if ns >= 0.02 * total]
@@ -139,7 +139,7 @@ def _explained(item: Estimate) -> str:
     return f"{item.name}: estimated {_time(total)} ({text})"
 
 
-def _compared(item: Estimate, chosen: Estimate) -> str:
+def _compared(item: CostEstimate, chosen: CostEstimate) -> str:
     if item.ns is None:
         return "its costs were never measured (bench/kernels.py --fit)"
     more = 100.0 * (item.ns / (chosen.ns or item.ns) - 1.0)

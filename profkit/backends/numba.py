@@ -37,17 +37,24 @@ def _contiguous(matrix: Array, transpose: bool) -> Array:
 
 
 def prepare_matmul(spec: MatMul, inputs: Mapping[str, Array], threads: int) -> Ready:
-    """The kernel takes plain matrices only: transposed ones are turned inside the call, as part of its work."""
+    """The kernel takes plain matrices only: transposed ones are copied inside the call, as part of its work."""
     from profkit.backends import numba_products
 
     bias = inputs["bias"] if spec.bias else np.zeros(spec.n, spec.numpy_dtype)
     given_a = inputs["a"].reshape(spec.batch, *inputs["a"].shape[-2:])
     given_b = inputs["b"].reshape(spec.batch, *inputs["b"].shape[-2:])
-    turn_a, turn_b, kernel = spec.transpose_a, spec.transpose_b, numba_products.matmul
+    transpose_a, transpose_b, kernel = spec.transpose_a, spec.transpose_b, numba_products.matmul
     shape, relu = (spec.batch, spec.m, spec.n), spec.activation == "relu"
 
     def run(out: Array) -> None:
-        kernel(_contiguous(given_a, turn_a), _contiguous(given_b, turn_b), bias, relu, out.reshape(shape), threads)
+        kernel(
+            _contiguous(given_a, transpose_a),
+            _contiguous(given_b, transpose_b),
+            bias,
+            relu,
+            out.reshape(shape),
+            threads,
+        )
 
     return run, []
 
@@ -89,23 +96,23 @@ def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> R
         return forward, [columns, pixels]
 
     if spec.direction == INPUT_GRADIENT:
-        turned = _contiguous(inputs["w"].reshape(spec.groups, filters, taps), True)
+        transposed = _contiguous(inputs["w"].reshape(spec.groups, filters, taps), True)
         dy, run_gradient = flat["dy"], numba_products.conv2d_input_gradient
 
         def input_gradient(out: Array) -> None:
-            run_gradient(dy, turned, batch, shape, columns, pixels, out.reshape(-1))
+            run_gradient(dy, transposed, batch, shape, columns, pixels, out.reshape(-1))
 
         return input_gradient, [columns, pixels]
 
-    turned = aligned_empty((threads, area, taps), dtype)
+    transposed = aligned_empty((threads, area, taps), dtype)
     sums = aligned_empty((threads, spec.groups, filters, taps), dtype)
     x, dy, add_up, summed_shape = flat["x"], flat["dy"], numba_products.conv2d_weight_gradient, sums.shape[1:]
 
     def weight_gradient(out: Array) -> None:
-        add_up(x, dy, batch, shape, columns, turned, pixels, sums)
+        add_up(x, dy, batch, shape, columns, transposed, pixels, sums)
         np.sum(sums, axis=0, out=out.reshape(summed_shape))
 
-    return weight_gradient, [columns, pixels, turned, sums]
+    return weight_gradient, [columns, pixels, transposed, sums]
 
 
 def prepare_pool2d(spec: Pool2d, inputs: Mapping[str, Array], threads: int) -> Ready:

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Numbers = tuple[Any, ...]
-Kernel = TypeVar("Kernel", bound=Callable[..., None])
+NumbaKernel = TypeVar("NumbaKernel", bound=Callable[..., None])
 
 # Other orders of summation are allowed; infinities and NaN keep their meaning (pooling starts from -inf).
 _FASTMATH = {"contract", "reassoc", "nsz"}
-parallel: Callable[[Kernel], Kernel] = numba.njit(parallel=True, fastmath=_FASTMATH, nogil=True, boundscheck=False)
-inner: Callable[[Kernel], Kernel] = numba.njit(
+parallel: Callable[[NumbaKernel], NumbaKernel] = numba.njit(
+    parallel=True, fastmath=_FASTMATH, nogil=True, boundscheck=False
+)
+inner: Callable[[NumbaKernel], NumbaKernel] = numba.njit(
     fastmath=_FASTMATH, nogil=True, boundscheck=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
 )

@@ -16,8 +16,8 @@ import numpy as np
 from profkit.backends.adapter import Conditions, DeviceCall, Implementation, Prepared
 from profkit.backends.framework import (
     Framework,
+    FrameworkOperator,
     Job,
-    Operator,
     no_cuda_driver,
     quiet_warnings,
     reported_layout,
@@ -159,10 +159,10 @@ ADAPTER = Framework(
     extra="numba",
     begin=_begin,
     operators={
-        "conv2d": Operator(_conv2d, _refuse_conv2d),
-        "matmul": Operator(_matmul, variants=(TILED, NAIVE)),
+        "conv2d": FrameworkOperator(_conv2d, _refuse_conv2d),
+        "matmul": FrameworkOperator(_matmul, variants=(TILED, NAIVE)),
     },
     device="cuda",
     on_request=(NAIVE,),
-    hindrance=no_cuda_driver,
+    unavailable_reason=no_cuda_driver,
 )

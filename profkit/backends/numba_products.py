@@ -213,25 +213,25 @@ def weight_gradient_chunk(
 ) -> None:
     """A range of images, all groups: their sum in sums[group, k, c r s]."""
     window, source, gradient = shape[:10], shape[10:17], shape[17:]
-    columns, turned, pixels = buffers
+    columns, transposed, pixels = buffers
     sums[:] = 0.0
     for n in range(first, last):
         for group in range(sums.shape[0]):
             gather(x, n * source[3] + group * source[0] * source[4], window, source, columns)
-            for row in range(turned.shape[0]):
-                for column in range(turned.shape[1]):
-                    turned[row, column] = columns[column, row]
+            for row in range(transposed.shape[0]):
+                for column in range(transposed.shape[1]):
+                    transposed[row, column] = columns[column, row]
             copy_pixels(dy, n * gradient[3] + group * gradient[0] * gradient[4], gradient, pixels)
-            add_product(pixels, turned, sums[group])
+            add_product(pixels, transposed, sums[group])
 
 
 @parallel
 def conv2d_weight_gradient(
-    x: Array, dy: Array, images: int, shape: Numbers, columns: Array, turned: Array, pixels: Array, sums: Array
+    x: Array, dy: Array, images: int, shape: Numbers, columns: Array, transposed: Array, pixels: Array, sums: Array
 ) -> None:
     """x and dy are flat; sums[chunk, group, k, c r s] over the images of each chunk; the caller adds the chunks."""
     chunks = sums.shape[0]
     for chunk in prange(chunks):
         first, last = images * chunk // chunks, images * (chunk + 1) // chunks
-        buffers = (columns[chunk], turned[chunk], pixels[chunk])
+        buffers = (columns[chunk], transposed[chunk], pixels[chunk])
         weight_gradient_chunk(x, dy, shape, buffers, sums[chunk], first, last)

@@ -25,9 +25,9 @@ from profkit.ops.pool2d import MAX, Pool2d
 from profkit.ops.softmax import Softmax
 from profkit.ops.spec import Spec
 
-Run = Callable[[Array], None]
+ArrayWriter = Callable[[Array], None]
 """Writes the operator's result into the given output."""
-Ready = tuple[Run, int]
+Ready = tuple[ArrayWriter, int]
 """The run and the bytes of the buffers that it holds."""
 
 

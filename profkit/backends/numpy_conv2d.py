@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, Conv2d
 
 Array = NDArray[Any]
-Run = Callable[[Array], None]
+ArrayWriter = Callable[[Array], None]
 
 
 class _Image:
@@ -70,7 +70,7 @@ def group_slice(channels: int, groups: int, group: int) -> slice:
     return slice(group * (channels // groups), (group + 1) * (channels // groups))
 
 
-def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array]) -> tuple[Run, int]:
+def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array]) -> tuple[ArrayWriter, int]:
     """A call that fills its output, and the bytes of the buffers that it holds."""
     image = _Image(spec)
     taps = [image.taps(group) for group in range(spec.groups)]
@@ -109,7 +109,7 @@ def _gather(taps: list[tuple[Array, Array]]) -> None:
         column[...] = seen
 
 
-def _forward(image: _Image, taps: Taps, inputs: Mapping[str, Array]) -> Run:
+def _forward(image: _Image, taps: Taps, inputs: Mapping[str, Array]) -> ArrayWriter:
     spec, x = image.spec, inputs["x"]
     bias = inputs["b"].reshape((-1, 1, 1) if image.nchw else (-1,)) if spec.bias else None
     groups = list(enumerate(zip(_matrices(image, inputs["w"]), taps)))
@@ -130,7 +130,7 @@ def _forward(image: _Image, taps: Taps, inputs: Mapping[str, Array]) -> Run:
     return run
 
 
-def _input_gradient(image: _Image, taps: Taps, inputs: Mapping[str, Array]) -> Run:
+def _input_gradient(image: _Image, taps: Taps, inputs: Mapping[str, Array]) -> ArrayWriter:
     sources = _pixels(image, inputs["dy"])
     groups = [(matrix.T, *found) for matrix, *found in zip(_matrices(image, inputs["w"]), sources, taps)]
     padded, interior, columns, multiply = image.padded, image.interior, image.columns, image.multiply
@@ -147,7 +147,7 @@ def _input_gradient(image: _Image, taps: Taps, inputs: Mapping[str, Array]) -> R
     return run
 
 
-def _weight_gradient(image: _Image, taps: Taps, inputs: Mapping[str, Array]) -> Run:
+def _weight_gradient(image: _Image, taps: Taps, inputs: Mapping[str, Array]) -> ArrayWriter:
     spec, x = image.spec, inputs["x"]
     channels = spec.in_channels // spec.groups
     shape = (spec.groups, spec.out_channels // spec.groups, channels * spec.kernel_size[0] * spec.kernel_size[1])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from profkit.backends.adapter import Array, Conditions, Implementation, Prepared, aligned_empty
-from profkit.backends.framework import Framework, Job, Operator, quiet_warnings, reported_layout, to_layout
+from profkit.backends.framework import Framework, FrameworkOperator, Job, quiet_warnings, reported_layout, to_layout
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.layout import image_shape
@@ -249,11 +249,11 @@ ADAPTER = Framework(
     extra="onnxruntime",
     begin=_begin,
     operators={
-        "conv2d": Operator(_conv2d, _refuse_conv2d),
-        "matmul": Operator(_matmul),
-        "pool2d": Operator(_pool2d, _refuse_pool2d),
-        "lrn": Operator(_lrn, _refuse_lrn),
-        "bias_relu": Operator(_bias_relu),
-        "softmax": Operator(_softmax),
+        "conv2d": FrameworkOperator(_conv2d, _refuse_conv2d),
+        "matmul": FrameworkOperator(_matmul),
+        "pool2d": FrameworkOperator(_pool2d, _refuse_pool2d),
+        "lrn": FrameworkOperator(_lrn, _refuse_lrn),
+        "bias_relu": FrameworkOperator(_bias_relu),
+        "softmax": FrameworkOperator(_softmax),
     },
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 from profkit.backends import tensorflow as cpu_adapter
 from profkit.backends.adapter import Conditions, Implementation, Prepared
-from profkit.backends.framework import ALL_DTYPES, Framework, Job, Operator, no_cuda_driver, package_text
+from profkit.backends.framework import ALL_DTYPES, Framework, FrameworkOperator, Job, no_cuda_driver, package_text
 from profkit.errors import UnavailableError
 
 PLACE = "/GPU:0"
@@ -42,7 +42,7 @@ def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, 
     }
 
 
-def _hindrance() -> str:
+def _unavailable_reason() -> str:
     has_none = "'is_cuda_build', False" in package_text("tensorflow", "python/platform/build_info.py")
     return no_cuda_driver() or ("this build is without CUDA; pip install tensorflow[and-cuda]" if has_none else "")
 
@@ -74,7 +74,7 @@ ADAPTER = Framework(
     extra="tensorflow",
     begin=_begin,
     operators={
-        op: Operator(on_device(operator.build), operator.refuse, operator.variants)
+        op: FrameworkOperator(on_device(operator.build), operator.refuse, operator.variants)
         for op, operator in cpu_adapter.ADAPTER.operators.items()
     },
     device="cuda",
@@ -82,5 +82,5 @@ ADAPTER = Framework(
     on_request=cpu_adapter.ADAPTER.on_request,
     environment={"TF_CPP_MIN_LOG_LEVEL": "3"},
     dtypes=ALL_DTYPES,
-    hindrance=_hindrance,
+    unavailable_reason=_unavailable_reason,
 )

@@ -12,8 +12,8 @@ from profkit.backends.adapter import Conditions, Implementation, Prepared
 from profkit.backends.framework import (
     ALL_DTYPES,
     Framework,
+    FrameworkOperator,
     Job,
-    Operator,
     channel_shape,
     reported_layout,
     symmetric_padding,
@@ -200,12 +200,12 @@ ADAPTER = Framework(
     extra="torch",
     begin=_begin,
     operators={
-        "conv2d": Operator(_conv2d, _refuse_same_layout, ("", CHANNELS_LAST)),
-        "matmul": Operator(_matmul),
-        "pool2d": Operator(pool2d, _refuse_same_layout, ("", CHANNELS_LAST)),
-        "lrn": Operator(_lrn, _refuse_lrn),
-        "bias_relu": Operator(_bias_relu),
-        "softmax": Operator(_softmax),
+        "conv2d": FrameworkOperator(_conv2d, _refuse_same_layout, ("", CHANNELS_LAST)),
+        "matmul": FrameworkOperator(_matmul),
+        "pool2d": FrameworkOperator(pool2d, _refuse_same_layout, ("", CHANNELS_LAST)),
+        "lrn": FrameworkOperator(_lrn, _refuse_lrn),
+        "bias_relu": FrameworkOperator(_bias_relu),
+        "softmax": FrameworkOperator(_softmax),
     },
     # Keep a GPU build of torch away from the device and its start-up cost.
     environment={"CUDA_VISIBLE_DEVICES": ""},

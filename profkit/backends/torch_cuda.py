@@ -13,7 +13,7 @@ from typing import Any
 
 from profkit.backends import torch as cpu_adapter
 from profkit.backends.adapter import Conditions, DeviceCall, Implementation, Prepared
-from profkit.backends.framework import ALL_DTYPES, Framework, Job, Operator, no_cuda_driver, package_text
+from profkit.backends.framework import ALL_DTYPES, Framework, FrameworkOperator, Job, no_cuda_driver, package_text
 from profkit.backends.torch_tensors import CHANNELS_LAST
 from profkit.errors import UnavailableError
 from profkit.ops.dtypes import TF32
@@ -49,7 +49,7 @@ def cuda_of_build() -> str | None:
     return found and (found[1] or "")
 
 
-def _hindrance() -> str:
+def _unavailable_reason() -> str:
     return no_cuda_driver() or (
         "this build is without CUDA: pytorch.org has those with" if cuda_of_build() == "" else ""
     )
@@ -103,11 +103,11 @@ def _refuse(refuse: Callable[[Implementation, Any], str]) -> Callable[[Implement
     return refuse_on_device
 
 
-def _operators() -> dict[str, Operator]:
+def _operators() -> dict[str, FrameworkOperator]:
     """Those of the CPU; products and convolutions have a row that may round to TF32 as well."""
     variants = {"conv2d": ("", CHANNELS_LAST, TF32), "matmul": ("", TF32)}
     return {
-        op: Operator(on_device(operator.build), _refuse(operator.refuse), variants.get(op, operator.variants))
+        op: FrameworkOperator(on_device(operator.build), _refuse(operator.refuse), variants.get(op, operator.variants))
         for op, operator in cpu_adapter.ADAPTER.operators.items()
     }
 
@@ -122,5 +122,5 @@ ADAPTER = Framework(
     module="torch_cuda",
     variant_options={TF32: {"rounding": TF32}},
     dtypes=ALL_DTYPES,
-    hindrance=_hindrance,
+    unavailable_reason=_unavailable_reason,
 )

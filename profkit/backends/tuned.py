@@ -56,7 +56,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Known:
+class TunedChoices:
     """What the file says; `problem` tells what of it cannot be used."""
 
     choices: Sequence[Choice]
@@ -73,24 +73,24 @@ def is_wanted() -> bool:
     return os.environ.get(VARIABLE, "1").lower() not in ("0", "no", "off", "false")
 
 
-def read_choices(path: Path | None = None) -> Known:
+def read_choices(path: Path | None = None) -> TunedChoices:
     """Everything in the file; a file or line that is damaged is left out and told."""
     path = path or tuned_file()
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return Known(())
+        return TunedChoices(())
     except (OSError, ValueError, RecursionError) as error:
-        return Known((), f"{path} cannot be read and is ignored: {error}")
+        return TunedChoices((), f"{path} cannot be read and is ignored: {error}")
     if not isinstance(data, dict) or data.get("schema") != SCHEMA or not isinstance(data.get("choices"), list):
-        return Known((), f"{path} is no {SCHEMA} file and is ignored")
+        return TunedChoices((), f"{path} is no {SCHEMA} file and is ignored")
     choices = [choice for line in data["choices"] if (choice := _read_line(line)) is not None]
     damaged = len(data["choices"]) - len(choices)
     lines = "1 damaged line is" if damaged == 1 else f"{damaged} damaged lines are"
-    return Known(choices, f"{path}: {lines} ignored" if damaged else "")
+    return TunedChoices(choices, f"{path}: {lines} ignored" if damaged else "")
 
 
-def find_choice(known: Known, key: str, spec: Spec, threads: int, fingerprint: Fingerprint) -> Choice | None:
+def find_choice(known: TunedChoices, key: str, spec: Spec, threads: int, fingerprint: Fingerprint) -> Choice | None:
     """The choice for exactly this; that of another machine, build, spec or thread count does not apply."""
     wanted = Choice(key, spec.to_dict(), counted_threads(key, threads), dict(fingerprint), {}, {}).identity
     return next((choice for choice in known.choices if choice.identity == wanted), None)

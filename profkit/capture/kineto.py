@@ -20,7 +20,7 @@ from profkit.capture.kineto_backward import ForwardThreads
 from profkit.capture.kineto_fields import args_of, copy_ends, correlation_and_external, identity, integer, small, triple
 from profkit.capture.range_levels import MODULE_PREFIX, level_of_annotation, level_of_operator
 from profkit.capture.schema import KINETO, NONE, ActivityKind, Capture, Level, MemoryKind
-from profkit.capture.trace_tables import LARGEST, GrowingTable, Places, Strings, linked_capture
+from profkit.capture.trace_tables import LARGEST, GrowingTable, Strings, ThreadIds, linked_capture
 from profkit.capture.unzipping import Unzipped, open_unzipped
 from profkit.errors import TraceError
 
@@ -33,7 +33,7 @@ _UNUSED = ("gpu_user_annotation", "cuda_sync", "trace", "overhead", "python_func
 def read_kineto(path: str | os.PathLike[str]) -> Capture:
     """The trace; TraceError when the file is not a trace."""
     file, stream = open_unzipped(path)
-    reader = _Reader()
+    reader = _KinetoReader()
     trouble = ""
     with file:
         try:
@@ -51,13 +51,13 @@ def read_kineto(path: str | os.PathLike[str]) -> Capture:
     return reader.finished(os.fspath(path), trouble)
 
 
-class _Reader:
+class _KinetoReader:
     """Sorts events into tables as they come."""
 
     def __init__(self) -> None:
         self.about: dict[str, Any] = {}
         self._strings = Strings()
-        self._places = Places()
+        self._places = ThreadIds()
         self._ranges = GrowingTable(
             "level", "thread", "start_ns", "end_ns", "name", "layer", "shapes", "sequence", "forward_thread"
         )

@@ -19,7 +19,7 @@ from profkit.capture.hook_layers import with_hook_layers
 from profkit.capture.nsight_database import NsightDatabase
 from profkit.capture.nsight_ranges import read_ranges
 from profkit.capture.schema import NONE, NSIGHT, ActivityKind, Capture, Column, CopyDirection, Device, MemoryKind
-from profkit.capture.trace_tables import LARGEST, LARGEST_SMALL, Places, Strings, linked_capture
+from profkit.capture.trace_tables import LARGEST, LARGEST_SMALL, Strings, ThreadIds, linked_capture
 from profkit.errors import TraceError
 
 _PROCESS_MASK = ~0xFFFFFF  # a globalTid without its thread is the globalPid
@@ -73,7 +73,7 @@ class _Reader:
         self._path = path
         self._database = database
         self._strings = Strings()
-        self._places = Places(_system_id)
+        self._places = ThreadIds(_system_id)
 
     def read(self) -> Capture:
         database = self._database

@@ -21,7 +21,7 @@ _LOOK_AGAIN_S = 0.01
 
 
 @dataclass(frozen=True)
-class Program:
+class TracedProgram:
     """A command, and what its capture is called."""
 
     command: tuple[str, ...]
@@ -46,7 +46,7 @@ def split_words(words: Sequence[str], takes_word: Callable[[str, str], bool]) ->
     return list(words[:place]), list(words[place:])
 
 
-def find_program(words: Sequence[str]) -> Program:
+def find_program(words: Sequence[str]) -> TracedProgram:
     """The command that the target means; UsageError now for one that could not start later."""
     if not words:
         raise UsageError(f"nothing to trace: {_HOW}")
@@ -57,21 +57,21 @@ def find_program(words: Sequence[str]) -> Program:
         named = [first[2:], *rest] if len(first) > 2 else rest
         if not named:
             raise UsageError("-m needs the name of a module")
-        return Program((sys.executable, "-m", *named), named[0])
+        return TracedProgram((sys.executable, "-m", *named), named[0])
     return _script(first, rest)
 
 
-def _executable(words: Sequence[str]) -> Program:
+def _executable(words: Sequence[str]) -> TracedProgram:
     if not words:
         raise UsageError(f"nothing to trace after --: {_HOW}")
     found = shutil.which(words[0])
     if found is None:
         reason = "permission denied" if os.path.isfile(words[0]) else "there is no such program"
         raise UsageError(f"cannot run {words[0]}: {reason}")
-    return Program((found, *words[1:]), Path(words[0]).name)
+    return TracedProgram((found, *words[1:]), Path(words[0]).name)
 
 
-def _script(path: str, rest: Sequence[str]) -> Program:
+def _script(path: str, rest: Sequence[str]) -> TracedProgram:
     script = Path(path)
     if not script.exists():
         nearby = "; put -- before a program that is not a Python script" if shutil.which(path) else ""
@@ -80,10 +80,10 @@ def _script(path: str, rest: Sequence[str]) -> Program:
         raise UsageError(f"{path} is a folder without a __main__.py")
     if not os.access(script, os.R_OK):
         raise UsageError(f"{path} cannot be read")
-    return Program((sys.executable, path, *rest), script.resolve().stem)
+    return TracedProgram((sys.executable, path, *rest), script.resolve().stem)
 
 
-def run_program(program: Program, environment: Mapping[str, str]) -> int:
+def run_program(program: TracedProgram, environment: Mapping[str, str]) -> int:
     """Run it with our own standard streams and wait; its exit code, or 128 + the signal that ended it."""
     with _signals_passed_on() as passed:
         try:

@@ -39,7 +39,7 @@ class Level(IntEnum):
     STEP = 0  # one iteration: ProfilerStep#3, or a range that the user names as the step
     RUNTIME = 1  # the framework's own code (executor, autograd engine): its own time is in no operator
     LAYER = 2  # a layer's Python code (hooks, user annotations): its own time is dispatch, not work
-    OPERATOR = 3  # aten::conv2d, a profkit key, an NVTX range that is none of the others
+    OPERATOR = 3  # aten::conv2d, a profkit key, any other NVTX range
     PRIMITIVE = 4  # what an operator calls: a oneDNN primitive, a kernel
     POOL = 5  # work of a helper thread for an operator (`owner`): CPU time, no time of the step
 

@@ -42,7 +42,7 @@ class Door:
         return f"{self.name}: {'open' if self.is_open else 'closed'}, {self.detail}"
 
 
-class Recording:
+class RecordingSession:
     """A capture of this process: `with record(...)`, or start() and stop(). It may run several times in turn."""
 
     def __init__(self, path: str | os.PathLike[str], options: RecordingOptions, torch: bool) -> None:
@@ -78,7 +78,7 @@ class Recording:
             _cupti_door(state["cupti"], state["cupti_message"]),
         )
 
-    def start(self) -> Recording:
+    def start(self) -> RecordingSession:
         """Record from now on. Under profkit.trace this changes nothing: the outer capture has everything."""
         state = _core.tracer_state()
         if state["is_recording"] and not state["is_started_here"]:
@@ -140,7 +140,7 @@ class Recording:
     def _repr_html_(self) -> str:
         return f"<pre>{escape(repr(self))}</pre>"
 
-    def __enter__(self) -> Recording:
+    def __enter__(self) -> RecordingSession:
         return self.start()
 
     def __exit__(
@@ -172,12 +172,12 @@ class Recording:
         self._torch_ranges.__enter__()
 
 
-def _named_options(function: Callable[Parameters, Recording]) -> Callable[Parameters, Recording]:
+def _named_options(function: Callable[Parameters, RecordingSession]) -> Callable[Parameters, RecordingSession]:
     """Have a wrong name answered with the nearest one."""
     known = list(function.__kwdefaults__ or ())
 
     @wraps(function)
-    def call(*words: Parameters.args, **options: Parameters.kwargs) -> Recording:
+    def call(*words: Parameters.args, **options: Parameters.kwargs) -> RecordingSession:
         check_names(f"profkit.{function.__name__}", options.keys() - {"path"}, known)
         return function(*words, **options)
 
@@ -195,7 +195,7 @@ def record(
     buffer_mib: int = RecordingOptions.buffer_mib,
     torch: bool = False,
     cuda: bool = True,
-) -> Recording:
+) -> RecordingSession:
     """Record this process into `path`: `with profkit.record("run.profkit"):`.
 
     Python scopes and profkit's kernels always arrive; `.doors` says what else can, and why not. `torch=True`
@@ -210,7 +210,7 @@ def record(
         buffer_mib=buffer_mib,
         cuda=cuda,
     )
-    return Recording(path, options, torch)
+    return RecordingSession(path, options, torch)
 
 
 def _nvtx_door(is_open: bool) -> Door:

@@ -33,7 +33,7 @@ class Strings:
         return tuple(self._numbers)
 
 
-class Places:
+class ThreadIds:
     """Processes and threads by their ids, in the order in which they were met.
 
     `system_id` gives the system's number for an id; a text is none, and becomes the name.
@@ -117,7 +117,7 @@ def linked_capture(
     calls: Mapping[str, Column],
     activities: Mapping[str, Column],
     memory: Mapping[str, Column],
-    places: Places,
+    places: ThreadIds,
     strings: Strings,
     slack_ns: int = 0,
     **about: Any,

@@ -16,7 +16,7 @@ from profkit.ops import spec_from_dict
 from profkit.ops.networks.network import Network
 from profkit.ops.networks.parts import LayerParts, layer_parts
 from profkit.ops.networks.training import Training
-from profkit.ops.networks.work import BACKWARD, FORWARD, NO_LAYER, OPTIMISER, Work, fused, network_work
+from profkit.ops.networks.work import BACKWARD, FORWARD, NO_LAYER, OPTIMISER, StepWork, fused, network_work
 from profkit.ops.spec import Spec
 
 DTYPE = "float32"
@@ -52,15 +52,15 @@ def measure_baseline(
     ]
 
 
-def work_by_phase(network: Network, training: Training | None) -> dict[tuple[str, str], Work]:
+def work_by_phase(network: Network, training: Training | None) -> dict[tuple[str, str], StepWork]:
     """Flops and bytes per layer and phase, bias and ReLU fused into their layer; one optimiser for all layers."""
-    grouped: dict[tuple[str, str], list[Work]] = {}
+    grouped: dict[tuple[str, str], list[StepWork]] = {}
     for (layer, phase, _), part in network_work(network, training).items():
         grouped.setdefault((NO_LAYER if phase == OPTIMISER else layer, phase), []).append(part)
     return {key: fused(parts) for key, parts in grouped.items()}
 
 
-def bound(work: Work, peaks: Mapping[str, float]) -> dict[str, Any]:
+def bound(work: StepWork, peaks: Mapping[str, float]) -> dict[str, Any]:
     """The roofline of the direct method: the arithmetic at its peak, the bytes at the measured bandwidth."""
     compute_ns = 1e9 * work.least_flops / peaks["flops_per_s"]
     memory_ns = 1e9 * work.bytes / peaks["bytes_per_s"]
@@ -74,7 +74,7 @@ def bound(work: Work, peaks: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
-def native_bound_ns(row: Mapping[str, Any], work: Work, peaks: Mapping[str, float]) -> float | None:
+def native_bound_ns(row: Mapping[str, Any], work: StepWork, peaks: Mapping[str, float]) -> float | None:
     """The roofline of what the native kernels do: Winograd's need fewer products; None without kernels."""
     if row["native_ns"] is None:
         return None

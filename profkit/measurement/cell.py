@@ -15,26 +15,26 @@ from profkit import _core
 from profkit.backends.adapter import Implementation
 from profkit.measurement import protocol
 from profkit.measurement.arrays import array_folder, result_path
-from profkit.measurement.asking import Answer, Task, ask_all, ask_one, wait_for_one
 from profkit.measurement.bounds import COMPUTE, binding, least_seconds, method_of
 from profkit.measurement.cores import usable_cpus
-from profkit.measurement.crew import Crew, flush_bytes
 from profkit.measurement.device_clocks import NOT_WATCHED
 from profkit.measurement.device_wall_clock import WALL_CLOCK
 from profkit.measurement.host_times import HostTimes
 from profkit.measurement.process import WorkerFailure, WorkerProcess
+from profkit.measurement.requests import Answer, WorkerTask, ask_all, ask_one, wait_for_one
 from profkit.measurement.result import Cell, Row
 from profkit.measurement.sampling import Contender, Rules, race
-from profkit.measurement.selection import pick_baseline, standing
+from profkit.measurement.selection import availability_of, pick_baseline
 from profkit.measurement.statistics import ratio_estimate, time_estimate, verdict
+from profkit.measurement.worker_pool import WorkerPool, flush_bytes
 from profkit.ops.dtypes import for_file, from_file
 from profkit.ops.spec import Spec, max_error, tolerance
 
-Tell = Callable[[str, float, str], None]
+ProgressCallback = Callable[[str, float, str], None]
 WARM_UP_CALLS, WARM_UP_NS = 3, 50_000_000
 
 
-class Problem:
+class SharedInputs:
     """What all rows of a spec are given, and what they must make of it."""
 
     def __init__(self, spec: Spec, seed: int) -> None:
@@ -58,22 +58,22 @@ class CellRun:
     def __init__(
         self,
         spec: Spec,
-        crew: Crew,
+        pool: WorkerPool,
         implementations: Sequence[Implementation],
-        tell: Tell,
+        tell: ProgressCallback,
         cache: str = "hot",
         output: str = "fresh",
-        problem: Problem | None = None,
+        problem: SharedInputs | None = None,
     ) -> None:
         self.spec = spec
         if problem is None or problem.spec != spec:
-            problem = Problem(spec, crew.options.seed)
+            problem = SharedInputs(spec, pool.options.seed)
         self.problem = problem
         """That of the cell before where the spec is the same: a large reference takes longer than the samples."""
         self.cache = cache
         self.output = output
-        self.crew = crew
-        self.options = crew.options
+        self.pool = pool
+        self.options = pool.options
         self.implementations = implementations
         self.tell = tell
         self.rows = {item.key: Row(item.key, "", rounding=item.rounding) for item in implementations}
@@ -104,22 +104,22 @@ class CellRun:
         runnable = []
         for implementation in self.implementations:
             row = self.rows[implementation.key]
-            row.status, row.reason = standing(implementation, self.spec, self.options.interpreters)
+            row.status, row.reason = availability_of(implementation, self.spec, self.options.interpreters)
             if not row.status:
                 runnable.append(implementation)
         done = 0
         started: list[str] = []
 
-        def finished(worker: WorkerProcess, answer: Answer) -> Task | None:
+        def finished(worker: WorkerProcess, answer: Answer) -> WorkerTask | None:
             nonlocal done
             key = worker.implementation.key
             if isinstance(answer, WorkerFailure):
                 self._fail(key, answer)
-                if key in self.on_device and self.crew.has_lost_device:
+                if key in self.on_device and self.pool.has_lost_device:
                     self.device_loss = f"the CUDA device was lost in an earlier table and is not back: {answer.reason}"
             elif "versions" in answer:
-                self.crew.has_lost_device &= key not in self.on_device
-                self.crew.versions[key] = answer["versions"]
+                self.pool.has_lost_device &= key not in self.on_device
+                self.pool.versions[key] = answer["versions"]
                 if key not in self.on_device:
                     return partial(self._ask_to_prepare, key, folder)
                 worker.pause()
@@ -133,7 +133,7 @@ class CellRun:
             return None
 
         # From the last on: native kernels, which start at once, then fill the time in which others still import.
-        tasks: list[Task] = [
+        tasks: list[WorkerTask] = [
             partial(self._begin, implementation, position, folder)
             for position, implementation in enumerate(reversed(runnable))
         ]
@@ -149,7 +149,7 @@ class CellRun:
 
     def _is_ready(self, key: str) -> bool:
         """Whether its worker lives from an earlier cell and can have this one's spec."""
-        return not self.rows[key].status and key in self.crew.workers
+        return not self.rows[key].status and key in self.pool.workers
 
     def _prepare_on_device(self, key: str, folder: str) -> None:
         """One after the other: libraries choose their algorithms by timing them in the first call."""
@@ -172,20 +172,20 @@ class CellRun:
         if self.device_loss and implementation.key in self.on_device:
             self._fail(implementation.key, WorkerFailure("lost", self.device_loss))
             return None
-        worker = self.crew.workers.get(implementation.key)
+        worker = self.pool.workers.get(implementation.key)
         if worker is not None and implementation.key in self.on_device:
             return None  # its turn comes when the CPU's are done
         if worker is not None:
-            worker.move_to_cores(self.crew.start_cores(position))
+            worker.move_to_cores(self.pool.start_cores(position))
             return self._ask_to_prepare(implementation.key, folder)
         try:
-            return self.crew.start(implementation, position)
+            return self.pool.start(implementation, position)
         except OSError as error:
             self._fail(implementation.key, WorkerFailure("crashed", f"the worker could not be started: {error}"))
             return None
 
     def _ask_to_prepare(self, key: str, folder: str) -> WorkerProcess:
-        worker = self.crew.workers[key]
+        worker = self.pool.workers[key]
         worker.resume()
         request = {
             "do": "prepare",
@@ -202,7 +202,7 @@ class CellRun:
         row.first_call_ns = answer["first_call_ns"]
         row.output, row.layout, row.note = answer["output"], answer["layout"], answer["note"]
         row.timing = answer["timing"]
-        row.versions = self.crew.versions[key]
+        row.versions = self.pool.versions[key]
         self._check(key, folder)
 
     def _check(self, key: str, folder: str) -> None:
@@ -239,7 +239,7 @@ class CellRun:
             if row.status != "ok" or key not in self.contenders:
                 continue
             self.tell("kernels", 0.0, key)
-            worker = self.crew.workers[key]
+            worker = self.pool.workers[key]
             worker.resume()
             try:
                 request = {"do": "kernel_time", "path": os.path.join(folder, "kernel_time.profkit")}
@@ -249,28 +249,28 @@ class CellRun:
             row.kernel_ns = answer["kernel_ns"]
             if answer["trouble"]:
                 self.no_kernel_times.setdefault(answer["trouble"], []).append(key)
-            self.crew.drop(key)
+            self.pool.drop(key)
 
     def _fail(self, key: str, failure: WorkerFailure) -> None:
         row = self.rows[key]
         row.status, row.reason = failure.status, failure.reason
-        others = [other for other in self.on_device if other != key and other in self.crew.workers]
+        others = [other for other in self.on_device if other != key and other in self.pool.workers]
         if failure.status == "oom" and key in self.on_device and others:
             row.reason += f"; rows that hold memory of the device too: {len(others)} (--only with fewer leaves more)"
         # An error of a device sticks to the process that met it.
         is_spoilt = key in self.on_device and failure.status in ("crashed", "lost")
-        if failure.alive and not is_spoilt and key in self.crew.versions:
-            self.crew.workers[key].pause()
+        if failure.alive and not is_spoilt and key in self.pool.versions:
+            self.pool.workers[key].pause()
         else:
-            self.crew.drop(key)
+            self.pool.drop(key)
 
     def _look_after_device(self, key: str) -> None:
         """After a failure on a device a new process takes the worker's place; if it finds none, the device is lost."""
         reason = self.rows[key].reason
-        trouble = self.crew.replace(self.on_device[key])
+        trouble = self.pool.replace(self.on_device[key])
         if trouble is None:
             return
-        self.crew.has_lost_device = True
+        self.pool.has_lost_device = True
         self.device_loss = f"the CUDA device was lost while {key} ran: {reason}; a new process says: {trouble.reason}"
         for other in self.on_device:
             if other == key or self.rows[other].status == "ok":
@@ -280,7 +280,7 @@ class CellRun:
 
     def _ask(self, key: str, request: dict[str, Any]) -> Mapping[str, Any] | None:
         """Wake one worker, ask it, put it to rest; None when that ended it."""
-        worker = self.crew.workers[key]
+        worker = self.pool.workers[key]
         worker.resume()
         try:
             answer = ask_one(worker, self.options.timeout_s, request)
@@ -299,7 +299,7 @@ class CellRun:
             if self.device_loss and key in self.on_device:
                 continue
             self.tell("verify", position / len(right), key)
-            self.crew.workers[key].move_to_cores(self.crew.cores)
+            self.pool.workers[key].move_to_cores(self.pool.cores)
             warm = self._ask(key, {"do": "warm_up", "least_calls": WARM_UP_CALLS, "least_ns": WARM_UP_NS})
             if warm is None:
                 continue
@@ -365,7 +365,7 @@ class CellRun:
             notes.append(f"no ratio: the baseline {self.options.baseline} gave no time")
         return Cell(
             spec=self.spec,
-            threads=self.crew.threads,
+            threads=self.pool.threads,
             baseline=baseline,
             peaks=dict(peaks),
             bound=binding(least_s),

@@ -92,7 +92,7 @@ def open_watch(ordinal: int, pci_bus_id: str = "") -> ClockWatch:
         nvml = open_nvml()
         handle = nvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id) if pci_bus_id else handle_of(nvml, ordinal)
     except Exception as error:  # NVML's own types, ImportError
-        return blind_watch(str(error))
+        return no_clock_watch(str(error))
     # Older packages have the same call under an older name only.
     newer = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
     reasons = newer or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
@@ -103,7 +103,7 @@ def open_watch(ordinal: int, pci_bus_id: str = "") -> ClockWatch:
     )
 
 
-def blind_watch(trouble: str) -> ClockWatch:
+def no_clock_watch(trouble: str) -> ClockWatch:
     """One that only says why it cannot look."""
     return ClockWatch(lambda: 0, lambda: 0, lambda: 0, trouble=trouble)
 

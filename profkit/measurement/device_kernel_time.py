@@ -24,10 +24,10 @@ def kernel_ns_per_call(call: Callable[[], Any], path: str, calls: int = CALLS) -
     """
     from profkit.capture.environment import RecordingOptions
     from profkit.capture.reading import read
-    from profkit.capture.session import Recording
+    from profkit.capture.session import RecordingSession
 
     call()
-    recording = Recording(path, RecordingOptions(allocations=False, children=False), torch=False)
+    recording = RecordingSession(path, RecordingOptions(allocations=False, children=False), torch=False)
     try:
         with recording:
             for _ in range(calls):

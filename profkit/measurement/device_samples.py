@@ -15,7 +15,7 @@ COOLING_S = 0.05
 
 
 @dataclass
-class Taken:
+class DeviceSamples:
     """Samples with what is known of each."""
 
     samples_ns: list[float] = field(default_factory=list)
@@ -23,7 +23,7 @@ class Taken:
     retaken: int = 0
 
 
-def cool() -> None:
+def wait_to_cool() -> None:
     """Give the device time to get cooler."""
     time.sleep(COOLING_S)
 
@@ -32,11 +32,11 @@ def take_samples(
     count: int,
     once: Callable[[], float],
     is_throttled: Callable[[], bool],
-    rest: Callable[[], None] = cool,
+    rest: Callable[[], None] = wait_to_cool,
     retakes: int = RETAKES,
-) -> Taken:
+) -> DeviceSamples:
     """`count` samples; those taken while the device was throttled are taken again while tries are left."""
-    taken = Taken()
+    taken = DeviceSamples()
     tries_left = retakes * count
     while len(taken.samples_ns) < count:
         sample = once()

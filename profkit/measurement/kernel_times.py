@@ -15,12 +15,12 @@ from profkit.backends.adapter import Implementation
 from profkit.backends.cache import cache_folder
 from profkit.backends.machine import build_id
 from profkit.capture.network_capture import BUSY_LOAD
-from profkit.measurement.asking import ask_one
 from profkit.measurement.cores import cores_for, usable_cpus
 from profkit.measurement.environment import machine_id
 from profkit.measurement.peaks import write_known
 from profkit.measurement.process import WorkerFailure, WorkerProcess, WorkerSettings
 from profkit.measurement.protocol import Message
+from profkit.measurement.requests import ask_one
 from profkit.measurement.statistics import log_interval, median_of
 from profkit.ops.spec import Spec
 

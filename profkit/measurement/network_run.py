@@ -20,20 +20,20 @@ from profkit.capture.recording import load
 from profkit.capture.sources import Pass, load_source
 from profkit.errors import UnsupportedError, UsageError
 from profkit.measurement.arrays import scratch_folder
-from profkit.measurement.asking import ask_one
+from profkit.measurement.contention import others_share, processor_use
 from profkit.measurement.cores import cores_for
 from profkit.measurement.environment import fingerprint
-from profkit.measurement.neighbours import others_share, processor_use
 from profkit.measurement.options import BYTES, RUN, SECONDS, WHOLE, option
 from profkit.measurement.process import WorkerFailure, WorkerProcess, WorkerSettings
 from profkit.measurement.protocol import Message
+from profkit.measurement.requests import ask_one
 from profkit.ops.networks.data import Data, synthetic_data
 from profkit.ops.networks.network import Network
 from profkit.ops.networks.reference import network_tolerance, reference_logits, reference_step
 from profkit.ops.networks.training import Training
 from profkit.ops.spec import max_error
 
-Teller = Callable[[str], None]
+MessageCallback = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class NetworkRequest:
     """And timed without recording; 0: nothing is measured, the network only learns."""
     passes: Sequence[str] | None = None
     """Names of the source's passes; None: all. Empty: nothing is recorded."""
-    learn_s: float = option(0.0, RUN, "then train so long: precision@1", form=SECONDS)
+    learn_s: float = option(0.0, RUN, "then train this long and measure precision@1", form=SECONDS)
     learn_steps: int = 1_000_000
     data: Data | None = None
     """None: synthetic."""
@@ -74,11 +74,11 @@ class InterruptedRun(KeyboardInterrupt):
         self.capture = capture
 
 
-def say_nothing(_text: str) -> None:
+def ignore_message(_text: str) -> None:
     """The teller of a caller who does not watch."""
 
 
-def run_network(request: NetworkRequest, tell: Teller = say_nothing) -> NetworkCapture:
+def run_network(request: NetworkRequest, tell: MessageCallback = ignore_message) -> NetworkCapture:
     """Run it; whatever goes wrong is the capture's status and reason, with what was measured until then."""
     conditions = request.conditions
     capture = NetworkCapture(
@@ -96,7 +96,7 @@ def run_network(request: NetworkRequest, tell: Teller = say_nothing) -> NetworkC
         return capture
     try:
         with scratch_folder() as folder:
-            _Run(request, capture, folder, tell).run()
+            _NetworkRun(request, capture, folder, tell).run()
     except WorkerFailure as failure:
         capture.status, capture.reason = failure.status, failure.reason
     except UnsupportedError as error:
@@ -119,10 +119,10 @@ def _refusal(request: NetworkRequest) -> tuple[str, str] | None:
     return ("unsupported", reason) if reason else None
 
 
-class _Run:
+class _NetworkRun:
     """The course of one run; fills the capture as it goes."""
 
-    def __init__(self, request: NetworkRequest, capture: NetworkCapture, folder: str, tell: Teller) -> None:
+    def __init__(self, request: NetworkRequest, capture: NetworkCapture, folder: str, tell: MessageCallback) -> None:
         self._request = request
         self._capture = capture
         self._folder = folder

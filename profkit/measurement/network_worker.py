@@ -13,7 +13,7 @@ import numpy as np
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import BuiltNetwork, NetworkConditions
 from profkit.capture.recording import save
-from profkit.capture.sources import Watched, load_source
+from profkit.capture.sources import SourceSubject, load_source
 from profkit.measurement.protocol import Message
 from profkit.measurement.worker import answer_requests
 from profkit.ops.networks import Network, Training, network_from_dict
@@ -79,7 +79,7 @@ class NetworkWorker:
         """Run steps under a pass of the framework's source; the recording goes to `path`."""
         network, built = self._ready()
         gc.collect()
-        watched = Watched(network, built, self.conditions, self._step())
+        watched = SourceSubject(network, built, self.conditions, self._step())
         recording = load_source(self.framework).record(watched, name, steps)
         save(recording, path)
         return {"step_ns": (recording.steps["end_ns"] - recording.steps["start_ns"]).tolist()}

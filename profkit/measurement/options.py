@@ -77,16 +77,16 @@ class MeasureOptions:
         form=PROGRAMS,
         flag="python",
     )
-    tuned: bool = option(True, MEASURED, "leave out what profkit tune chose for native kernels")
+    tuned: bool = option(True, MEASURED, "ignore the block sizes that profkit tune chose")
     """PROFKIT_TUNED=0 says no for all."""
-    kernel_time: bool = option(False, MEASURED, "ask CUPTI for the time of a GPU call's kernels, too")
+    kernel_time: bool = option(False, MEASURED, "measure the kernels of a GPU call with CUPTI, too")
     """After the samples."""
     seed: int = option(0, MEASURED, "of the random inputs", form=WHOLE)
-    remeasure_peaks: bool = option(False, MEASURED, "measure this machine's peaks anew")
+    remeasure_peaks: bool = option(False, MEASURED, "measure this machine's peaks again")
     explain: bool = option(
         False,
         SHOWN,
-        "say which native kernel profkit would take and why, and whether the measurement of all of them agrees",
+        "show which native kernel profkit would choose, why, and whether measuring all of them agrees",
     )
     """All native rows take part, so that the policy is not judged by what it chose itself."""
 

@@ -210,7 +210,7 @@ class WorkerProcess:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=LONGEST_END_S)
 
-    def last_words(self, lines: int = 3) -> str:
+    def last_lines(self, lines: int = 3) -> str:
         """The end of what the worker printed, for the reason of a crash."""
         size = self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, size - 4096))
@@ -242,7 +242,7 @@ class WorkerProcess:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._code = self.process.wait(timeout=1.0)
         code = self._code
-        words = self.last_words()
+        words = self.last_lines()
         said = f": {words}" if words else ""
         self._end()
         if code is None:

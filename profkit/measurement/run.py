@@ -8,14 +8,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from profkit.errors import UsageError
-from profkit.measurement.cell import CellRun, Problem
-from profkit.measurement.crew import Crew
+from profkit.measurement.cell import CellRun, SharedInputs
 from profkit.measurement.environment import fingerprint
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.peaks import machine_peaks
 from profkit.measurement.progress import Progress, Watcher
 from profkit.measurement.result import Cell, Result
 from profkit.measurement.selection import Selection, all_implementations
+from profkit.measurement.worker_pool import WorkerPool
 from profkit.ops.dtypes import computing_dtype
 from profkit.ops.spec import Spec
 
@@ -44,11 +44,11 @@ def measure_cells(
     total = len(conditions) * len(counts)
     result = Result(fingerprint(), {}, [])
     peaks = RunPeaks(options.remeasure_peaks)
-    problem: Problem | None = None
+    problem: SharedInputs | None = None
     with first_signal_interrupts():
         try:
             for threads in counts:
-                with contextlib.closing(Crew(options, threads)) as crew:
+                with contextlib.closing(WorkerPool(options, threads)) as pool:
                     for cache, output, spec in conditions:
 
                         def tell(phase: str, fraction: float, text: str) -> None:
@@ -61,7 +61,7 @@ def measure_cells(
                             tell("peaks", 0.0, "peak arithmetic and bandwidth")
                             found = peaks.of(computing_dtype(spec.dtype_word), threads)
                         result.peaks = result.peaks or found
-                        run = CellRun(spec, crew, rows, tell, cache, output, problem)
+                        run = CellRun(spec, pool, rows, tell, cache, output, problem)
                         problem = run.problem
                         try:
                             run.measure()

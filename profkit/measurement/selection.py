@@ -86,7 +86,7 @@ class Selection:
             chosen = default_keys(self.asked, spec, threads, options.tuned)
             if options.explain:
                 chosen |= {item.key for item in self.asked if item.adapter == NATIVE}
-        running = [item for item in self._baselines if not any(standing(item, spec, options.interpreters))]
+        running = [item for item in self._baselines if not any(availability_of(item, spec, options.interpreters))]
         baselines = running or self._baselines
         if not any(item.key in chosen for item in baselines):
             chosen |= {item.key for item in baselines[:1]}
@@ -100,7 +100,7 @@ class Selection:
         return [
             item.key
             for item in self.asked
-            if item.key not in chosen and not any(standing(item, spec, self._options.interpreters))
+            if item.key not in chosen and not any(availability_of(item, spec, self._options.interpreters))
         ]
 
     def _on_device(self, rows: list[Implementation]) -> list[Implementation]:
@@ -143,7 +143,7 @@ def fastest_first(spec: Spec, threads: int, tuned: bool) -> list[str]:
     return list(dict.fromkeys((choice.key, *(item.key for item in choice.estimates))))
 
 
-def standing(implementation: Implementation, spec: Spec, interpreters: Mapping[str, str]) -> tuple[str, str]:
+def availability_of(implementation: Implementation, spec: Spec, interpreters: Mapping[str, str]) -> tuple[str, str]:
     """Status and reason of an implementation that cannot run this spec here; empty when it can try."""
     adapter = load_adapter(implementation.adapter)
     # What another interpreter has installed is found out by its worker.

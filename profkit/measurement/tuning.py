@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 
 from profkit.backends.adapter import Implementation
 from profkit.backends.tuned import Tuning, tuning_text
-from profkit.measurement.cell import CellRun, Problem
-from profkit.measurement.crew import Crew
+from profkit.measurement.cell import CellRun, SharedInputs
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.result import Row
+from profkit.measurement.worker_pool import WorkerPool
 from profkit.ops.spec import Spec
 
 HEAT = 6
@@ -28,7 +28,7 @@ SCREENING, FINAL, CONFIRMATION = STAGES = ("screening", "final", "confirmation")
 SHARES = {SCREENING: 0.45, FINAL: 0.35, CONFIRMATION: 0.2}
 """Of the budget."""
 
-Tell = Callable[[str, float, str], None]
+ProgressCallback = Callable[[str, float, str], None]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Tunable:
 
 
 @dataclass(frozen=True)
-class Task:
+class TuningTask:
     """One kernel for one spec."""
 
     key: str
@@ -78,10 +78,10 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TuningOutcome:
     """What came of it: the trials, and the chosen sizes; empty sizes keep the default."""
 
-    task: Task
+    task: TuningTask
     trials: Sequence[Trial]
     chosen: Tuning
     reason: str
@@ -102,10 +102,10 @@ class Outcome:
         return next((trial.row for trial in reversed(self.trials) if trial.tuning == tuning), None)
 
 
-def tune_kernel(task: Task, options: MeasureOptions, tell: Tell) -> Outcome:
+def tune_kernel(task: TuningTask, options: MeasureOptions, tell: ProgressCallback) -> TuningOutcome:
     """Measure all trials of a kernel and choose; `options.budget_s` is the sampling time of all together."""
     if not task.trials:
-        return Outcome(task, [], {}, "there is nothing to choose for this spec")
+        return TuningOutcome(task, [], {}, "there is nothing to choose for this spec")
     heats = [task.trials[i : i + HEAT] for i in range(0, len(task.trials), HEAT)]
     parts = len(heats) + 2
     arena = _Arena(task)
@@ -122,7 +122,7 @@ def tune_kernel(task: Task, options: MeasureOptions, tell: Tell) -> Outcome:
     return confirm(outcome, arena.measure([outcome.chosen], CONFIRMATION, again, _part(tell, parts - 1, parts)))
 
 
-def finalists(task: Task, trials: Sequence[Trial]) -> list[Tuning]:
+def finalists(task: TuningTask, trials: Sequence[Trial]) -> list[Tuning]:
     """The best value of each tunable, if it was faster than the default at all, and all their combinations."""
     best: dict[str, tuple[float, Tuning]] = {}
     for trial in trials:
@@ -140,27 +140,29 @@ def finalists(task: Task, trials: Sequence[Trial]) -> list[Tuning]:
     ]
 
 
-def choose(task: Task, trials: Sequence[Trial]) -> Outcome:
+def choose(task: TuningTask, trials: Sequence[Trial]) -> TuningOutcome:
     """The fastest of the final that is faster than the default beyond doubt; otherwise the default."""
     measured = [trial for trial in trials if _is_compared(trial)]
     if not measured:
-        return Outcome(task, trials, {}, "; ".join(["no trial could be compared with the default", *_reasons(trials)]))
+        return TuningOutcome(
+            task, trials, {}, "; ".join(["no trial could be compared with the default", *_reasons(trials)])
+        )
     final = [trial for trial in measured if trial.stage == FINAL]
     faster = [trial for trial in final if trial.row.verdict == "faster"]
     if faster:
         best = max(faster, key=lambda trial: trial.row.ratio or 0.0)
-        return Outcome(task, trials, best.tuning, f"{best.row.ratio:.3f}x as fast as the default")
+        return TuningOutcome(task, trials, best.tuning, f"{best.row.ratio:.3f}x as fast as the default")
     if not final:
-        return Outcome(task, trials, {}, "the default stays: nothing was faster")
+        return TuningOutcome(task, trials, {}, "the default stays: nothing was faster")
     near = max(final, key=lambda trial: trial.row.ratio or 0.0)
     sizes = near.sizes
     if near.row.verdict == "not resolved":
         unsure = f"whether {sizes} is faster is not resolved; a longer --budget or a quieter machine may tell"
-        return Outcome(task, trials, {}, f"the default stays: {unsure}")
-    return Outcome(task, trials, {}, f"the default stays: {sizes} is within the margin")
+        return TuningOutcome(task, trials, {}, f"the default stays: {unsure}")
+    return TuningOutcome(task, trials, {}, f"the default stays: {sizes} is within the margin")
 
 
-def confirm(outcome: Outcome, again: Sequence[Trial]) -> Outcome:
+def confirm(outcome: TuningOutcome, again: Sequence[Trial]) -> TuningOutcome:
     """The winner of the final stays chosen if it is faster again, against the default alone; otherwise the default."""
     trials = [*outcome.trials, *again]
     row = next((trial.row for trial in again if _is_compared(trial)), None)
@@ -172,16 +174,16 @@ def confirm(outcome: Outcome, again: Sequence[Trial]) -> Outcome:
     else:
         found = "; ".join(["it could not be compared with it again", *_reasons(again)])
     sizes = f"{outcome.chosen_sizes} was {outcome.reason} in the final"
-    return Outcome(outcome.task, trials, {}, f"the default stays: {sizes}, but {found}")
+    return TuningOutcome(outcome.task, trials, {}, f"the default stays: {sizes}, but {found}")
 
 
-def measure_again(task: Task, tuning: Tuning, options: MeasureOptions, tell: Tell) -> Row | None:
+def measure_again(task: TuningTask, tuning: Tuning, options: MeasureOptions, tell: ProgressCallback) -> Row | None:
     """These sizes against the default once more, in new workers and with inputs by `options.seed`: for the bench."""
     trials = _Arena(task).measure([tuning], CONFIRMATION, options, tell)
     return next((trial.row for trial in trials if trial.tuning == tuning), None)
 
 
-def trial_implementation(task: Task, tuning: Mapping[str, int | str]) -> Implementation:
+def trial_implementation(task: TuningTask, tuning: Mapping[str, int | str]) -> Implementation:
     """The kernel with these sizes, as an implementation of its own; without sizes, the kernel as it is by default."""
     text = tuning_text(tuning)
     key = f"{task.key}@{text.replace(' ', ',')}" if text else task.key
@@ -191,17 +193,19 @@ def trial_implementation(task: Task, tuning: Mapping[str, int | str]) -> Impleme
 class _Arena:
     """Where the default and some trials are measured together, in new workers each time."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: TuningTask) -> None:
         self._task = task
-        self._problem: Problem | None = None
+        self._problem: SharedInputs | None = None
 
-    def measure(self, tunings: Sequence[Tuning], stage: str, options: MeasureOptions, tell: Tell) -> list[Trial]:
+    def measure(
+        self, tunings: Sequence[Tuning], stage: str, options: MeasureOptions, tell: ProgressCallback
+    ) -> list[Trial]:
         """Rows of the default and of these trials."""
         task = self._task
         everyone: list[Tuning] = [{}, *tunings]
         implementations = [trial_implementation(task, tuning) for tuning in everyone]
-        with contextlib.closing(Crew(replace(options, baseline=task.key), task.threads)) as crew:
-            run = CellRun(task.spec, crew, implementations, tell, options.cache[0], problem=self._problem)
+        with contextlib.closing(WorkerPool(replace(options, baseline=task.key), task.threads)) as pool:
+            run = CellRun(task.spec, pool, implementations, tell, options.cache[0], problem=self._problem)
             self._problem = run.problem
             run.measure()
             # Without peaks, as rows are compared with each other only. Their advice on --budget would be that of a
@@ -227,6 +231,6 @@ def _share(options: MeasureOptions, stage: str, parts: int = 1) -> MeasureOption
     return replace(options, budget_s=options.budget_s * SHARES[stage] / parts)
 
 
-def _part(tell: Tell, number: int, count: int) -> Tell:
+def _part(tell: ProgressCallback, number: int, count: int) -> ProgressCallback:
     """Progress of one heat as a part of the whole."""
     return lambda phase, fraction, text: tell(phase, (number + fraction) / count, text)

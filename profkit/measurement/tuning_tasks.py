@@ -13,8 +13,8 @@ from profkit.backends import load_adapter
 from profkit.backends.adapter import Adapter, Implementation
 from profkit.backends.tuned import Choice, counted_threads
 from profkit.errors import UsageError
-from profkit.measurement.selection import matches, standing, unmatched
-from profkit.measurement.tuning import Outcome, Task, Tunable
+from profkit.measurement.selection import availability_of, matches, unmatched
+from profkit.measurement.tuning import Tunable, TuningOutcome, TuningTask
 from profkit.ops.spec import Spec
 
 TUNED_BACKENDS = ("native", "native_cuda")
@@ -58,21 +58,21 @@ def tunable_kernels(op: str, only: Sequence[str], device: str) -> list[Implement
     return found
 
 
-def find_tasks(kernels: Sequence[Implementation], spec: Spec, threads: int) -> tuple[list[Task], list[Refusal]]:
+def find_tasks(kernels: Sequence[Implementation], spec: Spec, threads: int) -> tuple[list[TuningTask], list[Refusal]]:
     """What can be tuned here; a kernel without anything to choose is neither a task nor a refusal."""
     tasks, refusals = [], []
     for kernel in kernels:
-        status, reason = standing(kernel, spec, {})
+        status, reason = availability_of(kernel, spec, {})
         if status:
             refusals.append(Refusal(kernel.key, spec, status, reason))
             continue
         found = [Tunable(**tunable) for tunable in _adapter(kernel.adapter).tunables(kernel, spec, threads)]
         if any(tunable.candidates for tunable in found):
-            tasks.append(Task(kernel.key, kernel.adapter, spec, threads, found, kernel.options))
+            tasks.append(TuningTask(kernel.key, kernel.adapter, spec, threads, found, kernel.options))
     return tasks, refusals
 
 
-def choice_of(outcome: Outcome) -> Choice:
+def choice_of(outcome: TuningOutcome) -> Choice:
     """What is kept: also that the default is best."""
     task = outcome.task
     row, default = outcome.row_of(outcome.chosen), outcome.row_of({})

@@ -151,7 +151,7 @@ class Worker:
         if self.prepared is None or self.spec is None:
             raise RuntimeError("a recheck was asked for before prepare")
         # The next output is likely to get the memory of the last: a call that writes nothing would find it right.
-        spoil(self.prepared.call(), self.spec)
+        fill_with_nan(self.prepared.call(), self.spec)
         save_result(result_path, self.prepared.to_numpy(self.prepared.call()), self.spec)
         return {}
 
@@ -233,7 +233,7 @@ def timed(call: Callable[[], Any], calls: int) -> int:
     return time.perf_counter_ns() - begin
 
 
-def spoil(result: Any, spec: Spec) -> None:
+def fill_with_nan(result: Any, spec: Spec) -> None:
     """Fill a result that is an array of the host with NaN; frameworks' own tensors need not be writable."""
     if isinstance(result, np.ndarray) and result.dtype == spec.numpy_dtype and result.flags.writeable:
         result.fill(np.nan)

@@ -27,7 +27,7 @@ _VERDICTS = (SLOWER, FASTER, SAME, NOT_RESOLVED, ADDED, GONE)
 
 
 @dataclass(frozen=True)
-class Asked:
+class ComparisonRequest:
     """What the user asked to compare."""
 
     a: str
@@ -41,7 +41,7 @@ class Asked:
     """The limit holds for times of a busy machine, too."""
 
 
-def comparison_table(comparison: Comparison, asked: Asked, failed: Sequence[ComparedRow] = ()) -> Table:
+def comparison_table(comparison: Comparison, asked: ComparisonRequest, failed: Sequence[ComparedRow] = ()) -> Table:
     """Warnings first, then rows by the size of their change, the whole, and what follows from it."""
     columns = (
         Column("row", comparison.by, is_text=True),
@@ -84,7 +84,7 @@ def _trouble_lines(comparison: Comparison) -> list[str]:
     return [f"warning: {side}: {trouble}; differences may be of the machine" for side, trouble in named if trouble]
 
 
-def summary_lines(comparison: Comparison, asked: Asked, failed: Sequence[ComparedRow]) -> list[str]:
+def summary_lines(comparison: Comparison, asked: ComparisonRequest, failed: Sequence[ComparedRow]) -> list[str]:
     """The whole in a sentence, how many rows of each kind, what chance does, what to do next, what failed."""
     lines = [_headline(row, asked.margin) for row in comparison.totals[:1]]
     counts = [f"{comparison.count(verdict)} {verdict}" for verdict in _VERDICTS if comparison.count(verdict)]
@@ -102,7 +102,9 @@ def summary_lines(comparison: Comparison, asked: Asked, failed: Sequence[Compare
     return lines
 
 
-def comparison_to_json(comparison: Comparison, asked: Asked, failed: Sequence[ComparedRow]) -> dict[str, Any]:
+def comparison_to_json(
+    comparison: Comparison, asked: ComparisonRequest, failed: Sequence[ComparedRow]
+) -> dict[str, Any]:
     """Everything, all rows. ratio is a / b: above 1, b is faster."""
     return {
         "schema": SCHEMA,

@@ -8,7 +8,7 @@ from collections import Counter
 from profkit.attribution.usage import Usage
 from profkit.capture.schema import KINETO, NSIGHT, PROFKIT, Capture
 from profkit.rendering.quantities import percent_text, time_text
-from profkit.rendering.usage_content import Surroundings, visible, warning_lines
+from profkit.rendering.usage_content import TableContext, visible, warning_lines
 
 _RECORDERS = {KINETO: "torch.profiler", NSIGHT: "Nsight Systems", PROFKIT: "CUPTI"}
 _WORK = {"kernel_ns": "kernels", "auxiliary_ns": "auxiliary kernels", "copy_ns": "copies"}
@@ -22,10 +22,10 @@ _IDLE = {
 }
 
 
-def device_surroundings(capture: Capture, usage: Usage) -> Surroundings:
+def device_surroundings(capture: Capture, usage: Usage) -> TableContext:
     """What was recorded, where the GPUs' wall clock went, and notes; the table stands in between."""
     dropped = capture.losses.device
-    return Surroundings(
+    return TableContext(
         heads=[_title(capture, usage), *_time_lines(usage)],
         losses=[f"{dropped:,} records were dropped while recording"] if dropped else [],
         warnings=warning_lines(capture),

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from profkit.errors import UsageError
+from profkit.rendering.atomic_write import write_atomically
 from profkit.rendering.terminal import PLAIN_WIDTH, encodable, stream_width, takes_styles
-from profkit.rendering.whole_file import write_whole
 
 FORMATS = {".txt": "text", ".md": "markdown", ".html": "html", ".csv": "csv_file", ".json": "json_file"}
 """Module of each format: its `render_file` takes a Document and returns the text of the file."""
@@ -68,7 +68,7 @@ class Document:
         """Write a file whole or not at all; its ending says the format."""
         if (ending := Path(path).suffix) not in FORMATS:
             raise UsageError(f"{path}: the name of a table's file ends in {', '.join(FORMATS)}")
-        write_whole(path, import_module(f"profkit.rendering.{FORMATS[ending]}").render_file(self))
+        write_atomically(path, import_module(f"profkit.rendering.{FORMATS[ending]}").render_file(self))
 
 
 class Block(Document):

@@ -10,7 +10,7 @@ import numpy as np
 from profkit.attribution.grouping import thread_titles, titles
 from profkit.attribution.tree import is_mark, tree_of
 from profkit.capture.schema import NONE, Capture, Column, RangeKind
-from profkit.rendering.whole_file import whole_file
+from profkit.rendering.atomic_write import atomic_write
 
 # The format's separators must not stand inside a name.
 _SEPARATORS = str.maketrans({";": ",", "\n": " ", "\r": " "})
@@ -57,5 +57,5 @@ def _lines(capture: Capture, thread: Column, row: Column, amount: Column) -> Ite
 
 
 def _write(path: str | Path, lines: Iterator[str]) -> None:
-    with whole_file(path, syncs=False) as stream:
+    with atomic_write(path, syncs=False) as stream:
         stream.writelines(line.encode("utf-8", "replace") for line in lines)

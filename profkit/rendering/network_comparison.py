@@ -17,7 +17,7 @@ from profkit.rendering.network_content import network_words
 from profkit.rendering.quantities import time_text
 from profkit.rendering.table import Column, Line, Table
 
-Place = tuple[str, str]
+LayerPhase = tuple[str, str]
 
 
 def compare_layers(captures: Sequence[NetworkCapture]) -> Table:
@@ -56,19 +56,19 @@ def _names(captures: Sequence[NetworkCapture]) -> list[str]:
     ]
 
 
-def _times(operators: Operators) -> dict[Place, float]:
+def _times(operators: Operators) -> dict[LayerPhase, float]:
     """Mean nanoseconds of a step by layer and phase."""
     sums = operators.wall_by("layer", "phase")
     return {(layer, phase): float(values.mean()) for (layer, phase), values in sums.items()}
 
 
-def _in_order(capture: NetworkCapture, times: Sequence[Mapping[Place, float]]) -> list[Place]:
+def _in_order(capture: NetworkCapture, times: Sequence[Mapping[LayerPhase, float]]) -> list[LayerPhase]:
     """Layers as the network has them, what is in none after them, phases as they run."""
     layers = [layer.name for layer in network_from_dict(capture.network).layers]
     phases = list(PHASES)
     found = dict.fromkeys(place for each in times for place in each)
 
-    def rank(place: Place) -> tuple[int, int]:
+    def rank(place: LayerPhase) -> tuple[int, int]:
         layer, phase = place
         return (
             layers.index(layer) if layer in layers else len(layers),

@@ -14,7 +14,7 @@ from profkit.ops.networks.network import Network
 from profkit.rendering.quantities import error_text, ratio_interval_text, spread_text, time_text
 from profkit.rendering.table import Table
 from profkit.rendering.usage_columns import flops_text
-from profkit.rendering.usage_content import Surroundings, View, build_table
+from profkit.rendering.usage_content import TableContext, View, build_table
 
 
 def network_table(capture: NetworkCapture, usage: Usage | None = None, view: View | None = None) -> Table:
@@ -23,10 +23,10 @@ def network_table(capture: NetworkCapture, usage: Usage | None = None, view: Vie
     return build_table(usage.mean_of_steps(), view or View(), network_surroundings(capture, usage))
 
 
-def network_surroundings(capture: NetworkCapture, usage: Usage) -> Surroundings:
+def network_surroundings(capture: NetworkCapture, usage: Usage) -> TableContext:
     """Title and facts of the run, what recording cost, and notes; the table in between shows one step."""
     lost = f"{usage.dropped:,} records were lost while recording" if usage.dropped else ""
-    return Surroundings(
+    return TableContext(
         heads=[network_title(capture), *run_lines(capture), *disturbance_lines(capture), _table_line(usage)],
         losses=[lost] if lost else [],
         warnings=failure_lines(capture),

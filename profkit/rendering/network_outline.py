@@ -22,7 +22,7 @@ class Outline:
 
 
 @dataclass
-class _Run:
+class _OperatorRun:
     """Operators in a row that have one name."""
 
     name: str
@@ -52,10 +52,10 @@ def outline(recording: Recording) -> list[Outline]:
     return slices
 
 
-_Operator = tuple[str | None, str | None, int, int, int]  # phase, layer, step, start, end
+_OutlineOperator = tuple[str | None, str | None, int, int, int]  # phase, layer, step, start, end
 
 
-def _outermost_operators(recording: Recording) -> Iterator[_Operator]:
+def _outermost_operators(recording: Recording) -> Iterator[_OutlineOperator]:
     """Operators of steps that are not nested inside another operator, in order of their start."""
     spans = recording.spans
     is_operator = spans["level"] == Level.OPERATOR
@@ -68,9 +68,9 @@ def _outermost_operators(recording: Recording) -> Iterator[_Operator]:
         yield phases[row], layers[row], int(spans["step"][row]), start, max(start, end)
 
 
-def _runs(operators: Iterable[_Operator]) -> list[_Run]:
+def _runs(operators: Iterable[_OutlineOperator]) -> list[_OperatorRun]:
     """Operators with the same phase and layer, one after another, as one."""
-    runs: list[_Run] = []
+    runs: list[_OperatorRun] = []
     last: tuple[str | None, str | None, int] | None = None
     for phase, layer, step, start, end in operators:
         if phase is None:
@@ -78,12 +78,12 @@ def _runs(operators: Iterable[_Operator]) -> list[_Run]:
         if (phase, layer, step) != last:
             if runs:
                 runs[-1].end_ns = min(runs[-1].end_ns, start)
-            runs.append(_Run(layer or phase, step, start, end))
+            runs.append(_OperatorRun(layer or phase, step, start, end))
             last = (phase, layer, step)
         runs[-1].end_ns = max(runs[-1].end_ns, end)
     return runs
 
 
-def _within(run: _Run, bounds: tuple[int, int]) -> tuple[int, int]:
+def _within(run: _OperatorRun, bounds: tuple[int, int]) -> tuple[int, int]:
     start = min(max(run.start_ns, bounds[0]), bounds[1])
     return start, min(max(run.end_ns, start), bounds[1])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profkit.errors import ProfkitError, UnavailableError, UsageError
-from profkit.rendering.whole_file import is_stream, whole_file
+from profkit.rendering.atomic_write import atomic_write, is_stream
 
 if TYPE_CHECKING:
     import duckdb
@@ -105,7 +105,7 @@ def put_in_place(finished: Path, target: str) -> None:
         if not is_stream(target):
             os.replace(finished, os.path.realpath(target))
             return
-        with finished.open("rb") as source, whole_file(target) as stream:
+        with finished.open("rb") as source, atomic_write(target) as stream:
             shutil.copyfileobj(source, stream)
     except OSError as error:
         raise ProfkitError(f"could not write {target}: {error.strerror or error}") from error

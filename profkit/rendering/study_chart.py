@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from profkit.studies.declaration import Figures
-from profkit.studies.summary import Row, Summary
+from profkit.studies.summary import Summary, VariantRow
 
 # Distinguishable with every kind of colour vision, on white.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#7a5c00", "#555555")
@@ -66,7 +66,7 @@ def study_chart(summary: Summary) -> Chart:
     colours = {runner.key: COLOURS[place % len(COLOURS)] for place, runner in enumerate(summary.study.runners)}
     frameworks = summary.frameworks()
 
-    def ours(value: Callable[[Row], float | None]) -> list[Series]:
+    def ours(value: Callable[[VariantRow], float | None]) -> list[Series]:
         rows = {name: [summary.row(variant, name) for variant in names] for name in frameworks}
         return [
             Series(name, [value(row) if row else None for row in rows[name]], colours[name]) for name in frameworks

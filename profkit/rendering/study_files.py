@@ -12,6 +12,7 @@ from profkit.attribution.network_usage import network_usage
 from profkit.capture.network_capture import NetworkCapture
 from profkit.errors import ProfkitError
 from profkit.rendering import study_database
+from profkit.rendering.atomic_write import atomic_write, write_atomically
 from profkit.rendering.document import Paragraph, Picture
 from profkit.rendering.gap_text import gap_table
 from profkit.rendering.json_file import render_json
@@ -23,11 +24,10 @@ from profkit.rendering.study_plot import can_draw, render_chart
 from profkit.rendering.study_report import build_report
 from profkit.rendering.usage_content import View
 from profkit.rendering.usage_tfprof import render_tfprof
-from profkit.rendering.whole_file import whole_file, write_whole
 from profkit.studies import findings
 from profkit.studies.folder import OK, ResultsFolder
 from profkit.studies.opportunities import opportunities
-from profkit.studies.plan import BASELINE, MEASURE, Cell
+from profkit.studies.plan import BASELINE, MEASURE, StudyCell
 from profkit.studies.results import Results
 from profkit.studies.summary import Summary
 
@@ -35,14 +35,14 @@ SCHEMA = "profkit.study-summary/1"
 _TABLES = "tables"
 
 
-def write_study(folder: ResultsFolder, cells: Sequence[Cell], results: Results, summary: Summary) -> list[str]:
+def write_study(folder: ResultsFolder, cells: Sequence[StudyCell], results: Results, summary: Summary) -> list[str]:
     """Write everything; returns what could not be made and what to type for it."""
     path = folder.path
     missing = []
-    write_whole(path / "summary.json", render_summary(summary))
+    write_atomically(path / "summary.json", render_summary(summary))
     tables = study_database.table_rows(results, summary)
     for name in ("cells", "operators"):
-        write_whole(path / f"{name}.csv", study_database.render_csv(name, tables[name]))
+        write_atomically(path / f"{name}.csv", study_database.render_csv(name, tables[name]))
     if study_database.can_write_database():
         study_database.write_database(path / "results.duckdb", tables)
     else:
@@ -52,7 +52,7 @@ def write_study(folder: ResultsFolder, cells: Sequence[Cell], results: Results, 
     if can_draw():
         drawn = {name: render_chart(chart, name) for name in ("png", "svg")}
         for name, data in drawn.items():
-            with whole_file(path / f"plot.{name}") as stream:
+            with atomic_write(path / f"plot.{name}") as stream:
                 stream.write(data)
         picture = Picture("plot.png", chart.title, drawn["svg"].decode())
     else:
@@ -96,7 +96,7 @@ def render_summary(summary: Summary) -> str:
     return render_json(content)
 
 
-def write_cell_tables(folder: ResultsFolder, cells: Sequence[Cell]) -> None:
+def write_cell_tables(folder: ResultsFolder, cells: Sequence[StudyCell]) -> None:
     """The tables of every measured cell, in a file of their own; those of finished cells are not made again."""
     target = folder.path / _TABLES
     target.mkdir(exist_ok=True)
@@ -113,9 +113,9 @@ def write_cell_tables(folder: ResultsFolder, cells: Sequence[Cell]) -> None:
             continue
         try:
             capture = replace(folder.capture(cell), baseline=baseline.baseline if baseline else [])
-            write_whole(path, render_cell(capture))
+            write_atomically(path, render_cell(capture))
         except ProfkitError as error:
-            write_whole(path, f"{cell.title}: {error}\n")
+            write_atomically(path, f"{cell.title}: {error}\n")
 
 
 def render_cell(capture: NetworkCapture) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from profkit.rendering.quantities import ABSENT, percent_text, rate_text, ratio_text, time_text
 from profkit.rendering.table import Column, Line, Table
 from profkit.studies.declaration import Figures
-from profkit.studies.numbers import Operator
+from profkit.studies.numbers import OperatorRow
 from profkit.studies.opportunities import opportunities
-from profkit.studies.summary import Row, Spread, Summary, VariantFacts
+from profkit.studies.summary import RepetitionRange, Summary, VariantFacts, VariantRow
 
 SHOWN_PERCENT = 0.1
 """Kinds below this share in every framework, and without bytes, are left out."""
@@ -30,7 +30,7 @@ def megabytes(value: float | None) -> str:
     return f"{value / 1e6:.2f} MB"
 
 
-def spread_text(spread: Spread | None) -> str:
+def spread_text(spread: RepetitionRange | None) -> str:
     """A ratio with its range over repetitions."""
     if spread is None:
         return ABSENT
@@ -55,7 +55,7 @@ def summary_grid(summary: Summary, *, is_short: bool = False) -> Table:
     return _grid(headings, rows, texts=2)
 
 
-def _numbers(row: Row, is_short: bool) -> list[str]:
+def _numbers(row: VariantRow, is_short: bool) -> list[str]:
     ratios = [
         ratio_text(spread.median if spread else None) if is_short else spread_text(spread)
         for spread in (row.step_ratio, row.focus_ratio)
@@ -193,7 +193,7 @@ def missing_grid(summary: Summary) -> Table | None:
     return _grid(["framework", "status", "cells", "variants", "reason"], lines, texts=5) if lines else None
 
 
-def _kind_text(row: Row, kind: Operator | None) -> str:
+def _kind_text(row: VariantRow, kind: OperatorRow | None) -> str:
     if kind is None:
         return ABSENT
     if not kind.calls:  # only the pass for bytes saw it
@@ -201,11 +201,11 @@ def _kind_text(row: Row, kind: Operator | None) -> str:
     return f"{time_text(kind.own_ns)}, {percent_text(_share(row, kind))}, {megabytes(kind.requested_bytes)}"
 
 
-def _share(row: Row, kind: Operator | None) -> float:
+def _share(row: VariantRow, kind: OperatorRow | None) -> float:
     return 100 * kind.own_ns / row.operators_ns if kind is not None and row.operators_ns else 0.0
 
 
-def _bytes(kind: Operator | None) -> float:
+def _bytes(kind: OperatorRow | None) -> float:
     return kind.requested_bytes or 0.0 if kind is not None else 0.0
 
 

@@ -6,7 +6,7 @@ from typing import TextIO
 
 from profkit.rendering.quantities import time_text
 from profkit.rendering.terminal import can_redraw, encodable, stream_width
-from profkit.studies.running import Progress
+from profkit.studies.running import StudyProgress
 
 _CLEAR = "\r\x1b[2K"
 _REASON_WIDTH = 90
@@ -26,7 +26,7 @@ class CellLines:
         self._stream = stream
         self._can_redraw = can_redraw(stream)
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: StudyProgress) -> None:
         if progress.outcome is not None:
             self._write(f"{self._clear()}{_finished(progress)}\n")
         elif self._can_redraw:
@@ -48,12 +48,12 @@ class CellLines:
             self._stream.flush()
 
 
-def _count(progress: Progress) -> str:
+def _count(progress: StudyProgress) -> str:
     width = len(str(progress.cells))
     return f"[{progress.number:{width}}/{progress.cells}]"
 
 
-def _finished(progress: Progress) -> str:
+def _finished(progress: StudyProgress) -> str:
     outcome = progress.outcome
     assert outcome is not None
     if outcome.status != "ok":

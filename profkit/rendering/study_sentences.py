@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from profkit.rendering.quantities import percent_text, ratio_text, time_text
 from profkit.rendering.study_grids import megabytes, spread_text
 from profkit.studies import findings
-from profkit.studies.findings import AGREES_WITHIN, Combination, Comparison, Cost, Saving
+from profkit.studies.findings import AGREES_WITHIN, Combination, PrecisionCost, PublishedComparison, Saving
 from profkit.studies.summary import Summary
 
 SAME_BYTES = 0.005
@@ -52,7 +52,7 @@ def variant_sentences(summary: Summary) -> list[str]:
     return sentences
 
 
-def points_text(cost: Cost) -> str:
+def points_text(cost: PrecisionCost) -> str:
     """Points of precision, with what the number of test images leaves open."""
     margin = f" ± {cost.margin_points:.1f}" if cost.margin_points is not None else ""
     return f"{cost.points:+.1f}{margin} points"
@@ -226,15 +226,15 @@ def _rate_sentence(summary: Summary, savings: Sequence[Saving]) -> str:
     return f" Its {summary.focus} reaches only a part of the flops per second that it has in the base: {shown}."
 
 
-def _reasons(differing: Sequence[Comparison]) -> list[str]:
+def _reasons(differing: Sequence[PublishedComparison]) -> list[str]:
     """Frameworks that differ for the same reason are named together."""
-    groups: dict[str, list[Comparison]] = {}
+    groups: dict[str, list[PublishedComparison]] = {}
     for each in differing:
         groups.setdefault(_reason(each), []).append(each)
     return [f"{reason}: {_values(members)}" for reason, members in groups.items()]
 
 
-def _reason(each: Comparison) -> str:
+def _reason(each: PublishedComparison) -> str:
     if each.quantity == "bytes":
         side = "above" if each.ours > each.published else "below"
         if abs(each.ours / each.predicted - 1) <= SAME_BYTES:
@@ -258,7 +258,7 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _values(comparisons: Sequence[Comparison]) -> str:
+def _values(comparisons: Sequence[PublishedComparison]) -> str:
     return ", ".join(f"{each.framework} {ratio_text(each.ours)}" for each in comparisons)
 
 

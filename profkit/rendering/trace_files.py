@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from profkit import _core
+from profkit.rendering.atomic_write import atomic_write
 from profkit.rendering.trace_content import TraceContent
-from profkit.rendering.whole_file import whole_file
 
 # Traces repeat themselves: higher levels cost several times as long and save little.
 GZIP_LEVEL = 1
@@ -29,7 +29,7 @@ def write_perfetto(content: TraceContent, path: str | Path) -> None:
 def _write(
     serialise: Callable[[object, Callable[[memoryview], object]], None], content: TraceContent, path: str | Path
 ) -> None:
-    with whole_file(path, syncs=False) as stream:
+    with atomic_write(path, syncs=False) as stream:
         if Path(path).suffix != ".gz":
             serialise(content, stream.write)
             return

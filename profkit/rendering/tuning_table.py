@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from profkit.measurement.result import finite_numbers
-from profkit.measurement.tuning import SCREENING, STAGES, Outcome, Task, Trial
+from profkit.measurement.tuning import SCREENING, STAGES, Trial, TuningOutcome, TuningTask
+from profkit.rendering.atomic_write import write_atomically
 from profkit.rendering.json_file import render_json
 from profkit.rendering.names import spec_text
 from profkit.rendering.quantities import ratio_interval_text, time_text
 from profkit.rendering.table import Column, Item, Items, Line, Table
-from profkit.rendering.whole_file import write_whole
 
 SCHEMA = "profkit.tuning/1"
 
 
-def outcome_table(outcome: Outcome) -> Table:
+def outcome_table(outcome: TuningOutcome) -> Table:
     """The trials of one kernel, the last stage first, and what was chosen."""
     task = outcome.task
     late = [trial for trial in outcome.trials if trial.stage != SCREENING]
@@ -50,7 +50,7 @@ def outcome_table(outcome: Outcome) -> Table:
     return Table(_title(task), _facts(task), columns, lines, failed, [_conclusion(outcome)])
 
 
-def task_items(task: Task) -> Items:
+def task_items(task: TuningTask) -> Items:
     """What would be tried: one line per tunable."""
     return Items(
         [
@@ -60,12 +60,12 @@ def task_items(task: Task) -> Items:
     )
 
 
-def task_title(task: Task) -> str:
+def task_title(task: TuningTask) -> str:
     """One line that names a task."""
     return f"{_title(task)}; {_facts(task)[0]}"
 
 
-def _record(outcomes: Sequence[Outcome], environment: Mapping[str, Any]) -> dict[str, Any]:
+def _record(outcomes: Sequence[TuningOutcome], environment: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "environment": environment,
@@ -86,9 +86,9 @@ def _record(outcomes: Sequence[Outcome], environment: Mapping[str, Any]) -> dict
     }
 
 
-def write_tuning(outcomes: Sequence[Outcome], environment: Mapping[str, Any], path: str | Path) -> None:
+def write_tuning(outcomes: Sequence[TuningOutcome], environment: Mapping[str, Any], path: str | Path) -> None:
     """Write the JSON file whole or not at all."""
-    write_whole(path, render_json(finite_numbers(_record(outcomes, environment))))
+    write_atomically(path, render_json(finite_numbers(_record(outcomes, environment))))
 
 
 def _without_repeats(trials: Sequence[Trial]) -> list[Trial]:
@@ -101,22 +101,22 @@ def _rank(trial: Trial) -> tuple[int, float]:
     return -STAGES.index(trial.stage), -(trial.row.ratio or 0.0)
 
 
-def _mark(trial: Trial, outcome: Outcome) -> str:
+def _mark(trial: Trial, outcome: TuningOutcome) -> str:
     return "chosen" if trial.row is outcome.row_of(outcome.chosen) else trial.row.verdict
 
 
-def _title(task: Task) -> str:
+def _title(task: TuningTask) -> str:
     return f"{task.key}: {spec_text(task.spec)}"
 
 
-def _facts(task: Task) -> tuple[str, ...]:
+def _facts(task: TuningTask) -> tuple[str, ...]:
     default = task.default_sizes
     if task.key.split("/")[2] != "cpu":
         return (f"default {default}",)
     return (f"{task.threads} thread{'' if task.threads == 1 else 's'}; default {default}",)
 
 
-def _conclusion(outcome: Outcome) -> str:
+def _conclusion(outcome: TuningOutcome) -> str:
     if not outcome.chosen:
         return outcome.reason
     return f"chosen: {outcome.chosen_sizes}, {outcome.reason}"

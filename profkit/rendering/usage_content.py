@@ -45,7 +45,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class TableContext:
     """What is printed around a table: losses and warnings, what was recorded, and notes."""
 
     heads: Sequence[str]
@@ -56,7 +56,7 @@ class Surroundings:
     notes: Sequence[str] = ()
 
 
-def build_table(usage: Usage, view: View, around: Surroundings | None = None) -> Table:
+def build_table(usage: Usage, view: View, around: TableContext | None = None) -> Table:
     """Chosen rows in order, then what is not shown, what no range explains, and the total."""
     columns = choose_usage_columns(view.columns, usage)
     order = row_order(usage, view.sort)
@@ -81,7 +81,7 @@ def build_table(usage: Usage, view: View, around: Surroundings | None = None) ->
     lines += [replace(below[0], has_rule=True), *below[1:]]
     if not view.columns:
         columns = with_order_out(columns, dispensable_columns(usage))
-    said = around or Surroundings([""])
+    said = around or TableContext([""])
     return Table(
         title=said.heads[0],
         facts=said.heads[1:],
@@ -101,9 +101,9 @@ def program_table(capture: Capture, usage: Usage, view: View) -> Table:
     return build_table(usage, view, surroundings(capture, usage))
 
 
-def surroundings(capture: Capture, usage: Usage) -> Surroundings:
+def surroundings(capture: Capture, usage: Usage) -> TableContext:
     """What stands around the table of a traced program."""
-    return Surroundings(
+    return TableContext(
         heads=headlines(capture, usage),
         losses=loss_lines(capture),
         warnings=warning_lines(capture),

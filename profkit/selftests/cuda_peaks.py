@@ -10,7 +10,7 @@ from profkit.backends.device_arrays import ORDINAL, cuda_module
 from profkit.measurement.device_peaks import theoretical_peaks
 from profkit.measurement.device_timing import GIVE_UP_AFTER_S, EventStopwatch
 from profkit.selftests.cuda_timers import CALLS, long_call
-from profkit.selftests.findings import NOT_PROVEN, Finding, Setting
+from profkit.selftests.findings import NOT_PROVEN, CheckContext, Finding
 from profkit.selftests.rates import judge_peak, judge_rate
 
 PART = "peaks/cuda"
@@ -20,7 +20,7 @@ CACHES = 16
 SAMPLES = 5
 
 
-def check(_: Setting) -> list[Finding]:
+def check(_: CheckContext) -> list[Finding]:
     """Measure both, twice."""
     cuda = cuda_module()
     peaks = theoretical_peaks(cuda.devices()[ORDINAL], "float32")

@@ -11,14 +11,14 @@ from profkit.capture.device_warnings import UNKNOWN_KINDS
 from profkit.capture.schema import NONE, ActivityKind, Capture, CopyDirection
 from profkit.selftests import cuda_program as program
 from profkit.selftests.conservation import check_device_conservation
-from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, Finding, Setting
+from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, CheckContext, Finding
 from profkit.selftests.recorded import compared, record_program
 
 PART = "recorder/cuda"
 NAMES = ("launches", "copies", "device memory", "clock of the device", "whole capture", "conservation")
 
 
-def check(setting: Setting) -> list[Finding]:
+def check(setting: CheckContext) -> list[Finding]:
     """Record a small program and compare."""
     capture, _ = record_program("profkit.selftests.cuda_program", setting.folder, setting.limit_s)
     if not capture.has_device:

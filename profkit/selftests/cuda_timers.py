@@ -15,13 +15,13 @@ import numpy as np
 from profkit.backends import load_adapter
 from profkit.backends.adapter import Conditions, Prepared
 from profkit.errors import UnavailableError
+from profkit.measurement.contention import ProcessorUse, others_share, processor_use
 from profkit.measurement.cores import usable_cpus
 from profkit.measurement.device_kernel_time import kernel_ns_per_call
 from profkit.measurement.device_timing import EventStopwatch, open_stopwatch
-from profkit.measurement.neighbours import ProcessorUse, others_share, processor_use
 from profkit.ops.matmul import MatMul
 from profkit.rendering.quantities import time_text
-from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, Finding, Setting
+from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, CheckContext, Finding
 from profkit.selftests.host_peaks import BUSY
 
 PART = "timers/cuda"
@@ -41,7 +41,7 @@ WAIT_NS = 50_000.0
 """Launching a kernel and waiting for it add less than this to its time."""
 
 
-def check(setting: Setting) -> list[Finding]:
+def check(setting: CheckContext) -> list[Finding]:
     """Time one call by each of them."""
     prepared, stopwatch, title, _ = long_call()
     path = os.path.join(setting.folder, "timers.profkit")

@@ -29,7 +29,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Setting:
+class CheckContext:
     """What a part's `check` is given."""
 
     folder: str
@@ -82,7 +82,7 @@ class KernelProof:
 
 
 @dataclass
-class Report:
+class SelftestReport:
     """The whole selftest."""
 
     environment: dict[str, Any]

@@ -26,9 +26,9 @@ class HostMemory:
     def __init__(self, size_bytes: int) -> None:
         self.whole = aligned_empty((size_bytes + 2 * GUARD_BYTES,), np.uint8)
         self.inner: Array = self.whole[GUARD_BYTES : GUARD_BYTES + size_bytes]
-        self.spoil()
+        self.fill_with_nan()
 
-    def spoil(self) -> None:
+    def fill_with_nan(self) -> None:
         """Guards anew, and NaN between them."""
         self.whole.fill(GUARD)
         self.inner.fill(ALL_BITS)
@@ -45,9 +45,9 @@ class GuardedDeviceMemory:
         self._spoiled = np.full(size_bytes + GUARD_BYTES, ALL_BITS, np.uint8)
         self._spoiled[size_bytes:] = GUARD
         self.inner = cuda_module().DeviceMemory(self._spoiled.size)
-        self.spoil()
+        self.fill_with_nan()
 
-    def spoil(self) -> None:
+    def fill_with_nan(self) -> None:
         """The guard anew, and NaN before it; the stream of a call does not wait for it by itself."""
         self.inner.upload(self._spoiled)
         cuda_module().synchronize(0)
@@ -65,10 +65,10 @@ class Guards:
     def __init__(self) -> None:
         self.memory: dict[str, HostMemory | GuardedDeviceMemory] = {}
 
-    def spoil(self) -> None:
+    def fill_with_nan(self) -> None:
         """Before each call."""
         for memory in self.memory.values():
-            memory.spoil()
+            memory.fill_with_nan()
 
     def check(self) -> None:
         """After each call; WrongResultError when it wrote outside."""

@@ -12,12 +12,12 @@ from pathlib import Path
 from profkit import _core
 from profkit.backends import load_adapter
 from profkit.backends.adapter import Conditions, Prepared
+from profkit.measurement.contention import others_share, processor_use
 from profkit.measurement.cores import usable_cpus
-from profkit.measurement.neighbours import others_share, processor_use
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.matmul import MatMul
 from profkit.ops.spec import Spec
-from profkit.selftests.findings import Finding, Setting
+from profkit.selftests.findings import CheckContext, Finding
 from profkit.selftests.rates import ABOVE, judge_peak, judge_rate
 
 PART = "peaks/host"
@@ -32,7 +32,7 @@ BUSY = 0.25
 """Share of the processors' time that others may have: a peak is the best of many short loops."""
 
 
-def check(setting: Setting) -> list[Finding]:
+def check(setting: CheckContext) -> list[Finding]:
     """Measure arithmetic and bandwidth."""
     threads, products, copy = setting.threads, {"float32": 768, "float64": 512}, _large_copy()
     findings = []
@@ -42,11 +42,11 @@ def check(setting: Setting) -> list[Finding]:
         findings += _pair(dtype, "FLOP/s", peak, spec, spec.flops(), threads)
     bandwidth = partial(_core.copy_bandwidth, threads)
     size, l3_bytes = copy.min_bytes(), _core.cpu_features()["l3_bytes"]
-    excuse = cache_excuse(size, l3_bytes) or (SHARED if is_virtual(Path("/proc/cpuinfo")) else "")
+    excuse = cached_data_note(size, l3_bytes) or (SHARED if is_virtual(Path("/proc/cpuinfo")) else "")
     return [*findings, *_pair("bandwidth", "B/s", bandwidth, copy, size, threads, excuse)]
 
 
-def cache_excuse(size_bytes: int, l3_bytes: int) -> str:
+def cached_data_note(size_bytes: int, l3_bytes: int) -> str:
     """Why a copy may be faster than memory; empty where its data is far more than the caches hold."""
     return CACHED if not l3_bytes or size_bytes < FAR_MORE * l3_bytes else ""
 

@@ -10,7 +10,7 @@ import numpy as np
 from profkit.capture.schema import NONE, AllocationCall, Capture, RangeKind
 from profkit.selftests import host_program as program
 from profkit.selftests.conservation import check_conservation
-from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, Finding, Setting
+from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, CheckContext, Finding
 from profkit.selftests.recorded import compared, record_program
 
 PART = "recorder/host"
@@ -18,7 +18,7 @@ CLOCK_NS, CLOCK_SHARE = 2_000, 1e-4
 """How far the recorder's clock may leave the wall clock: reading both takes time, and one is scaled to the other."""
 
 
-def check(setting: Setting) -> list[Finding]:
+def check(setting: CheckContext) -> list[Finding]:
     """Record a small program and compare."""
     capture, did = record_program("profkit.selftests.host_program", setting.folder, setting.limit_s)
     return [

@@ -13,11 +13,11 @@ from profkit.measurement.process import WorkerFailure
 from profkit.measurement.protocol import Message
 from profkit.ops import SPECS
 from profkit.ops.spec import Spec
-from profkit.selftests.asking import CheckProcess, status_of
+from profkit.selftests.check_process import CheckProcess, status_of
 from profkit.selftests.findings import PROVEN, WRONG, KernelProof
 from profkit.selftests.shapes import shapes_of
 
-Tell = Callable[[float, str], None]
+ProgressCallback = Callable[[float, str], None]
 NAMED_REFUSALS = 2
 
 
@@ -37,7 +37,7 @@ def prove_kernels(
     place: str,
     threads: int,
     is_full: bool,
-    tell: Tell,
+    tell: ProgressCallback,
     proofs: list[KernelProof],
 ) -> None:
     """Add one proof per row; a failure costs the rest of its row only, and what hung is not tried in other ways."""

@@ -24,8 +24,8 @@ from profkit.measurement.process import WorkerFailure
 from profkit.measurement.progress import Progress, Watcher
 from profkit.measurement.run import first_signal_interrupts, ignore_progress
 from profkit.measurement.selection import matches
-from profkit.selftests.asking import CheckProcess, TimeLimit, status_of
-from profkit.selftests.findings import NOT_PROVEN, Finding, Report, Setting
+from profkit.selftests.check_process import CheckProcess, TimeLimit, status_of
+from profkit.selftests.findings import NOT_PROVEN, CheckContext, Finding, SelftestReport
 from profkit.selftests.kernels import native_rows, prove_kernels, rows_here
 
 # Keys, and the modules of this package whose `check` proves them.
@@ -57,7 +57,7 @@ class Selftest:
     def __init__(self, options: Options, watcher: Watcher = ignore_progress) -> None:
         self.options = options
         date = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        self.report = Report(fingerprint(), options.is_full, list(options.only), date, build_facts())
+        self.report = SelftestReport(fingerprint(), options.is_full, list(options.only), date, build_facts())
         self._watcher = watcher
         self._limit = TimeLimit(options.timeout_s, None if options.is_full else LIMIT_S)
         self._threads = default_threads()
@@ -72,7 +72,7 @@ class Selftest:
             if not any(Options(only=[word]).wants(key) for key in self._all_keys()):
                 raise UsageError(_unmatched(word, self._all_keys()))
 
-    def run(self) -> Report:
+    def run(self) -> SelftestReport:
         """Everything; Ctrl-C or a polite kill ends it early, with `interrupted` set and what was found."""
         begin = time.monotonic()
         with scratch_folder() as folder, first_signal_interrupts():
@@ -144,7 +144,7 @@ class Selftest:
 
     def _part(self, part: str, module: str, place: str, environment: dict[str, str]) -> None:
         self._tell(part.partition("/")[0], 0.0, place)
-        setting = Setting(self._folder, GROUP_S / 2, self._threads)
+        setting = CheckContext(self._folder, GROUP_S / 2, self._threads)
         try:
             with self._process(part, environment) as process:
                 answer = process.ask({"do": "part", "part": module, **asdict(setting)}, GROUP_S)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from profkit.rendering.quantities import error_text
 from profkit.rendering.table import Column, Item, Line, Table
-from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, KernelProof, Report
+from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, KernelProof, SelftestReport
 
 
-def kernel_table(report: Report) -> Table:
+def kernel_table(report: SelftestReport) -> Table:
     """One line per kernel, over all instruction sets or devices and its forms."""
     lines, idle = [], []
     for key, proofs in _by_kernel(report.kernels).items():
@@ -45,7 +45,7 @@ def kernel_table(report: Report) -> Table:
     return Table("kernels against float64", [f"on {places}"], columns, lines, _reasons(idle), notes)
 
 
-def check_lists(report: Report) -> list[tuple[str, list[Item]]]:
+def check_lists(report: SelftestReport) -> list[tuple[str, list[Item]]]:
     """Title and lines of each section."""
     sections: dict[str, list[Item]] = {}
     for finding in report.findings:
@@ -54,7 +54,7 @@ def check_lists(report: Report) -> list[tuple[str, list[Item]]]:
     return list(sections.items())
 
 
-def conclusion(report: Report, path: str) -> list[str]:
+def conclusion(report: SelftestReport, path: str) -> list[str]:
     """What it comes to, and what to do with the file, where there is one."""
     counts = ", ".join(f"{report.count(status)} {status}" for status in (PROVEN, NOT_PROVEN, WRONG))
     runs = sum(proof.runs for proof in report.kernels)

@@ -10,7 +10,7 @@ from profkit.backends.device_arrays import ORDINAL, cuda_device, cuda_module
 from profkit.backends.native_cuda import version_text
 from profkit.measurement.protocol import Message
 from profkit.measurement.worker import answer_requests
-from profkit.selftests.findings import Setting
+from profkit.selftests.findings import CheckContext
 
 
 def serve(read_fd: int, write_fd: int) -> None:
@@ -59,4 +59,4 @@ class SelftestWorker:
     def do_part(self, part: str, **setting: Any) -> Message:
         """The findings of one part; each has a module with a function `check`."""
         module = importlib.import_module(f"profkit.selftests.{part}")
-        return {"findings": [asdict(finding) for finding in module.check(Setting(**setting))]}
+        return {"findings": [asdict(finding) for finding in module.check(CheckContext(**setting))]}

@@ -14,14 +14,14 @@ from profkit.ops.networks import Network, Training
 from profkit.ops.networks.cifar_files import load_cifar10
 from profkit.ops.networks.data import SYNTHETIC, Data
 from profkit.studies.declaration import Study
-from profkit.studies.plan import LEARN, Cell
+from profkit.studies.plan import LEARN, StudyCell
 
 ENDLESS_S = 7 * 24 * 3600.0
 """How long learning may take that only its steps limit."""
 
 
 @dataclass(frozen=True)
-class Conditions:
+class StudyConditions:
     """Of one run of a study."""
 
     study: Study
@@ -56,7 +56,7 @@ class Conditions:
             return None
         return _cifar10(self.data_folder, network.input_shape()[-1])
 
-    def request(self, cell: Cell) -> NetworkRequest:
+    def request(self, cell: StudyCell) -> NetworkRequest:
         """What the process of a cell (other than a baseline) is asked to do."""
         study, learning = self.study, self.study.learning
         request = NetworkRequest(

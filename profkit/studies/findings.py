@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profkit.studies.summary import Learned, Row, Spread, Summary, VariantFacts
+from profkit.studies.summary import RepetitionRange, Summary, TrainingResult, VariantFacts, VariantRow
 
 AGREES_WITHIN = 1.25
 """Two ratios agree when neither is more than a quarter above the other."""
@@ -49,7 +49,7 @@ class Saving:
 
 
 @dataclass(frozen=True)
-class Cost:
+class PrecisionCost:
     """What a variant costs in precision, in points."""
 
     variant: str
@@ -60,7 +60,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PublishedComparison:
     """Our ratio to the base beside the published one, and what arithmetic or sizes predict for both."""
 
     variant: str
@@ -96,9 +96,9 @@ class Combination:
     variant: str
     parts: tuple[str, str]
     framework: str
-    product: Spread
+    product: RepetitionRange
     """Its range is the widest that the ranges of both allow."""
-    measured: Spread
+    measured: RepetitionRange
     focus_percent: float | None
     """Share of the focus operator in what is left, and in the base."""
     base_focus_percent: float | None
@@ -177,7 +177,7 @@ def savings(summary: Summary) -> list[Saving]:
     return found
 
 
-def costs(summary: Summary) -> list[Cost]:
+def costs(summary: Summary) -> list[PrecisionCost]:
     """Per variant that was trained as long as the base."""
     base = summary.base.learned
     if base is None or base.precision_percent is None:
@@ -190,11 +190,11 @@ def costs(summary: Summary) -> list[Cost]:
         published = _published(summary, facts, "precision_percent")
         points = published[0] - published[1] if published else None
         difference = learned.precision_percent - base.precision_percent
-        found.append(Cost(facts.name, difference, _margin_points(learned, base), points))
+        found.append(PrecisionCost(facts.name, difference, _margin_points(learned, base), points))
     return found
 
 
-def comparisons(summary: Summary) -> list[Comparison]:
+def comparisons(summary: Summary) -> list[PublishedComparison]:
     """Per variant with published figures, framework, and quantity."""
     found = []
     for facts in _others(summary):
@@ -206,7 +206,9 @@ def comparisons(summary: Summary) -> list[Comparison]:
                 if ours and published and predicted:
                     range_ = row.focus_ratio if quantity == "time" else None
                     low, high = (range_.low, range_.high) if range_ else (ours, ours)
-                    found.append(Comparison(facts.name, framework, quantity, ours, low, high, published, predicted))
+                    found.append(
+                        PublishedComparison(facts.name, framework, quantity, ours, low, high, published, predicted)
+                    )
     return found
 
 
@@ -221,7 +223,7 @@ def combinations(summary: Summary) -> list[Combination]:
             shares = [row.focus_percent for row in rows if row is not None]
             if len(ratios) == len(shares) == len(rows):
                 one, other = ratios[1:3]
-                product = Spread(one.median * other.median, one.low * other.low, one.high * other.high)
+                product = RepetitionRange(one.median * other.median, one.low * other.low, one.high * other.high)
                 found.append(
                     Combination(facts.name, (parts[0], parts[1]), framework, product, ratios[0], shares[0], shares[-1])
                 )
@@ -256,7 +258,7 @@ def _others(summary: Summary) -> list[VariantFacts]:
 
 
 def _ratios(
-    summary: Summary, facts: VariantFacts, row: Row | None
+    summary: Summary, facts: VariantFacts, row: VariantRow | None
 ) -> list[tuple[str, float | None, float | None, float | None]]:
     """Quantity, ours, published, predicted; for time and bytes of the focus operator."""
     time = _published(summary, facts, "focus_ms")
@@ -273,7 +275,7 @@ def _ratios(
     ]
 
 
-def _margin_points(one: Learned, other: Learned) -> float | None:
+def _margin_points(one: TrainingResult, other: TrainingResult) -> float | None:
     """Of the difference of two precisions, each a count of right answers."""
     if not one.tested or not other.tested:
         return None

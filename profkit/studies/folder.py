@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import profkit
 from profkit.capture.network_capture import NetworkCapture, load_network_capture, save_network_capture
 from profkit.errors import ProfkitError, UsageError
-from profkit.studies.plan import BASELINE, Cell
+from profkit.studies.plan import BASELINE, StudyCell
 
 SCHEMA = "profkit.study/1"
 OK, INTERRUPTED, UNAVAILABLE = "ok", "interrupted", "unavailable"
@@ -25,7 +25,7 @@ _ABOUT, _CELLS, _LOCK, _ENVIRONMENT = "study.json", "cells", ".lock", "environme
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CellOutcome:
     """How a cell ended; `status` is ok or one of NetworkCapture's."""
 
     cell: str
@@ -42,17 +42,17 @@ class ResultsFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def outcome(self, cell: Cell) -> Outcome | None:
+    def outcome(self, cell: StudyCell) -> CellOutcome | None:
         """How this cell ended, None when it has not been run; a file that was damaged counts as not run."""
         try:
             content = json.loads(self._status(cell).read_text(encoding="utf-8"))
             if any(content[name] != value for name, value in cell.about().items()):
                 return None  # of a variant whose other name becomes the same file name
-            return Outcome(cell.id, content["status"], content["reason"], content["seconds"], content["baseline"])
+            return CellOutcome(cell.id, content["status"], content["reason"], content["seconds"], content["baseline"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def keep(self, cell: Cell, outcome: Outcome, capture: NetworkCapture | None) -> None:
+    def keep(self, cell: StudyCell, outcome: CellOutcome, capture: NetworkCapture | None) -> None:
         """Keep a cell: first what was measured, then its status, so that a status never speaks of a missing file."""
         if capture is not None:
             with _whole(self.capture_path(cell)) as stream:
@@ -67,15 +67,15 @@ class ResultsFolder:
         }
         self.write(f"{_CELLS}/{cell.id}.json", _json(content))
 
-    def capture_path(self, cell: Cell) -> Path:
+    def capture_path(self, cell: StudyCell) -> Path:
         """Where a cell's capture lies."""
         return self.path / _CELLS / f"{cell.id}.profkit"
 
-    def is_whole(self, cell: Cell) -> bool:
+    def is_whole(self, cell: StudyCell) -> bool:
         """Whether what a cell measured is there to its end; a baseline is in the status itself."""
         return cell.kind == BASELINE or zipfile.is_zipfile(self.capture_path(cell))
 
-    def capture(self, cell: Cell) -> NetworkCapture:
+    def capture(self, cell: StudyCell) -> NetworkCapture:
         """What a cell measured; CaptureError when the file is missing or damaged."""
         return load_network_capture(self.capture_path(cell))
 
@@ -96,7 +96,7 @@ class ResultsFolder:
         with _whole(self.path / name) as stream:
             stream.write(text.encode("utf-8"))
 
-    def _status(self, cell: Cell) -> Path:
+    def _status(self, cell: StudyCell) -> Path:
         return self.path / _CELLS / f"{cell.id}.json"
 
 

@@ -17,7 +17,7 @@ from profkit.ops.networks import network_from_dict
 
 
 @dataclass(frozen=True)
-class Operator:
+class OperatorRow:
     """One row of a cell's table of operators, mean of the recorded steps. None: not observable."""
 
     name: str
@@ -60,8 +60,8 @@ class CellNumbers:
     """Median of the steps with nothing recorded."""
     wall_ns: float
     """Mean of the steps recorded for time; kinds + remainders sum to it."""
-    kinds: Sequence[Operator]
-    types: Sequence[Operator]
+    kinds: Sequence[OperatorRow]
+    types: Sequence[OperatorRow]
     remainders: Mapping[str, float]
     """Dispatch, framework, idle: time in which no operator ran."""
     peak_bytes: float | None = None
@@ -81,7 +81,7 @@ class CellNumbers:
         """All operators together, which shares refer to."""
         return sum(row.own_ns for row in self.kinds)
 
-    def kind(self, name: str) -> Operator | None:
+    def kind(self, name: str) -> OperatorRow | None:
         """The row of this kind of operator."""
         return next((row for row in self.kinds if row.name == name), None)
 
@@ -114,9 +114,9 @@ def cell_numbers(
     )
 
 
-def _operators(usage: Usage) -> list[Operator]:
+def _operators(usage: Usage) -> list[OperatorRow]:
     return [
-        Operator(row.name, row.calls, row.exclusive_ns, row.requested_bytes, row.temporary_bytes, row.flops)
+        OperatorRow(row.name, row.calls, row.exclusive_ns, row.requested_bytes, row.temporary_bytes, row.flops)
         for row in usage.rows
     ]
 

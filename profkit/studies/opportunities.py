@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profkit.studies.plan import NATIVE
-from profkit.studies.summary import Row, Summary
+from profkit.studies.summary import Summary, VariantRow
 
 WORTH = 0.02
 """A saving below this share of the step is not worth naming."""
@@ -56,7 +56,7 @@ def opportunities(summary: Summary, variant: str | None = None) -> list[Opportun
     return found
 
 
-def _opportunity(row: Row, kind: str) -> Opportunity:
+def _opportunity(row: VariantRow, kind: str) -> Opportunity:
     gaps = [gap for gap in row.gaps if gap.kind == kind]
     longest = max(gaps, key=lambda gap: gap.time_ns)
     return Opportunity(

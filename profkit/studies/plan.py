@@ -27,7 +27,7 @@ _TIMES_RUN = 5
 
 
 @dataclass(frozen=True)
-class Cell:
+class StudyCell:
     """One process of the study, and one file of its results."""
 
     id: str
@@ -57,32 +57,32 @@ class Cell:
         }
 
 
-def plan_cells(study: Study) -> list[Cell]:
+def plan_cells(study: Study) -> list[StudyCell]:
     """Every cell in the order in which it runs."""
-    cells: list[Cell] = []
+    cells: list[StudyCell] = []
     for repetition in range(1, study.repetitions + 1):
         for variant in study.variants:
             turn = (repetition - 1) % len(study.runners)
             for runner in (*study.runners[turn:], *study.runners[:turn]):
                 name = f"{file_word(variant.name)}.{file_word(runner.key)}.{repetition}"
-                cells.append(Cell(name, MEASURE, variant, runner, repetition))
+                cells.append(StudyCell(name, MEASURE, variant, runner, repetition))
         if repetition == 1:
             cells += _once(study)
     return cells
 
 
-def _once(study: Study) -> list[Cell]:
+def _once(study: Study) -> list[StudyCell]:
     """What is done once per variant."""
     cells = []
     if study.has_baseline:
-        cells += [Cell(f"{file_word(each.name)}.{BASELINE}", BASELINE, each, NATIVE) for each in study.variants]
+        cells += [StudyCell(f"{file_word(each.name)}.{BASELINE}", BASELINE, each, NATIVE) for each in study.variants]
     if study.learning is not None:
         runner = study.learning.runner
-        cells += [Cell(f"{file_word(each.name)}.{LEARN}", LEARN, each, runner) for each in study.variants]
+        cells += [StudyCell(f"{file_word(each.name)}.{LEARN}", LEARN, each, runner) for each in study.variants]
     return cells
 
 
-def select_cells(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
+def select_cells(cells: Sequence[StudyCell], only: Sequence[str]) -> list[StudyCell]:
     """Cells of the named variants and frameworks (with * as wildcard); names of one kind do not restrict the other.
 
     What is done once per variant goes with its variant.
@@ -110,7 +110,7 @@ def _named(word: str, names: Sequence[str]) -> list[str]:
     raise UsageError(f"--only {word.strip()}: no framework or variant of this study; {nearest(word, names)}")
 
 
-def estimate_s(cell: Cell, study: Study, threads: int, taken_s: Mapping[tuple[str, str], float]) -> float:
+def estimate_s(cell: StudyCell, study: Study, threads: int, taken_s: Mapping[tuple[str, str], float]) -> float:
     """Seconds that a cell will take: as others of its kind and framework did (`taken_s`), else a guess."""
     known = taken_s.get((cell.kind, cell.runner.key))
     if known is not None:

@@ -13,7 +13,7 @@ from profkit.errors import UsageError, nearest
 from profkit.ops.networks import NETWORKS, Network, Training
 from profkit.ops.networks.network import CROSS_ENTROPY
 from profkit.studies.declaration import Figures, Learning, Published, Runner, Study, Variant
-from profkit.studies.sections import Section, Source
+from profkit.studies.sections import StudyText, TomlSection
 
 VARIANT_LIMIT = 500
 """More variants than this are a slip of an axis, not a wish."""
@@ -27,26 +27,26 @@ _PUBLISHED = ("source", "notes", "recording_ratio", "figures", "shares_percent")
 
 def read_study(text: str, name: str, label: str, quick: bool = False) -> Study:
     """The study, or its quick form. Both are checked, so that a mistake shows before it matters."""
-    source = Source(label, text)
-    top = Section(source, source.tables())
+    source = StudyText(label, text)
+    top = TomlSection(source, source.tables())
     top.allow(_TOP)
-    study = _Reader(top).study(name)
+    study = _StudyReader(top).study(name)
     if not top.has("quick"):
         if quick:
             raise UsageError(f"{label} has no [quick] table: it cannot be run with --quick")
         return study
     section = top.section("quick")
     section.allow(_QUICK)
-    shortened = _Reader(top, section).study(name)
+    shortened = _StudyReader(top, section).study(name)
     return shortened if quick else study
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _StudyReader:
     """Reads the tables; where the quick table has a field, it is taken from there."""
 
-    top: Section
-    quick: Section | None = None
+    top: TomlSection
+    quick: TomlSection | None = None
 
     def study(self, name: str) -> Study:
         variants = self._variants()
@@ -75,7 +75,7 @@ class _Reader:
             is_quick=self.quick is not None,
         )
 
-    def _of(self, name: str) -> Section:
+    def _of(self, name: str) -> TomlSection:
         return self.quick if self.quick is not None and self.quick.has(name) else self.top
 
     def _focus(self) -> str:
@@ -110,7 +110,7 @@ class _Reader:
         _refuse_twins(section, variants)
         return variants
 
-    def _parameters(self, section: Section) -> dict[str, Any]:
+    def _parameters(self, section: TomlSection) -> dict[str, Any]:
         return _checked(section.section("parameters"), self._network())
 
     def _kept(self, variants: list[Variant], base: str) -> list[Variant]:
@@ -178,7 +178,7 @@ def with_learning_steps(study: Study, steps: int) -> Study:
     return replace(study, learning=replace(study.learning, steps=steps, limit_s=None))
 
 
-def _runner(section: Section, field: str, word: str) -> Runner:
+def _runner(section: TomlSection, field: str, word: str) -> Runner:
     framework, _, mode = word.partition("/")
     if framework not in BUILDERS:
         raise section.error(field, f"unknown framework {framework!r}; {nearest(framework, BUILDERS)}")
@@ -189,35 +189,35 @@ def _runner(section: Section, field: str, word: str) -> Runner:
     return Runner(framework, mode)
 
 
-def _figures(section: Section) -> Figures:
+def _figures(section: TomlSection) -> Figures:
     section.allow(item.name for item in fields(Figures))
     return Figures(**{name: section.number(name) for name in section.values})
 
 
-def _training_value(section: Section, name: str, default: Any) -> Any:
+def _training_value(section: TomlSection, name: str, default: Any) -> Any:
     return section.flag(name, default) if isinstance(default, bool) else section.number(name, default)
 
 
-def _checked(section: Section, kind: type[Network]) -> dict[str, Any]:
+def _checked(section: TomlSection, kind: type[Network]) -> dict[str, Any]:
     """Parameters of the network, with the types that it has."""
     section.allow((item.name for item in fields(kind)), f"parameter of {kind.name}")
     return {name: _parameter(section, kind, name, value) for name, value in section.values.items()}
 
 
-def _parameter(section: Section, kind: type[Network], name: str, value: Any) -> Any:
+def _parameter(section: TomlSection, kind: type[Network], name: str, value: Any) -> Any:
     default = next(item.default for item in fields(kind) if item.name == name)
     if type(value) is not type(default) and not (isinstance(default, float) and type(value) is int):
         raise section.error(name, f"expected a value like {str(default).lower()}, got {value!r}")
     return value
 
 
-def _named_changes(section: Section, kind: type[Network]) -> dict[str, dict[str, Any]]:
+def _named_changes(section: TomlSection, kind: type[Network]) -> dict[str, dict[str, Any]]:
     if not section.values:
         raise section.error("", "is empty: there would be nothing to run")
     return {name: _checked(section.section(name), kind) for name in section.values}
 
 
-def _combinations(section: Section, kind: type[Network]) -> dict[str, dict[str, Any]]:
+def _combinations(section: TomlSection, kind: type[Network]) -> dict[str, dict[str, Any]]:
     """Every combination of the axes' values, named after them."""
     section.allow((item.name for item in fields(kind)), f"parameter of {kind.name}")
     if not section.values:
@@ -232,7 +232,7 @@ def _combinations(section: Section, kind: type[Network]) -> dict[str, dict[str, 
     return {", ".join(f"{name} {value}" for name, value in changes.items()): changes for changes in combined}
 
 
-def _refuse_twins(section: Section, variants: Sequence[Variant]) -> None:
+def _refuse_twins(section: TomlSection, variants: Sequence[Variant]) -> None:
     """Two names for one network, or two names that differ only in signs no file name has."""
     for one, other in itertools.combinations(variants, 2):
         word = file_word(one.name)

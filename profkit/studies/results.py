@@ -12,8 +12,8 @@ from profkit.errors import ProfkitError
 from profkit.studies.declaration import Study
 from profkit.studies.folder import OK, ResultsFolder
 from profkit.studies.numbers import CellNumbers, cell_numbers
-from profkit.studies.plan import BASELINE, LEARN, MEASURE, Cell
-from profkit.studies.summary import Failure, Learned, Summary, summarise
+from profkit.studies.plan import BASELINE, LEARN, MEASURE, StudyCell
+from profkit.studies.summary import Failure, Summary, TrainingResult, summarise
 
 DIVERGED = "diverged"
 
@@ -24,7 +24,7 @@ class Results:
 
     numbers: Sequence[CellNumbers]
     failures: Sequence[Failure]
-    learned: dict[str, Learned]
+    learned: dict[str, TrainingResult]
     """By variant."""
 
     environments: Sequence[Mapping[str, Any]] = ()
@@ -34,12 +34,12 @@ class Results:
         return summarise(study, self.numbers, self.failures, self.learned, threads, self.environments)
 
 
-def read_results(cells: Sequence[Cell], folder: ResultsFolder) -> Results:
+def read_results(cells: Sequence[StudyCell], folder: ResultsFolder) -> Results:
     """Read every finished cell; one whose file cannot be used is a failure, and the others count."""
     baselines = {cell.variant.name: _baseline(cell, folder) for cell in cells if cell.kind == BASELINE}
     numbers: list[CellNumbers] = []
     failures: list[Failure] = []
-    learned: dict[str, Learned] = {}
+    learned: dict[str, TrainingResult] = {}
     for cell in cells:
         outcome = folder.outcome(cell)
         if outcome is None:
@@ -60,31 +60,31 @@ def read_results(cells: Sequence[Cell], folder: ResultsFolder) -> Results:
     return Results(numbers, failures, learned, folder.environments())
 
 
-def _baseline(cell: Cell, folder: ResultsFolder) -> list[dict[str, Any]]:
+def _baseline(cell: StudyCell, folder: ResultsFolder) -> list[dict[str, Any]]:
     outcome = folder.outcome(cell)
     return outcome.baseline if outcome is not None else []
 
 
-def _learned(cell: Cell, folder: ResultsFolder, status: str, reason: str) -> Learned:
+def _learned(cell: StudyCell, folder: ResultsFolder, status: str, reason: str) -> TrainingResult:
     if status != OK:
-        return Learned(status, reason, cell.runner.key)
+        return TrainingResult(status, reason, cell.runner.key)
     try:
         capture = folder.capture(cell)
     except ProfkitError as error:
-        return Learned("crashed", str(error), cell.runner.key)
+        return TrainingResult("crashed", str(error), cell.runner.key)
     return learned_of(capture, cell.runner.key)
 
 
-def learned_of(capture: NetworkCapture, framework: str) -> Learned:
+def learned_of(capture: NetworkCapture, framework: str) -> TrainingResult:
     """What a learning cell's capture says."""
     learning = capture.learning
     losses = learning.get("losses", [])
     first_bad = next((step for step, loss in enumerate(losses, start=1) if not math.isfinite(loss)), None)
     if first_bad is not None:  # what it answers then is no precision of this network
         reason = f"the loss was {losses[first_bad - 1]} after {first_bad} steps: a lower learning_rate may help"
-        return Learned(DIVERGED, reason, framework)
+        return TrainingResult(DIVERGED, reason, framework)
     precision = learning.get("precision")
-    return Learned(
+    return TrainingResult(
         OK,
         framework=framework,
         steps=len(losses),

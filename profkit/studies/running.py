@@ -13,12 +13,12 @@ from typing import Any
 from profkit.capture.network_capture import NetworkCapture
 from profkit.errors import ProfkitError
 from profkit.measurement.baseline import measure_baseline
-from profkit.measurement.network_run import NetworkRequest, Teller, run_network
-from profkit.studies.conditions import Conditions
-from profkit.studies.folder import INTERRUPTED, OK, UNAVAILABLE, Outcome, ResultsFolder
-from profkit.studies.plan import BASELINE, Cell, estimate_s
+from profkit.measurement.network_run import MessageCallback, NetworkRequest, run_network
+from profkit.studies.conditions import StudyConditions
+from profkit.studies.folder import INTERRUPTED, OK, UNAVAILABLE, CellOutcome, ResultsFolder
+from profkit.studies.plan import BASELINE, StudyCell, estimate_s
 
-RunNetwork = Callable[[NetworkRequest, Teller], NetworkCapture]
+RunNetwork = Callable[[NetworkRequest, MessageCallback], NetworkCapture]
 MeasureBaseline = Callable[..., list[dict[str, Any]]]
 ALWAYS_AGAIN = (INTERRUPTED, UNAVAILABLE)
 """Tried again by the same command: the user may have installed what was missing. Other failures only when asked."""
@@ -26,25 +26,25 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
-class Progress:
+class StudyProgress:
     """Where a run is; `outcome` is set when the cell has just ended."""
 
     number: int
     """Of the cell, from 1, among those of this run."""
     cells: int
-    cell: Cell
+    cell: StudyCell
     text: str
     left_s: float
     """Estimate for this cell and all after it."""
-    outcome: Outcome | None = None
+    outcome: CellOutcome | None = None
     step_ns: float | None = None
 
 
-Watcher = Callable[[Progress], None]
+Watcher = Callable[[StudyProgress], None]
 
 
 @dataclass(frozen=True)
-class Ways:
+class CellRunners:
     """How cells are run; tests put their own."""
 
     run: RunNetwork = run_network
@@ -56,17 +56,17 @@ class Ways:
 class RunReport:
     """How a run ended; which cells it ran, found finished, or left for another run."""
 
-    ran: list[Outcome] = field(default_factory=list)
+    ran: list[CellOutcome] = field(default_factory=list)
     finished_before: int = 0
     left: int = 0
     is_interrupted: bool = False
     is_out_of_budget: bool = False
 
 
-def cells_to_run(cells: Sequence[Cell], folder: ResultsFolder, retries: bool) -> list[Cell]:
+def cells_to_run(cells: Sequence[StudyCell], folder: ResultsFolder, retries: bool) -> list[StudyCell]:
     """Those without a result, or whose file is gone or cut short; with `retries` also those that failed."""
 
-    def is_due(cell: Cell) -> bool:
+    def is_due(cell: StudyCell) -> bool:
         outcome = folder.outcome(cell)
         if outcome is None or outcome.status in ALWAYS_AGAIN:
             return True
@@ -76,19 +76,19 @@ def cells_to_run(cells: Sequence[Cell], folder: ResultsFolder, retries: bool) ->
 
 
 def run_cells(
-    cells: Sequence[Cell],
+    cells: Sequence[StudyCell],
     folder: ResultsFolder,
-    conditions: Conditions,
+    conditions: StudyConditions,
     budget_s: float | None = None,
     retries: bool = False,
     watch: Watcher = lambda _: None,
-    ways: Ways | None = None,
+    runners: CellRunners | None = None,
 ) -> RunReport:
     """Run what is missing. Ctrl-C ends the run, not what it measured: the report says so."""
-    ways = ways or Ways()
+    runners = runners or CellRunners()
     due = cells_to_run(cells, folder, retries)
     report = RunReport(finished_before=len(cells) - len(due), left=len(due))
-    course = _Course(cells, folder, conditions, ways)
+    course = _Course(cells, folder, conditions, runners)
     try:
         _run_due(due, course, report, budget_s, watch)
     except KeyboardInterrupt:  # between cells, or while one was kept: it has no status then and will be run again
@@ -96,13 +96,15 @@ def run_cells(
     return report
 
 
-def _run_due(due: Sequence[Cell], course: _Course, report: RunReport, budget_s: float | None, watch: Watcher) -> None:
+def _run_due(
+    due: Sequence[StudyCell], course: _Course, report: RunReport, budget_s: float | None, watch: Watcher
+) -> None:
     begin = course.now_s()
     for number, cell in enumerate(due, start=1):
         if budget_s is not None and report.ran and course.now_s() - begin + course.estimate_s(cell) > budget_s:
             report.is_out_of_budget = True
             break
-        now = Progress(number, len(due), cell, "", sum(map(course.estimate_s, due[number - 1 :])))
+        now = StudyProgress(number, len(due), cell, "", sum(map(course.estimate_s, due[number - 1 :])))
         outcome, step_ns = course.run(cell, _teller(watch, now))
         report.ran.append(outcome)
         if outcome.status == INTERRUPTED:
@@ -113,7 +115,7 @@ def _run_due(due: Sequence[Cell], course: _Course, report: RunReport, budget_s: 
         watch(replace(now, left_s=left_s, outcome=outcome, step_ns=step_ns))
 
 
-def _teller(watch: Watcher, now: Progress) -> Teller:
+def _teller(watch: Watcher, now: StudyProgress) -> MessageCallback:
     watch(now)
     return lambda text: watch(replace(now, text=text))
 
@@ -121,10 +123,12 @@ def _teller(watch: Watcher, now: Progress) -> Teller:
 class _Course:
     """Runs single cells and learns from them how long others will take."""
 
-    def __init__(self, cells: Sequence[Cell], folder: ResultsFolder, conditions: Conditions, ways: Ways) -> None:
+    def __init__(
+        self, cells: Sequence[StudyCell], folder: ResultsFolder, conditions: StudyConditions, runners: CellRunners
+    ) -> None:
         self._folder = folder
         self._conditions = conditions
-        self._ways = ways
+        self._ways = runners
         self._taken_s: dict[tuple[str, str], list[float]] = {}
         for cell in cells:
             outcome = folder.outcome(cell)
@@ -134,11 +138,11 @@ class _Course:
     def now_s(self) -> float:
         return self._ways.clock()
 
-    def estimate_s(self, cell: Cell) -> float:
+    def estimate_s(self, cell: StudyCell) -> float:
         taken = {key: sum(values) / len(values) for key, values in self._taken_s.items()}
         return estimate_s(cell, self._conditions.study, self._conditions.threads, taken)
 
-    def run(self, cell: Cell, tell: Teller) -> tuple[Outcome, float | None]:
+    def run(self, cell: StudyCell, tell: MessageCallback) -> tuple[CellOutcome, float | None]:
         """One cell; its outcome and, where there is one, its median step time."""
         begin = self._ways.clock()
         capture: NetworkCapture | None = None
@@ -165,26 +169,26 @@ class _Course:
             status, reason = "crashed", f"{type(error).__name__}: {error}"
         except Exception as error:  # a mistake in one framework's code must not cost the others' results
             status, reason = "crashed", f"{type(error).__name__}: {error}"
-        outcome = Outcome(cell.id, status, reason, self._ways.clock() - begin, rows)
+        outcome = CellOutcome(cell.id, status, reason, self._ways.clock() - begin, rows)
         self._folder.keep(cell, outcome, capture)
         self._remember(cell, outcome)
         samples = capture.step_ns if capture is not None else []
         return outcome, statistics.median(samples) if samples else None
 
-    def _baseline(self, cell: Cell, tell: Teller) -> list[dict[str, Any]]:
+    def _baseline(self, cell: StudyCell, tell: MessageCallback) -> list[dict[str, Any]]:
         study = self._conditions.study
         return self._ways.baseline(cell.variant.network, self._conditions.threads, study.is_training, tell=tell)
 
-    def _remember(self, cell: Cell, outcome: Outcome) -> None:
+    def _remember(self, cell: StudyCell, outcome: CellOutcome) -> None:
         if outcome.status == OK:
             self._taken_s.setdefault((cell.kind, cell.runner.key), []).append(outcome.seconds)
 
 
 def time_table(
-    cells: Sequence[Cell], conditions: Conditions, folder: ResultsFolder | None
-) -> list[tuple[Cell, Outcome | None, float]]:
+    cells: Sequence[StudyCell], conditions: StudyConditions, folder: ResultsFolder | None
+) -> list[tuple[StudyCell, CellOutcome | None, float]]:
     """The plan with what is finished, and an estimate of the seconds that each other cell will take."""
     if folder is None:
         return [(cell, None, estimate_s(cell, conditions.study, conditions.threads, {})) for cell in cells]
-    course = _Course(cells, folder, conditions, Ways())
+    course = _Course(cells, folder, conditions, CellRunners())
     return [(cell, folder.outcome(cell), course.estimate_s(cell)) for cell in cells]

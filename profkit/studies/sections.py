@@ -34,7 +34,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
-class Source:
+class StudyText:
     """A study's text and what people call it."""
 
     label: str
@@ -55,10 +55,10 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Section:
+class TomlSection:
     """One table of the file."""
 
-    source: Source
+    source: StudyText
     values: Mapping[str, Any]
     path: tuple[str, ...] = ()
 
@@ -121,9 +121,9 @@ class Section:
                 raise self.error(name, f"expected texts in quotes, got {value!r}")
         return values
 
-    def section(self, name: str) -> Section:
+    def section(self, name: str) -> TomlSection:
         """A table inside; an empty one when it is not there."""
-        return Section(self.source, self._typed(name, dict, {}), (*self.path, name))
+        return TomlSection(self.source, self._typed(name, dict, {}), (*self.path, name))
 
     def _typed(self, name: str, kind: type, default: Any) -> Any:
         if name not in self.values:

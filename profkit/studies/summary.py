@@ -16,7 +16,7 @@ from profkit.ops.networks import Network, Training
 from profkit.ops.networks.data import SYNTHETIC
 from profkit.ops.networks.work import network_work
 from profkit.studies.declaration import Figures, Study, Variant
-from profkit.studies.numbers import CellNumbers, Gap, Operator
+from profkit.studies.numbers import CellNumbers, Gap, OperatorRow
 from profkit.studies.plan import MEASURE
 
 NOT_RUN = "not run"
@@ -27,7 +27,7 @@ _LAYER_KINDS = {"pool": "pool2d"}
 
 
 @dataclass(frozen=True)
-class Spread:
+class RepetitionRange:
     """Over repetitions."""
 
     median: float
@@ -36,7 +36,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Row:
+class VariantRow:
     """One variant in one framework."""
 
     variant: str
@@ -44,21 +44,21 @@ class Row:
     status: str
     reason: str = ""
     repetitions: int = 0
-    step_ns: Spread | None = None
+    step_ns: RepetitionRange | None = None
     operators_ns: float | None = None
     """Sum of the kinds' medians, which shares refer to."""
-    focus_ns: Spread | None = None
+    focus_ns: RepetitionRange | None = None
     focus_percent: float | None = None
     """Of all operators' time, as tfprof counts it."""
     focus_bytes: float | None = None
     focus_temporary_bytes: float | None = None
     focus_flops_per_s: float | None = None
     peak_bytes: float | None = None
-    step_ratio: Spread | None = None
-    focus_ratio: Spread | None = None
+    step_ratio: RepetitionRange | None = None
+    focus_ratio: RepetitionRange | None = None
     bytes_ratio: float | None = None
-    kinds: Sequence[Operator] = ()
-    types: Sequence[Operator] = ()
+    kinds: Sequence[OperatorRow] = ()
+    types: Sequence[OperatorRow] = ()
     remainders: Mapping[str, float] = field(default_factory=dict)
     gaps: Sequence[Gap] = ()
     """Of the repetition whose step time is the median; `gaps_step_ns` is its recorded step."""
@@ -69,7 +69,7 @@ class Row:
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
-    def kind(self, name: str) -> Operator | None:
+    def kind(self, name: str) -> OperatorRow | None:
         return next((row for row in self.kinds if row.name == name), None)
 
     @property
@@ -79,7 +79,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Learned:
+class TrainingResult:
     """What training a variant gave."""
 
     status: str
@@ -107,7 +107,7 @@ class VariantFacts:
     focus_flops: int
     focus_output_bytes: int
     """What the focus operator must at least ask for: its results, in float32."""
-    learned: Learned | None = None
+    learned: TrainingResult | None = None
     published: Figures | None = None
 
 
@@ -131,7 +131,7 @@ class Summary:
     study: Study
     focus: str
     data: str
-    rows: Sequence[Row]
+    rows: Sequence[VariantRow]
     variants: Sequence[VariantFacts]
     failures: Sequence[Failure] = ()
     threads: int | None = None
@@ -140,7 +140,7 @@ class Summary:
     highest_load: float | None = None
     """Of the machine when a cell began."""
 
-    def row(self, variant: str, framework: str) -> Row | None:
+    def row(self, variant: str, framework: str) -> VariantRow | None:
         """The measured row, None when nothing was measured."""
         found = (row for row in self.rows if (row.variant, row.framework) == (variant, framework))
         return next((row for row in found if row.status == "ok"), None)
@@ -174,7 +174,7 @@ def summarise(
     study: Study,
     cells: Sequence[CellNumbers],
     failures: Sequence[Failure],
-    learned: Mapping[str, Learned],
+    learned: Mapping[str, TrainingResult],
     threads: int | None = None,
     environments: Sequence[Mapping[str, Any]] = (),
 ) -> Summary:
@@ -203,12 +203,12 @@ def focus_output_bytes(network: Network, focus: str) -> int:
     return sum(4 * math.prod(layer.output_shape) for layer in network.layers if layer.kind == kind)
 
 
-def spread(values: Sequence[float]) -> Spread | None:
+def spread(values: Sequence[float]) -> RepetitionRange | None:
     """Median and range; None of nothing."""
-    return Spread(statistics.median(values), min(values), max(values)) if values else None
+    return RepetitionRange(statistics.median(values), min(values), max(values)) if values else None
 
 
-def _facts(study: Study, focus: str, variant: Variant, learned: Learned | None) -> VariantFacts:
+def _facts(study: Study, focus: str, variant: Variant, learned: TrainingResult | None) -> VariantFacts:
     network = variant.network
     return VariantFacts(
         name=variant.name,
@@ -230,13 +230,13 @@ def _row(
     framework: str,
     cells: Sequence[CellNumbers],
     failures: Sequence[Failure],
-) -> Row:
+) -> VariantRow:
     mine = [cell for cell in cells if (cell.variant, cell.framework) == (variant.name, framework)]
     if not mine:
         key = (MEASURE, variant.name, framework)
         failed = [each for each in failures if (each.kind, each.variant, each.framework) == key]
         status, reason = (failed[-1].status, failed[-1].reason) if failed else (NOT_RUN, "")
-        return Row(variant.name, framework, status, reason)
+        return VariantRow(variant.name, framework, status, reason)
     base = {cell.repetition: cell for cell in cells if (cell.variant, cell.framework) == (study.base, framework)}
     focus_ns = spread([_focus_ns(cell, focus) for cell in mine])
     flops = focus_flops(variant.network, focus, study.is_training)
@@ -244,7 +244,7 @@ def _row(
     operators_ns = sum(row.own_ns for row in kinds)
     middle = sorted(mine, key=lambda cell: cell.step_ns)[len(mine) // 2]
     row = next((row for row in kinds if row.name == focus), None)
-    return Row(
+    return VariantRow(
         variant=variant.name,
         framework=framework,
         status="ok",
@@ -274,7 +274,7 @@ def _row(
 
 def _ratio(
     cells: Sequence[CellNumbers], base: Mapping[int, CellNumbers], value: Callable[[CellNumbers], float]
-) -> Spread | None:
+) -> RepetitionRange | None:
     pairs = [(cell, base[cell.repetition]) for cell in cells if cell.repetition in base]
     return spread([value(cell) / value(other) for cell, other in pairs if value(other) > 0])
 
@@ -293,12 +293,12 @@ def _focus_ns(cell: CellNumbers, focus: str) -> float:
     return row.own_ns if row else 0.0
 
 
-def _medians(tables: Sequence[Sequence[Operator]]) -> list[Operator]:
+def _medians(tables: Sequence[Sequence[OperatorRow]]) -> list[OperatorRow]:
     """Rows of the same name as one, the longest first; a row that a repetition lacks counts as 0 there."""
     names = dict.fromkeys(row.name for table in tables for row in table)
     found = {name: [next((row for row in table if row.name == name), None) for table in tables] for name in names}
     rows = [
-        Operator(
+        OperatorRow(
             name,
             statistics.median(row.calls if row else 0.0 for row in rows),
             statistics.median(row.own_ns if row else 0.0 for row in rows),

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from profkit.capture.schema import KINETO, NONE, Capture, Column, Level
-from profkit.capture.trace_tables import Places, Strings, linked_capture
+from profkit.capture.trace_tables import Strings, ThreadIds, linked_capture
 
 STRINGS = (
     "aten::mm", "aten::conv2d", "block.0", "ProfilerStep#1", "cudaLaunchKernel", "cudaDeviceSynchronize", "cudaMemcpy",
@@ -87,7 +87,7 @@ def device_traces(draw: st.DrawFn, least_work: int = 0) -> Capture:
         work, "kind device process stream start_ns end_ns name correlation bytes direction source_kind target_kind"
     )
     memory = columns(draw(st.lists(memory_rows(), max_size=6)), "thread process device time_ns address bytes kind")
-    places, strings = Places(), Strings()
+    places, strings = ThreadIds(), Strings()
     for number, process in enumerate(processes.tolist()):
         places.thread(70 + process, number)
     for text in STRINGS:

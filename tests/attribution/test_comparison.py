@@ -10,7 +10,14 @@ from capture_tables import Row, capture_of
 from network_captures import Event, layer, network_capture, op, recording_of
 
 from profkit.attribution.comparison import Comparison, compare, failures
-from profkit.attribution.profiles import MOST_SAMPLES, Profile, ProfileRow, gathered, network_profile, range_profile
+from profkit.attribution.profiles import (
+    MOST_SAMPLES,
+    ComparableProfile,
+    ProfileRow,
+    gathered,
+    network_profile,
+    range_profile,
+)
 from profkit.capture.network_capture import NetworkCapture
 from profkit.errors import CaptureError
 from profkit.measurement.judging import judge
@@ -23,12 +30,12 @@ def noisy(seed: int, centre: float, count: int = 30, spread: float = 0.01) -> li
     return values
 
 
-def profile(seed: int, about: dict[str, str] | None = None, total: float = 1e6, **rows: float) -> Profile:
+def profile(seed: int, about: dict[str, str] | None = None, total: float = 1e6, **rows: float) -> ComparableProfile:
     """Rows around these times, each with its part of the total."""
     made = {
         name: ProfileRow(noisy(seed + place, ns), 1, ns / total) for place, (name, ns) in enumerate(rows.items(), 1)
     }
-    return Profile("step", "kind", made, {"step": noisy(seed, total)}, about or {})
+    return ComparableProfile("step", "kind", made, {"step": noisy(seed, total)}, about or {})
 
 
 def verdicts(comparison: Comparison) -> dict[str, str]:
@@ -62,8 +69,8 @@ def test_the_same_thing_twice_has_hardly_a_row_that_changed() -> None:
 
 @pytest.mark.parametrize(("now", "fails"), [(1.03e6, False), (1.07e6, False), (1.2e6, True)])
 def test_the_step_fails_only_with_its_whole_interval_beyond_the_limit(now: float, fails: bool) -> None:
-    a = Profile("step", "kind", {}, {"step": noisy(1, 1e6, spread=0.05)})
-    b = Profile("step", "kind", {}, {"step": noisy(2, now, spread=0.05)})
+    a = ComparableProfile("step", "kind", {}, {"step": noisy(1, 1e6, spread=0.05)})
+    b = ComparableProfile("step", "kind", {}, {"step": noisy(2, now, spread=0.05)})
 
     found = compare(a, b, JUDGE)
 
@@ -77,8 +84,8 @@ def test_a_row_that_matters_fails_even_if_the_step_does_not() -> None:
 
 
 def test_one_step_resolves_nothing_and_fails_nothing() -> None:
-    a = Profile("step", "kind", {"conv": ProfileRow([1e6], 1, 1.0)}, {"step": [1e6]})
-    b = Profile("step", "kind", {"conv": ProfileRow([9e6], 1, 1.0)}, {"step": [9e6]})
+    a = ComparableProfile("step", "kind", {"conv": ProfileRow([1e6], 1, 1.0)}, {"step": [1e6]})
+    b = ComparableProfile("step", "kind", {"conv": ProfileRow([9e6], 1, 1.0)}, {"step": [9e6]})
 
     found = compare(a, b, JUDGE)
 

@@ -148,7 +148,7 @@ def test_a_framework_that_is_not_installed_says_what_to_type(
     framework: Framework, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(framework, "hindrance", lambda: "")  # that there is no driver is said first
+    monkeypatch.setattr(framework, "unavailable_reason", lambda: "")  # that there is no driver is said first
 
     availability = framework.is_available()
 

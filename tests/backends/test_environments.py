@@ -28,7 +28,7 @@ from profkit.backends.environments import (
     OUTDATED,
     READY,
     RECORD,
-    Foreign,
+    IsolatedFramework,
     availability,
     environments_folder,
     interpreter_for,
@@ -37,7 +37,7 @@ from profkit.backends.environments import (
 from profkit.errors import UnavailableError, UsageError
 
 
-def make(foreign: Foreign, again: bool = False) -> list[str]:
+def make(foreign: IsolatedFramework, again: bool = False) -> list[str]:
     """Create it; gives what was told meanwhile."""
     told: list[str] = []
     create(foreign, sys.executable, told.append, again)

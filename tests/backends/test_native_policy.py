@@ -11,7 +11,7 @@ from profkit import _core
 from profkit._explain import explain_cells, explained, explanation_text
 from profkit.backends import native_costs, native_policy
 from profkit.backends.native import ADAPTER
-from profkit.backends.native_costs import CALL, PRODUCTS, WEIGHTS, Cost, cost_name, fewer_products, terms
+from profkit.backends.native_costs import CALL, PRODUCTS, WEIGHTS, KernelCost, cost_name, fewer_products, terms
 from profkit.backends.native_policy import MODEL, ORDER, TUNED, choose_kernel
 from profkit.backends.tuned import Choice, keep_choices
 from profkit.errors import UnsupportedError
@@ -29,7 +29,7 @@ def no_choices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pretend(monkeypatch: pytest.MonkeyPatch, costs: Mapping[str, Mapping[str, float]]) -> None:
     """Costs by kernel key, for planes."""
-    known = {cost_name(key, Conv2d()): Cost(ns, 10, 0.1) for key, ns in costs.items()}
+    known = {cost_name(key, Conv2d()): KernelCost(ns, 10, 0.1) for key, ns in costs.items()}
     monkeypatch.setattr(native_policy, "known_costs", lambda: known)
 
 

@@ -13,7 +13,7 @@ import pytest
 from profkit.backends.tuned import (
     DAMAGED,
     Choice,
-    Known,
+    TunedChoices,
     find_choice,
     forget_choices,
     is_wanted,
@@ -96,7 +96,7 @@ def test_a_broken_file_is_told_ignored_and_rewritten(content: str) -> None:
     assert forget_choices(lambda _: True) == 0
     assert read_choices() == known
     keep_choices([choice()])
-    assert read_choices() == Known([choice()])
+    assert read_choices() == TunedChoices([choice()])
     kept = tuned_file().with_name(DAMAGED).read_text(encoding="utf-8", errors="surrogateescape")
     assert kept == content
 

@@ -19,7 +19,7 @@ from kernel_results import Store, choose_again, judge, record_of
 from kernel_shapes import AS_GIVEN, OWN, sections
 
 from profkit.backends import native_costs, native_policy
-from profkit.backends.native_costs import Cost, cost_name
+from profkit.backends.native_costs import KernelCost, cost_name
 from profkit.measurement.result import Cell, Row
 from profkit.ops import Conv2d, spec_from_dict
 
@@ -144,7 +144,7 @@ def test_after_a_fit_the_policy_chooses_again(tmp_path: Path, monkeypatch: pytes
     store.keep(record())
     for convention in (AS_GIVEN, OWN):
         store.of("conv")[0][convention] |= {"policy": "native/direct", "policy_ratio": None}
-    known = {cost_name("conv2d/native/cpu/implicit_gemm", Conv2d()): Cost({"products": 1e-2}, 9, 0.1)}
+    known = {cost_name("conv2d/native/cpu/implicit_gemm", Conv2d()): KernelCost({"products": 1e-2}, 9, 0.1)}
     monkeypatch.setattr(native_policy, "known_costs", lambda: known)
 
     changed = choose_again(store)

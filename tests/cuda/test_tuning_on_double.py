@@ -1,6 +1,6 @@
 """`profkit tune --device cuda` through real workers on the double of the CUDA runtime, with emulated kernels.
 
-How fast emulated kernels are says nothing of a GPU: the device's clock is made up, 1 us per thread that ran, so that
+How fast emulated kernels are says nothing of a GPU: the device's clock is fake, 1 us per thread that ran, so that
 what is faster is known and the same on a busy machine.
 """
 

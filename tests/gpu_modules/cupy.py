@@ -1,4 +1,4 @@
-"""For worker processes: NumPy in CuPy's place on a made-up GPU that fails as FAKE_GPU_TROUBLE says.
+"""For worker processes: NumPy in CuPy's place on a fake GPU that fails as FAKE_GPU_TROUBLE says.
 
 What other processes must see too lies as a file in FAKE_GPU_FOLDER: a device that was lost is so for everybody, and a
 launch fails once. FAKE_GPU_AFTER calls go well before. Waiting for the stream takes FAKE_GPU_WAIT_S. With the doubles
@@ -73,7 +73,7 @@ class Gpu(FakeCupy):
             self.cuda.get_current_stream().synchronize = lambda: time.sleep(WAIT_S)
         self.cuda.runtime = types.SimpleNamespace(
             getDeviceCount=self.count,
-            getDeviceProperties=lambda index: {"name": b"A made-up GPU"},
+            getDeviceProperties=lambda index: {"name": b"A fake GPU"},
             runtimeGetVersion=lambda: 13000,
             driverGetVersion=lambda: 13000,
         )

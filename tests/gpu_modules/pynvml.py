@@ -1,4 +1,4 @@
-"""For worker processes: the made-up NVML, with a GPU as FAKE_GPU_MHZ and FAKE_GPU_REASONS describe it."""
+"""For worker processes: the fake NVML, with a GPU as FAKE_GPU_MHZ and FAKE_GPU_REASONS describe it."""
 
 from __future__ import annotations
 

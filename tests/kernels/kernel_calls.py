@@ -20,7 +20,7 @@ from profkit.selftests.guarded import HostMemory
 OPERATORS = tuple(SPECS)
 FEWEST_ODD_SPECS = {
     "conv2d/native/cpu/implicit_gemm": 40,
-    "conv2d/native/cpu/inside_taps": 29,
+    "conv2d/native/cpu/skip_padding": 29,
     "conv2d/native/cpu/winograd_8x8": 2,
     "conv2d/native/cpu/winograd_6x6": 9,
     "conv2d/native/cpu/direct": 23,
@@ -42,7 +42,7 @@ FEWEST_ODD_SPECS = {
 A new kernel gets a row."""
 
 
-VECTOR_KERNELS = ("inside_taps", "winograd_8x8", "winograd_6x6", "direct", "im2col", "im2col_batched")
+VECTOR_KERNELS = ("skip_padding", "winograd_8x8", "winograd_6x6", "direct", "im2col", "im2col_batched")
 """Convolutions that the portable instruction set does not have."""
 
 

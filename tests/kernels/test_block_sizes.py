@@ -30,7 +30,7 @@ SPECS: list[Spec] = [
 
 FEWEST = {
     "conv2d/native/cpu/implicit_gemm": 13,
-    "conv2d/native/cpu/inside_taps": 9,
+    "conv2d/native/cpu/skip_padding": 9,
     "conv2d/native/cpu/winograd_8x8": 2,
     "conv2d/native/cpu/winograd_6x6": 4,
     "conv2d/native/cpu/direct": 5,
@@ -85,13 +85,13 @@ def test_a_size_that_cannot_be_is_refused_with_the_numbers(tuning: dict[str, int
 
 
 def test_a_kernel_without_sizes_says_that_there_is_nothing_to_choose() -> None:
-    few_rows = MatMul(2, 50, 60).params()
+    skinny = MatMul(2, 50, 60).params()
 
-    assert _core.tunables(BLOCKED, few_rows, 1) == []
+    assert _core.tunables(BLOCKED, skinny, 1) == []
     with pytest.raises(KernelError, match="there is nothing to choose"):
-        _core.workspace_bytes(BLOCKED, few_rows, 1, {"kc": 14})
+        _core.workspace_bytes(BLOCKED, skinny, 1, {"kc": 14})
     with pytest.raises(KernelError, match="there is nothing to choose"):
-        _core.workspace_bytes("matmul/native/cpu/reference", few_rows, 1, {"kc": 14})
+        _core.workspace_bytes("matmul/native/cpu/reference", skinny, 1, {"kc": 14})
 
 
 def test_asked_sizes_are_really_taken() -> None:

@@ -62,7 +62,7 @@ def products() -> list[Spec]:
 
 FEWEST = {
     "conv2d/native/cpu/implicit_gemm": 84,
-    "conv2d/native/cpu/inside_taps": 56,
+    "conv2d/native/cpu/skip_padding": 56,
     "conv2d/native/cpu/winograd_8x8": 8,
     "conv2d/native/cpu/winograd_6x6": 24,
     "conv2d/native/cpu/direct": 28,

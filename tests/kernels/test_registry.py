@@ -70,7 +70,7 @@ def far_strides() -> list[Spec]:
 
 FEWEST = {
     "implicit_gemm": (192, 6),
-    "inside_taps": (128, 4),
+    "skip_padding": (128, 4),
     "winograd_8x8": (0, 0),  # it has no tiles for a kernel of 3x2, nor for strides above 4
     "winograd_6x6": (0, 0),
     "direct": (64, 2),

@@ -17,7 +17,7 @@ from profkit.ops.conv2d import Conv2d
 from profkit.ops.matmul import MatMul
 from profkit.ops.networks import Cifar10, LeNet, Solar, Training
 from profkit.ops.networks.parts import layer_parts
-from profkit.ops.networks.work import BACKWARD, FORWARD, NO_LAYER, OPTIMISER, Work
+from profkit.ops.networks.work import BACKWARD, FORWARD, NO_LAYER, OPTIMISER, StepWork
 
 SMALL = LeNet(batch=2, maps=1, convolutions=1)
 PEAKS = {"flops_per_s": 1e9, "bytes_per_s": 1e8}
@@ -74,8 +74,8 @@ def test_parts_that_no_operator_describes_are_named() -> None:
 
 
 def test_the_bound_is_the_longer_of_arithmetic_and_memory() -> None:
-    heavy = bound(Work(flops=2_000, bytes=100), PEAKS)
-    light = bound(Work(flops=100, bytes=2_000), PEAKS)
+    heavy = bound(StepWork(flops=2_000, bytes=100), PEAKS)
+    light = bound(StepWork(flops=100, bytes=2_000), PEAKS)
 
     assert (heavy["bound_ns"], heavy["bound_by"]) == (pytest.approx(2_000), "compute")
     assert (light["bound_ns"], light["bound_by"]) == (pytest.approx(20_000), "memory")
@@ -83,7 +83,7 @@ def test_the_bound_is_the_longer_of_arithmetic_and_memory() -> None:
 
 def test_the_bound_of_native_counts_the_products_of_its_winograd_kernels() -> None:
     spec = Conv2d(batch=2, in_channels=4, height=8, width=8, out_channels=6, kernel_size=3, padding=1)
-    work = Work(flops=spec.least_flops() + 10, bytes=1)
+    work = StepWork(flops=spec.least_flops() + 10, bytes=1)
 
     def row(key: str) -> dict[str, object]:
         return {"native_ns": 5.0, "parts": [{"key": f"conv2d/native/cpu/{key}", "spec": spec.to_dict()}]}

@@ -1,4 +1,4 @@
-"""What is seen of a GPU through NVML, on a made-up one: throttling, clocks, temperature, and nothing at all."""
+"""What is seen of a GPU through NVML, on a fake one: throttling, clocks, temperature, and nothing at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fake_nvml import FakeNvml
 
 from profkit.measurement import device_clocks
 from profkit.measurement.device_clocks import ClockWatch, gpu_facts, open_watch, throttle_words
-from profkit.measurement.device_samples import RETAKES, Taken, take_samples
+from profkit.measurement.device_samples import RETAKES, DeviceSamples, take_samples
 
 
 def watch_of(monkeypatch: pytest.MonkeyPatch, nvml: FakeNvml | None, looks: int = 0) -> ClockWatch:
@@ -22,7 +22,7 @@ def watch_of(monkeypatch: pytest.MonkeyPatch, nvml: FakeNvml | None, looks: int 
     return watch
 
 
-def samples_of(throttled: Sequence[bool], count: int) -> tuple[Taken, list[str]]:
+def samples_of(throttled: Sequence[bool], count: int) -> tuple[DeviceSamples, list[str]]:
     """Samples 0, 1, 2, ... of a device that is throttled as listed, and then no more; and how often it rested."""
     answers, numbers, rests = list(throttled), iter(range(1000)), list[str]()
     taken = take_samples(
@@ -34,7 +34,7 @@ def samples_of(throttled: Sequence[bool], count: int) -> tuple[Taken, list[str]]
 def test_samples_of_a_throttled_device_are_taken_again() -> None:
     taken, rests = samples_of([False, True, True, False], count=2)
 
-    assert taken == Taken([0.0, 3.0], [False, False], retaken=2)
+    assert taken == DeviceSamples([0.0, 3.0], [False, False], retaken=2)
     assert rests == ["rest", "rest"]
 
 
@@ -186,7 +186,7 @@ def test_facts_of_every_gpu_are_none_where_it_does_not_tell(monkeypatch: pytest.
     facts = gpu_facts()
 
     assert facts["driver"] == "580.65"
-    assert [device["name"] for device in facts["devices"]] == ["A made-up GPU"]
+    assert [device["name"] for device in facts["devices"]] == ["A fake GPU"]
     assert facts["devices"][0]["temperature_c"] == 50
     assert facts["devices"][0]["power_limit_w"] is None
     assert not nvml.is_open

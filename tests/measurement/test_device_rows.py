@@ -1,4 +1,4 @@
-"""Rows on a GPU from their workers to the result, on a made-up one: how they are timed, and every way to fail."""
+"""Rows on a GPU from their workers to the result, on a fake one: how they are timed, and every way to fail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ needs_numba = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reas
 
 
 def use_modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The made-up modules are found until the test ends; none of them stays loaded for the next one."""
+    """The fake modules are found until the test ends; none of them stays loaded for the next one."""
     monkeypatch.syspath_prepend(str(TESTS / "gpu_modules"))
     for name in ("cupy", "pynvml"):
         monkeypatch.setitem(sys.modules, name, sys)  # remembers what was there

@@ -11,9 +11,9 @@ import profkit
 from profkit.backends.adapter import Implementation
 from profkit.measurement import cell
 from profkit.measurement.cell import CellRun
-from profkit.measurement.crew import Crew
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.process import WorkerFailure
+from profkit.measurement.worker_pool import WorkerPool
 
 CPU, FIRST, SECOND = "matmul/numpy/cpu", "matmul/cupy/cuda", "matmul/numba_cuda/cuda/naive"
 
@@ -41,7 +41,7 @@ class MadeUpWorker:
 
 
 def all_at_once(tasks: Iterable[Callable[[], Any]], at_once: int, finished: Callable[..., Any]) -> None:
-    """As asking.ask_all where all begin before anybody has an answer."""
+    """As requests.ask_all where all begin before anybody has an answer."""
     asked = [worker for task in tasks if (worker := task())]
     while asked:
         following = [finished(worker, worker.answer()) for worker in asked]
@@ -49,7 +49,7 @@ def all_at_once(tasks: Iterable[Callable[[], Any]], at_once: int, finished: Call
 
 
 def wait(worker: MadeUpWorker) -> Any:
-    """As asking.wait_for_one."""
+    """As requests.wait_for_one."""
     answer = worker.answer()
     if isinstance(answer, WorkerFailure):
         raise answer
@@ -59,21 +59,21 @@ def wait(worker: MadeUpWorker) -> Any:
 def started(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> tuple[list[str], CellRun]:
     """What happened, and the cell, after everybody was started; answers by `name_request`."""
     log: list[str] = []
-    crew = Crew(MeasureOptions(), 1)
+    pool = WorkerPool(MeasureOptions(), 1)
 
     def start(implementation: Implementation, position: int) -> Any:
         worker = MadeUpWorker(implementation.key, log, {name.replace("_to_", " "): a for name, a in answers.items()})
-        crew.workers[implementation.key] = worker  # type: ignore[assignment]
+        pool.workers[implementation.key] = worker  # type: ignore[assignment]
         log.append(f"{worker.name} begins to start")
         return worker
 
-    monkeypatch.setattr(crew, "start", start)
-    monkeypatch.setattr(crew, "replace", lambda implementation: WorkerFailure("unavailable", "no device"))
+    monkeypatch.setattr(pool, "start", start)
+    monkeypatch.setattr(pool, "replace", lambda implementation: WorkerFailure("unavailable", "no device"))
     monkeypatch.setattr(cell, "ask_all", all_at_once)
     monkeypatch.setattr(cell, "wait_for_one", wait)
-    monkeypatch.setattr(cell, "standing", lambda *_: ("", ""))
+    monkeypatch.setattr(cell, "availability_of", lambda *_: ("", ""))
     rows = [Implementation(key, "") for key in (FIRST, CPU, SECOND)]
-    run = CellRun(profkit.MatMul(m=2, n=2, k=2), crew, rows, lambda *_: None)
+    run = CellRun(profkit.MatMul(m=2, n=2, k=2), pool, rows, lambda *_: None)
     monkeypatch.setattr(run, "_take_first_call", lambda key, *_: setattr(run.rows[key], "status", "ok"))
     run._start_and_check("folder")
     return log, run
@@ -103,7 +103,7 @@ def test_a_device_lost_in_a_first_call_is_not_asked_for_the_next(monkeypatch: py
 def test_a_worker_that_lives_from_the_cell_before_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     log, run = started(monkeypatch)
     del log[:]
-    again = CellRun(profkit.MatMul(m=2, n=2, k=3), run.crew, run.implementations, lambda *_: None)
+    again = CellRun(profkit.MatMul(m=2, n=2, k=3), run.pool, run.implementations, lambda *_: None)
     monkeypatch.setattr(again, "_take_first_call", lambda key, *_: setattr(again.rows[key], "status", "ok"))
 
     again._start_and_check("folder")

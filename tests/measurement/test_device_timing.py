@@ -1,4 +1,4 @@
-"""The order in which a device is held, timed and let go, on a made-up profkit._cuda; and the wall clock beside it."""
+"""The order in which a device is held, timed and let go, on a fake profkit._cuda; and the wall clock beside it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STREAM = 7
 
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
-    """The made-up module in the place of the compiled one."""
+    """The fake module in the place of the compiled one."""
     module = FakeCuda()
     monkeypatch.setitem(sys.modules, "profkit._cuda", module)
     monkeypatch.setattr("profkit._cuda", module, raising=False)

@@ -13,9 +13,9 @@ from profkit.measurement.options import MeasureOptions
 from profkit.measurement.result import Row
 from profkit.measurement.tuning import (
     HEAT,
-    Task,
     Trial,
     Tunable,
+    TuningTask,
     choose,
     confirm,
     finalists,
@@ -31,8 +31,8 @@ KEY = "matmul/native/cpu/blocked"
 SPEC = MatMul(60, 70, 80)
 
 
-def task(*tunables: Tunable) -> Task:
-    return Task(KEY, "native", SPEC, 1, tunables or (Tunable("mc", 60, [30]), Tunable("kc", 80, [40, 20])))
+def task(*tunables: Tunable) -> TuningTask:
+    return TuningTask(KEY, "native", SPEC, 1, tunables or (Tunable("mc", 60, [30]), Tunable("kc", 80, [40, 20])))
 
 
 def trial(tuning: Tuning, ratio: float, stage: str = "screening", verdict: str = "faster", status: str = "ok") -> Trial:
@@ -205,7 +205,7 @@ def test_tasks_are_the_kernels_that_have_something_to_choose() -> None:
 
     assert [item.key.rpartition("/")[2] for item in tasks if "winograd" not in item.key] == [
         "implicit_gemm",
-        "inside_taps",
+        "skip_padding",
         "im2col",
         "im2col_batched",
     ]

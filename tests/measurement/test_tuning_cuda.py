@@ -15,7 +15,7 @@ from profkit.backends.device_arrays import cuda_device
 from profkit.backends.native_cuda import ADAPTER
 from profkit.backends.tuned import Tuning, find_choice, keep_choices, read_choices
 from profkit.measurement.result import Row
-from profkit.measurement.tuning import Outcome, Task, Trial, trial_implementation
+from profkit.measurement.tuning import Trial, TuningOutcome, TuningTask, trial_implementation
 from profkit.measurement.tuning_tasks import choice_of, find_tasks, tunable_kernels
 from profkit.ops.matmul import MatMul
 
@@ -35,13 +35,13 @@ def cuda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[fake_cuda_
     cuda_device.cache_clear()
 
 
-def tasks() -> list[Task]:
+def tasks() -> list[TuningTask]:
     return find_tasks(tunable_kernels("matmul", [], "cuda"), SPEC, 2)[0]
 
 
 def keep(tuning: Tuning) -> None:
     rows = [Trial({}, "final", Row(KEY, "ok", median_ns=20.0)), Trial(tuning, "final", Row(KEY, "ok", median_ns=10.0))]
-    keep_choices([choice_of(Outcome(tasks()[0], rows, tuning, "2x as fast"))])
+    keep_choices([choice_of(TuningOutcome(tasks()[0], rows, tuning, "2x as fast"))])
 
 
 def prepared_note(implementation: Implementation, threads: int = 2) -> str:

@@ -20,11 +20,11 @@ from builders import baseline_row, cell, realistic_cell, result
 from profkit.errors import ProfkitError, UsageError
 from profkit.measurement.result import Result, Row
 from profkit.ops import Conv2d, MatMul
+from profkit.rendering.atomic_write import check_target, write_atomically
 from profkit.rendering.content import result_document
 from profkit.rendering.document import FORMATS
 from profkit.rendering.json_file import render_json
 from profkit.rendering.records import flat_record, render_csv
-from profkit.rendering.whole_file import check_target, write_whole
 
 ROW_KEYS = (
     "key status reason median_ns low_ns high_ns first_call_ns samples_ns gflops percent_of_peak peak_bytes max_error "
@@ -201,7 +201,7 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_nothing(
     monkeypatch.setattr(os, call, failing(number))
 
     with pytest.raises(ProfkitError, match=os.strerror(number)):
-        write_whole(target, "new")
+        write_atomically(target, "new")
 
     assert target.read_text() == "old"
     assert os.listdir(tmp_path) == ["result.json"]
@@ -211,7 +211,7 @@ def test_a_failed_first_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(os, "fsync", failing(errno.ENOSPC))
 
     with pytest.raises(ProfkitError, match=os.strerror(errno.ENOSPC)):
-        write_whole(tmp_path / "result.json", "new")
+        write_atomically(tmp_path / "result.json", "new")
 
     assert os.listdir(tmp_path) == []
 
@@ -223,7 +223,7 @@ def test_an_interruption_while_writing_leaves_nothing(tmp_path: Path, monkeypatc
     monkeypatch.setattr(os, "fsync", interrupt)
 
     with pytest.raises(KeyboardInterrupt):
-        write_whole(tmp_path / "result.json", "new")
+        write_atomically(tmp_path / "result.json", "new")
 
     assert os.listdir(tmp_path) == []
 
@@ -234,8 +234,8 @@ def test_a_new_file_has_the_usual_permissions_and_a_replaced_one_keeps_its_own(t
     private.chmod(0o600)
     mask = os.umask(0o022)
     try:
-        write_whole(ordinary, "new")
-        write_whole(private, "new")
+        write_atomically(ordinary, "new")
+        write_atomically(private, "new")
     finally:
         os.umask(mask)
 
@@ -247,7 +247,7 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("old")
     (tmp_path / "link").symlink_to(tmp_path / "real")
 
-    write_whole(tmp_path / "link", "new")
+    write_atomically(tmp_path / "link", "new")
 
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "new"
@@ -259,7 +259,7 @@ def test_a_pipe_is_written_into_and_stays_a_pipe(tmp_path: Path) -> None:
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
 
     check_target(pipe)
-    write_whole(pipe, "new")
+    write_atomically(pipe, "new")
     seen = os.read(reader, 100)
     os.close(reader)
 
@@ -273,7 +273,7 @@ def test_a_device_behind_a_link_is_written_into_and_stays_a_device(tmp_path: Pat
     (tmp_path / "link").symlink_to(os.ttyname(slave))
 
     check_target(tmp_path / "link")
-    write_whole(tmp_path / "link", "new")
+    write_atomically(tmp_path / "link", "new")
     seen = os.read(master, 100)
 
     assert seen == b"new"
@@ -285,17 +285,17 @@ def test_a_device_behind_a_link_is_written_into_and_stays_a_device(tmp_path: Pat
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no /dev/full")
 def test_a_device_that_takes_nothing_is_an_error() -> None:
     with pytest.raises(ProfkitError, match=os.strerror(errno.ENOSPC)):
-        write_whole("/dev/full", "new")
+        write_atomically("/dev/full", "new")
 
 
 @pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="there is no /dev/stdout")
 def test_a_file_behind_stdout_keeps_what_was_printed(tmp_path: Path) -> None:
     target = tmp_path / "out.txt"
     program = (
-        "from profkit.rendering.whole_file import check_target, write_whole\n"
+        "from profkit.rendering.atomic_write import check_target, write_atomically\n"
         "print('the table', flush=True)\n"
         "check_target('/dev/stdout')\n"
-        "write_whole('/dev/stdout', 'the file')\n"
+        "write_atomically('/dev/stdout', 'the file')\n"
     )
 
     with target.open("w") as stream:
@@ -310,10 +310,10 @@ def test_what_others_print_before_and_after_stays_around_the_file(tmp_path: Path
     name = {"1": "stdout", "2": "stderr"}[descriptor]
     program = (
         "import sys\n"
-        "from profkit.rendering.whole_file import check_target, write_whole\n"
+        "from profkit.rendering.atomic_write import check_target, write_atomically\n"
         f"sys.{name}.write('table\\n')\n"
         f"check_target('/dev/{name}')\n"
-        f"write_whole('/dev/{name}', 'file\\n')\n"
+        f"write_atomically('/dev/{name}', 'file\\n')\n"
         f"sys.{name}.write('notes\\n')\n"
     )
     shell = f'(echo before >&{descriptor}; "$0" -c "$1"; echo after >&{descriptor}) {descriptor}> out.txt'

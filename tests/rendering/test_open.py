@@ -22,11 +22,11 @@ from profkit.attribution.grouping import GROUPINGS
 from profkit.capture.network_capture import save_network_capture
 from profkit.errors import CaptureError, UsageError
 from profkit.measurement.result import read_result
+from profkit.rendering.atomic_write import write_atomically
 from profkit.rendering.json_file import render_json
 from profkit.rendering.table import Table
 from profkit.rendering.usage_content import visible
 from profkit.rendering.usage_tfprof import micros_text
-from profkit.rendering.whole_file import write_whole
 
 ODD = "<b>step & \u00e9</b>"
 """A name that HTML must not take for its own."""
@@ -65,7 +65,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "network": network,
     "kineto": kineto,
     "nsight": nsight,
-    "result": lambda path: write_whole(path, render_json(result(realistic_cell()).to_dict())),
+    "result": lambda path: write_atomically(path, render_json(result(realistic_cell()).to_dict())),
 }
 CAPTURES = [name for name in FILES if name != "result"]
 

@@ -14,9 +14,9 @@ import pytest
 from profkit.backends.adapter import Implementation
 from profkit.capture.schema import NONE, Capture
 from profkit.measurement.process import WorkerFailure
-from profkit.selftests import asking, cuda_timers, host_peaks, host_program, host_recorder, worker
-from profkit.selftests.asking import OUT_OF_TIME, CheckProcess, TimeLimit
-from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, Finding, KernelProof, Report, Setting
+from profkit.selftests import check_process, cuda_timers, host_peaks, host_program, host_recorder, worker
+from profkit.selftests.check_process import OUT_OF_TIME, CheckProcess, TimeLimit
+from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, CheckContext, Finding, KernelProof, SelftestReport
 from profkit.selftests.kernels import prove_kernels
 from profkit.selftests.rates import judge_peak, judge_rate
 from profkit.selftests.recorded import record_program
@@ -35,7 +35,7 @@ def findings(
 ) -> dict[str, Finding]:
     """What the selftest says of this capture."""
     monkeypatch.setattr(host_recorder, "record_program", lambda *_: (capture, did))
-    return {finding.name: finding for finding in host_recorder.check(Setting(str(folder), 1.0, 1))}
+    return {finding.name: finding for finding in host_recorder.check(CheckContext(str(folder), 1.0, 1))}
 
 
 def rows_of(capture: Capture, name: str) -> Any:
@@ -165,7 +165,7 @@ def test_two_measurements_of_a_peak(measured: list[float], excuse: str, status: 
 def test_caches_excuse_a_bandwidth_only_where_they_may_hold_the_data(
     size_bytes: int, l3_bytes: int, has_excuse: bool
 ) -> None:
-    assert bool(host_peaks.cache_excuse(size_bytes, l3_bytes)) == has_excuse
+    assert bool(host_peaks.cached_data_note(size_bytes, l3_bytes)) == has_excuse
 
 
 @pytest.mark.parametrize(
@@ -269,13 +269,13 @@ def test_a_device_is_brought_up_within_the_time_of_a_start(monkeypatch: pytest.M
         asked.append((request, limit_s))
         return {}
 
-    monkeypatch.setattr(asking, "WorkerProcess", lambda *_: SimpleNamespace(kill=lambda: None))
-    monkeypatch.setattr(asking, "ask_one", answer)
+    monkeypatch.setattr(check_process, "WorkerProcess", lambda *_: SimpleNamespace(kill=lambda: None))
+    monkeypatch.setattr(check_process, "ask_one", answer)
 
     with CheckProcess("cuda 0", {}, 1, TimeLimit(2.0, None), uses_device=True) as process:
         process.ask({"do": "run_kernel"})
 
-    assert asked == [({"do": "start", "uses_device": True}, asking.START_S), ({"do": "run_kernel"}, 2.0)]
+    assert asked == [({"do": "start", "uses_device": True}, check_process.START_S), ({"do": "run_kernel"}, 2.0)]
 
 
 @pytest.mark.parametrize(
@@ -295,9 +295,9 @@ def test_a_cpu_kernel_that_finds_no_memory_is_wrong_unless_the_system_had_none(
             raise WorkerFailure("oom", "std::bad_alloc")
         return {}
 
-    monkeypatch.setattr(asking, "WorkerProcess", lambda *_: SimpleNamespace(kill=lambda: None))
-    monkeypatch.setattr(asking, "ask_one", answer)
-    monkeypatch.setattr(asking, "oom_kills", lambda: kills.pop(0))
+    monkeypatch.setattr(check_process, "WorkerProcess", lambda *_: SimpleNamespace(kill=lambda: None))
+    monkeypatch.setattr(check_process, "ask_one", answer)
+    monkeypatch.setattr(check_process, "oom_kills", lambda: kills.pop(0))
 
     with (
         CheckProcess("kernels", {}, 1, TimeLimit(2.0, None), uses_device) as process,
@@ -305,7 +305,7 @@ def test_a_cpu_kernel_that_finds_no_memory_is_wrong_unless_the_system_had_none(
     ):
         process.ask({"do": request_name})
 
-    assert asking.status_of(caught.value)[0] == status
+    assert check_process.status_of(caught.value)[0] == status
 
 
 class Answers:
@@ -356,7 +356,7 @@ def test_an_instruction_set_that_a_kernel_is_not_for_makes_it_no_less_proven(
     of_generic: KernelProof, status: str
 ) -> None:
     proven = KernelProof("a", "avx2", "a", PROVEN, shapes=3, runs=3)
-    report = Report({}, False, [], kernels=[of_generic, proven])
+    report = SelftestReport({}, False, [], kernels=[of_generic, proven])
 
     (line,) = kernel_table(report).lines
 

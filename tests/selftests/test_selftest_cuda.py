@@ -17,7 +17,7 @@ from gpu_programs import double
 from profkit.capture.device_warnings import UNKNOWN_KINDS
 from profkit.capture.schema import NONE, ActivityKind, Capture, Losses
 from profkit.selftests import cuda_recorder
-from profkit.selftests.findings import Finding, Setting
+from profkit.selftests.findings import CheckContext, Finding
 from profkit.selftests.recorded import record_program
 
 NAIVE, WARP = "matmul/native/cuda/naive", "softmax/native/cuda/warp_rows"
@@ -198,7 +198,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Capture:
 def found_in(capture: Capture, monkeypatch: pytest.MonkeyPatch) -> dict[str, Finding]:
     """What the selftest says of this capture."""
     monkeypatch.setattr(cuda_recorder, "record_program", lambda *_: (capture, {}))
-    return {finding.name: finding for finding in cuda_recorder.check(Setting("", 1.0, 1))}
+    return {finding.name: finding for finding in cuda_recorder.check(CheckContext("", 1.0, 1))}
 
 
 def without_launches(capture: Capture) -> Capture:

@@ -8,11 +8,11 @@ from typing import Any
 from network_captures import layer, network_capture, op, recording_of
 
 from profkit.capture.network_capture import NetworkCapture
-from profkit.measurement.network_run import NetworkRequest, Teller
+from profkit.measurement.network_run import MessageCallback, NetworkRequest
 from profkit.ops.networks import Cifar10
-from profkit.studies.conditions import Conditions
+from profkit.studies.conditions import StudyConditions
 from profkit.studies.declaration import Study
-from profkit.studies.numbers import CellNumbers, Gap, Operator
+from profkit.studies.numbers import CellNumbers, Gap, OperatorRow
 from profkit.studies.reading import read_study
 
 TEXT = """
@@ -49,9 +49,9 @@ def small_study(text: str = TEXT, name: str = "small") -> Study:
     return read_study(text, name, f"{name}.toml")
 
 
-def small_conditions(study: Study | None = None, **changes: Any) -> Conditions:
+def small_conditions(study: Study | None = None, **changes: Any) -> StudyConditions:
     """The conditions of a run of it."""
-    return Conditions(study or small_study(), threads=1, **changes)
+    return StudyConditions(study or small_study(), threads=1, **changes)
 
 
 def finished(request: NetworkRequest, scale: float = 1.0) -> NetworkCapture:
@@ -81,16 +81,18 @@ def finished(request: NetworkRequest, scale: float = 1.0) -> NetworkCapture:
     )
 
 
-def faster_with_stride(request: NetworkRequest, _tell: Teller) -> NetworkCapture:
+def faster_with_stride(request: NetworkRequest, _tell: MessageCallback) -> NetworkCapture:
     """A machine on which the convolution's time and bytes go with one over the stride."""
     assert isinstance(request.network, Cifar10)
     return finished(request, 1.0 / request.network.stride)
 
 
-def failing(status: str, when: Callable[[NetworkRequest], bool]) -> Callable[[NetworkRequest, Teller], NetworkCapture]:
+def failing(
+    status: str, when: Callable[[NetworkRequest], bool]
+) -> Callable[[NetworkRequest, MessageCallback], NetworkCapture]:
     """The same, but what `when` names ends with a status."""
 
-    def run(request: NetworkRequest, tell: Teller) -> NetworkCapture:
+    def run(request: NetworkRequest, tell: MessageCallback) -> NetworkCapture:
         capture = faster_with_stride(request, tell)
         if when(request):
             capture = network_capture(
@@ -103,7 +105,7 @@ def failing(status: str, when: Callable[[NetworkRequest], bool]) -> Callable[[Ne
 
 def cell_of(variant: str, repetition: int = 1, framework: str = "numpy", **kinds_ns: float) -> CellNumbers:
     """A cell with so many nanoseconds per kind, a byte per nanosecond, and 10 ns in which no operator ran."""
-    kinds = sorted((Operator(name, 1, ns, ns) for name, ns in kinds_ns.items()), key=lambda row: -row.own_ns)
+    kinds = sorted((OperatorRow(name, 1, ns, ns) for name, ns in kinds_ns.items()), key=lambda row: -row.own_ns)
     whole = sum(kinds_ns.values()) + 10
     return CellNumbers(
         variant=variant,

@@ -10,17 +10,17 @@ from study_builders import PUBLISHED, TEXT, cell_of, gap_of, small_study
 
 from profkit.studies import findings
 from profkit.studies.opportunities import opportunities
-from profkit.studies.summary import Learned, Spread, Summary, summarise
+from profkit.studies.summary import RepetitionRange, Summary, TrainingResult, summarise
 
 COMBINED = TEXT + '"half" = { filters = 4 }\n"both" = { stride = 2, filters = 4 }\n' + PUBLISHED
 
 
-def summary_of(*cells: object, text: str = COMBINED, learned: dict[str, Learned] | None = None) -> Summary:
+def summary_of(*cells: object, text: str = COMBINED, learned: dict[str, TrainingResult] | None = None) -> Summary:
     return summarise(small_study(text), list(cells), [], learned or {})  # type: ignore[arg-type]
 
 
-def learned(precision: float, steps: int = 10) -> Learned:
-    return Learned("ok", steps=steps, precision_percent=precision, tested=100)
+def learned(precision: float, steps: int = 10) -> TrainingResult:
+    return TrainingResult("ok", steps=steps, precision_percent=precision, tested=100)
 
 
 def test_the_kind_with_most_time_dominates_and_the_remainder_is_told() -> None:
@@ -79,8 +79,8 @@ def test_a_ratio_beside_the_published_one_agrees_differs_or_is_not_resolved(
 
 
 def test_a_comparison_knows_whether_ours_is_nearer_to_the_arithmetic() -> None:
-    near = findings.Comparison("v", "f", "time", 0.15, 0.15, 0.15, 0.3, 0.14)
-    far = findings.Comparison("v", "f", "time", 0.9, 0.9, 0.9, 0.3, 0.14)
+    near = findings.PublishedComparison("v", "f", "time", 0.15, 0.15, 0.15, 0.3, 0.14)
+    far = findings.PublishedComparison("v", "f", "time", 0.9, 0.9, 0.9, 0.3, 0.14)
 
     assert near.is_ours_closer
     assert not far.is_ours_closer
@@ -105,14 +105,16 @@ def test_combined_changes_are_found_by_their_parameters_and_compared_with_the_pr
 @pytest.mark.parametrize(
     ("measured", "verdict"),
     [
-        (Spread(0.25, 0.2, 0.28), findings.AGREES),
-        (Spread(0.1, 0.1, 0.1), findings.AGREES),
-        (Spread(0.5, 0.3, 0.6), findings.NOT_RESOLVED),
-        (Spread(0.5, 0.4, 0.6), findings.DIFFERS),
+        (RepetitionRange(0.25, 0.2, 0.28), findings.AGREES),
+        (RepetitionRange(0.1, 0.1, 0.1), findings.AGREES),
+        (RepetitionRange(0.5, 0.3, 0.6), findings.NOT_RESOLVED),
+        (RepetitionRange(0.5, 0.4, 0.6), findings.DIFFERS),
     ],
 )
-def test_whether_savings_multiply_is_told_only_if_all_repetitions_say_so(measured: Spread, verdict: str) -> None:
-    found = findings.Combination("both", ("a", "b"), "f", Spread(0.25, 0.24, 0.26), measured, None, None)
+def test_whether_savings_multiply_is_told_only_if_all_repetitions_say_so(
+    measured: RepetitionRange, verdict: str
+) -> None:
+    found = findings.Combination("both", ("a", "b"), "f", RepetitionRange(0.25, 0.24, 0.26), measured, None, None)
 
     assert found.verdict == verdict
 

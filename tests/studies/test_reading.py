@@ -8,7 +8,7 @@ from profkit.errors import UsageError
 from profkit.ops.networks import Cifar10
 from profkit.studies.catalogue import load_study, study_names
 from profkit.studies.reading import file_word, read_study, with_learning_steps
-from profkit.studies.sections import Source
+from profkit.studies.sections import StudyText
 
 LEAST = """
 title = "Small"
@@ -171,7 +171,7 @@ def test_quick_needs_a_quick_table() -> None:
 def test_lines_are_found_beside_long_texts_that_look_like_fields() -> None:
     text = 'title = """\nsteps = 1\n[variants]\n"""\n[ "variants" ] # all\nbase.stride = 3\n'
 
-    source = Source("x", text)
+    source = StudyText("x", text)
 
     assert source.line_of(("variants",)) == 5
     assert source.line_of(("variants", "base", "stride")) == 6

@@ -1,4 +1,4 @@
-"""The plan, the results folder and the course of a run, with runs made up by the tests: nothing measured is lost."""
+"""The plan, the results folder and the course of a run, with fake runs: nothing measured is lost."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from study_builders import LEARNING, TEXT, failing, faster_with_stride, small_co
 import profkit
 from profkit.capture.network_capture import NetworkCapture
 from profkit.errors import ProfkitError, UsageError
-from profkit.measurement.network_run import NetworkRequest, Teller
-from profkit.studies.conditions import Conditions
+from profkit.measurement.network_run import MessageCallback, NetworkRequest
+from profkit.studies.conditions import StudyConditions
 from profkit.studies.folder import ResultsFolder, differences, open_folder
 from profkit.studies.plan import BASELINE, LEARN, MEASURE, estimate_s, plan_cells, select_cells
-from profkit.studies.running import Progress, RunReport, Ways, run_cells
+from profkit.studies.running import CellRunners, RunReport, StudyProgress, run_cells
 
 
-def run_in(path: Path, conditions: Conditions | None = None, ways: Ways | None = None, **options: object) -> RunReport:
+def run_in(
+    path: Path, conditions: StudyConditions | None = None, runners: CellRunners | None = None, **options: object
+) -> RunReport:
     chosen = conditions or small_conditions()
     with open_folder(path, chosen.study.name, chosen.identity()) as folder:
-        return run_cells(plan_cells(chosen.study), folder, chosen, ways=ways or Ways(run=faster_with_stride), **options)  # type: ignore[arg-type]
+        runners = runners or CellRunners(run=faster_with_stride)
+        return run_cells(plan_cells(chosen.study), folder, chosen, runners=runners, **options)  # type: ignore[arg-type]
 
 
 def statuses(path: Path) -> dict[str, str]:
@@ -40,7 +43,7 @@ class Counting:
         self._stop_at = stop_at
         self._error = error or KeyboardInterrupt()
 
-    def __call__(self, request: NetworkRequest, tell: Teller) -> NetworkCapture:
+    def __call__(self, request: NetworkRequest, tell: MessageCallback) -> NetworkCapture:
         self.asked.append(f"{request.network.words()['stride']} {request.framework}")
         if len(self.asked) == self._stop_at:
             raise self._error
@@ -111,7 +114,7 @@ def test_a_second_run_finds_everything_finished(tmp_path: Path) -> None:
     run_in(tmp_path / "results")
     again = Counting()
 
-    report = run_in(tmp_path / "results", ways=Ways(run=again))
+    report = run_in(tmp_path / "results", runners=CellRunners(run=again))
 
     assert not again.asked
     assert report.finished_before == 8
@@ -120,9 +123,9 @@ def test_a_second_run_finds_everything_finished(tmp_path: Path) -> None:
 def test_ctrl_c_keeps_what_was_measured_and_the_same_command_continues(tmp_path: Path) -> None:
     first, second = Counting(stop_at=3), Counting()
 
-    report = run_in(tmp_path / "results", ways=Ways(run=first))
+    report = run_in(tmp_path / "results", runners=CellRunners(run=first))
     after = statuses(tmp_path / "results")
-    run_in(tmp_path / "results", ways=Ways(run=second))
+    run_in(tmp_path / "results", runners=CellRunners(run=second))
 
     assert report.is_interrupted and report.left == 6
     assert after == {"base.numpy.1": "ok", "base.native.1": "ok", "stride-2.numpy.1": "interrupted"}
@@ -134,10 +137,10 @@ def test_a_failed_cell_costs_itself_only_and_is_run_again_when_asked(tmp_path: P
     oom = failing("oom", lambda request: request.framework == "native")
     again, retried = Counting(), Counting()
 
-    run_in(tmp_path / "results", ways=Ways(run=oom))
+    run_in(tmp_path / "results", runners=CellRunners(run=oom))
     after = statuses(tmp_path / "results")
-    run_in(tmp_path / "results", ways=Ways(run=again))
-    run_in(tmp_path / "results", ways=Ways(run=retried), retries=True)
+    run_in(tmp_path / "results", runners=CellRunners(run=again))
+    run_in(tmp_path / "results", runners=CellRunners(run=retried), retries=True)
 
     assert sorted(after.values()) == ["ok"] * 4 + ["oom"] * 4
     assert not again.asked
@@ -148,8 +151,8 @@ def test_what_was_unavailable_is_looked_at_again_without_being_asked(tmp_path: P
     missing = failing("unavailable", lambda request: request.framework == "native")
     again = Counting()
 
-    run_in(tmp_path / "results", ways=Ways(run=missing))
-    run_in(tmp_path / "results", ways=Ways(run=again))
+    run_in(tmp_path / "results", runners=CellRunners(run=missing))
+    run_in(tmp_path / "results", runners=CellRunners(run=again))
 
     assert len(again.asked) == 4
 
@@ -157,7 +160,7 @@ def test_what_was_unavailable_is_looked_at_again_without_being_asked(tmp_path: P
 def test_a_mistake_in_one_frameworks_code_is_a_status(tmp_path: Path) -> None:
     broken = Counting(stop_at=1, error=ZeroDivisionError("by zero"))
 
-    run_in(tmp_path / "results", ways=Ways(run=broken))
+    run_in(tmp_path / "results", runners=CellRunners(run=broken))
 
     assert statuses(tmp_path / "results")["base.numpy.1"] == "crashed"
     outcome = ResultsFolder(tmp_path / "results").outcome(plan_cells(small_study())[0])
@@ -168,7 +171,7 @@ def test_a_full_disk_says_what_to_do_and_loses_nothing(tmp_path: Path) -> None:
     full = Counting(stop_at=2, error=OSError(errno.ENOSPC, "No space left on device", "/somewhere/x.npy"))
 
     with pytest.raises(ProfkitError, match=r"/somewhere/x.npy: No space left on device.*type the same command again"):
-        run_in(tmp_path / "results", ways=Ways(run=full))
+        run_in(tmp_path / "results", runners=CellRunners(run=full))
 
     assert statuses(tmp_path / "results") == {"base.numpy.1": "ok"}
 
@@ -191,7 +194,9 @@ def test_a_disk_that_fills_while_a_cell_is_kept_leaves_no_half_file(
 def test_a_budget_ends_the_run_between_cells(tmp_path: Path) -> None:
     ticks = itertools.count(step=10.0)
 
-    report = run_in(tmp_path / "results", ways=Ways(run=faster_with_stride, clock=lambda: next(ticks)), budget_s=50.0)
+    report = run_in(
+        tmp_path / "results", runners=CellRunners(run=faster_with_stride, clock=lambda: next(ticks)), budget_s=50.0
+    )
 
     assert report.is_out_of_budget
     assert report.ran and report.left == 8 - len(report.ran) > 0
@@ -202,7 +207,7 @@ def test_a_damaged_status_counts_as_not_run(tmp_path: Path) -> None:
     (tmp_path / "results" / "cells" / "base.native.2.json").write_text("{")
     again = Counting()
 
-    run_in(tmp_path / "results", ways=Ways(run=again))
+    run_in(tmp_path / "results", runners=CellRunners(run=again))
 
     assert again.asked == ["1 native"]
 
@@ -214,13 +219,13 @@ def test_a_cell_whose_capture_is_gone_or_cut_short_is_run_again(tmp_path: Path, 
     capture.unlink() if content is None else capture.write_bytes(content)
     again = Counting()
 
-    run_in(tmp_path / "results", ways=Ways(run=again))
+    run_in(tmp_path / "results", runners=CellRunners(run=again))
 
     assert again.asked == ["1 native"]
 
 
 def test_progress_counts_cells_and_ends_with_nothing_left(tmp_path: Path) -> None:
-    seen: list[Progress] = []
+    seen: list[StudyProgress] = []
 
     run_in(tmp_path / "results", watch=seen.append)
 
@@ -265,7 +270,7 @@ def test_more_variants_and_repetitions_are_no_other_conditions(tmp_path: Path) -
     more = TEXT.replace("repetitions = 2", "repetitions = 3") + '"stride 3" = { stride = 3 }\n'
     again = Counting()
 
-    run_in(tmp_path / "results", small_conditions(small_study(more)), Ways(run=again))
+    run_in(tmp_path / "results", small_conditions(small_study(more)), CellRunners(run=again))
 
     assert len(again.asked) == 2 * 2 + 2 * 3
 
@@ -284,7 +289,7 @@ def test_another_variant_with_the_same_file_name_is_measured_itself(tmp_path: Pa
     renamed = TEXT.replace('"stride 2" = { stride = 2 }', '"stride-2" = { stride = 3 }')
     again = Counting()
 
-    run_in(tmp_path / "results", small_conditions(small_study(renamed)), Ways(run=again))
+    run_in(tmp_path / "results", small_conditions(small_study(renamed)), CellRunners(run=again))
 
     assert again.asked == ["3 numpy", "3 native", "3 native", "3 numpy"]
 

@@ -23,12 +23,12 @@ from profkit.rendering.study_plot import render_chart
 from profkit.rendering.study_report import build_report
 from profkit.rendering.study_sentences import comparison_sentences
 from profkit.rendering.table import Column, Line, Table
-from profkit.studies.findings import Comparison, Cost
+from profkit.studies.findings import PrecisionCost, PublishedComparison
 from profkit.studies.folder import open_folder
 from profkit.studies.opportunities import opportunities
 from profkit.studies.plan import plan_cells
 from profkit.studies.results import read_results
-from profkit.studies.running import Ways, run_cells
+from profkit.studies.running import CellRunners, run_cells
 from profkit.studies.summary import Failure, Summary, summarise
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: no charts")
@@ -43,7 +43,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Summary]:
     cells = plan_cells(conditions.study)
     with open_folder(tmp_path / "results", "small", conditions.identity()) as folder:
         folder.add_environment({"cpu": "a machine", "profkit": "0", "packages": {"numpy": "2"}})
-        run_cells(cells, folder, conditions, ways=Ways(run=faster_with_stride))
+        run_cells(cells, folder, conditions, runners=CellRunners(run=faster_with_stride))
         results = read_results(cells, folder)
         summary = results.summary(conditions.study, threads=1)
         write_study(folder, cells, results, summary)
@@ -183,7 +183,7 @@ def test_without_matplotlib_and_duckdb_it_says_what_to_type(tmp_path: Path, monk
     cells = plan_cells(conditions.study)
 
     with open_folder(tmp_path / "results", "small", conditions.identity()) as folder:
-        run_cells(cells, folder, conditions, ways=Ways(run=faster_with_stride))
+        run_cells(cells, folder, conditions, runners=CellRunners(run=faster_with_stride))
         results = read_results(cells, folder)
         missing = write_study(folder, cells, results, results.summary(conditions.study, threads=1))
 
@@ -266,7 +266,7 @@ def test_synthetic_images_that_all_variants_learn_are_said_to_tell_nothing(
     monkeypatch: pytest.MonkeyPatch, points: float, is_said: bool
 ) -> None:
     cells = [cell_of("base", conv2d=90), cell_of("stride 2", conv2d=40)]
-    costs = [Cost("stride 2", points, 1.0, None), Cost("stride 3", 0.0, 1.0, None)]
+    costs = [PrecisionCost("stride 2", points, 1.0, None), PrecisionCost("stride 3", 0.0, 1.0, None)]
     monkeypatch.setattr("profkit.studies.findings.costs", lambda _: costs)
     monkeypatch.setattr(Summary, "is_synthetic", True)
 
@@ -307,7 +307,7 @@ def test_the_short_answer_says_when_nothing_was_repeated() -> None:
 def test_why_bytes_differ_follows_from_the_results_and_not_from_the_published_figure(
     monkeypatch: pytest.MonkeyPatch, ours: float, reason: str
 ) -> None:
-    comparison = Comparison("v", "f", "bytes", ours, ours, ours, published=0.2, predicted=0.5)
+    comparison = PublishedComparison("v", "f", "bytes", ours, ours, ours, published=0.2, predicted=0.5)
     monkeypatch.setattr("profkit.studies.findings.comparisons", lambda _: [comparison])
 
     (sentence,) = comparison_sentences(summarise(small_study(), [], [], {}))

@@ -9,14 +9,14 @@ import pytest
 from study_builders import small_study
 
 from profkit.rendering.study_progress import CellLines, left_text
-from profkit.studies.folder import Outcome
+from profkit.studies.folder import CellOutcome
 from profkit.studies.plan import plan_cells
-from profkit.studies.running import Progress
+from profkit.studies.running import StudyProgress
 
 CELL = plan_cells(small_study())[0]
-RUNNING = Progress(1, 8, CELL, "numpy: checking", 125.0)
-DONE = Progress(1, 8, CELL, "", 61.0, Outcome(CELL.id, "ok", "", 4.0), 2.5e6)
-FAILED = Progress(2, 8, CELL, "", 0.0, Outcome(CELL.id, "oom", f"too\nlarge {'x' * 200}", 4.0))
+RUNNING = StudyProgress(1, 8, CELL, "numpy: checking", 125.0)
+DONE = StudyProgress(1, 8, CELL, "", 61.0, CellOutcome(CELL.id, "ok", "", 4.0), 2.5e6)
+FAILED = StudyProgress(2, 8, CELL, "", 0.0, CellOutcome(CELL.id, "oom", f"too\nlarge {'x' * 200}", 4.0))
 
 
 class Terminal(io.StringIO):

@@ -26,7 +26,7 @@ from profkit.studies.folder import ResultsFolder, open_folder
 from profkit.studies.numbers import cell_numbers
 from profkit.studies.plan import plan_cells
 from profkit.studies.results import Results, learned_of, read_results
-from profkit.studies.running import RunNetwork, Ways, run_cells
+from profkit.studies.running import CellRunners, RunNetwork, run_cells
 from profkit.studies.summary import NOT_RUN, focus_flops, focus_output_bytes, spread, summarise
 
 
@@ -34,7 +34,7 @@ def results_in(path: Path, text: str = TEXT, run: RunNetwork = faster_with_strid
     conditions = small_conditions(small_study(text))
     cells = plan_cells(conditions.study)
     with open_folder(path, "small", conditions.identity()) as folder:
-        run_cells(cells, folder, conditions, ways=Ways(run=run))
+        run_cells(cells, folder, conditions, runners=CellRunners(run=run))
         return read_results(cells, folder)
 
 

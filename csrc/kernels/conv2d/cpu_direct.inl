@@ -28,7 +28,7 @@ __attribute__((noinline)) void run_position_vectors(const PositionVector* vector
   for (int v = 0; v < V; ++v) {
     base[v] = source + vectors[v].source;
     row.data = out.data + vectors[v].result;
-    ask_for_result<T, R, 1>(row, i, vectors[v].first);
+    prefetch_result<T, R, 1>(row, i, vectors[v].first);
   }
   Accumulators<T, R, V> sum = {};
   for (int64_t p = 0; p < k; ++p) {
@@ -87,8 +87,8 @@ struct DirectPlan {
     const Slab<T> slab(gather, nullptr, true, g.channels, in_place_allowed);
     const int64_t limit = blocking.l2_bytes / 2 / static_cast<int64_t>(sizeof(T));
     const int64_t source_rows = limit / larger(1, slab.row_stride * g.channels) - g.h.last_tap();
-    block = asked_or(blocking.asked.rows, g.h.grid, 1,
-                     even_block(larger(1, g.h.grid), larger(1, source_rows / g.h.step), 1));
+    block = requested_or(blocking.requested.rows, g.h.grid, 1,
+                         even_block(larger(1, g.h.grid), larger(1, source_rows / g.h.step), 1));
     slab_elements = round_up(slab.elements(1), 64);
     step_elements = round_up(g.reduction(), 16);
     slabs = arena.take<T>(slab_elements, threads);

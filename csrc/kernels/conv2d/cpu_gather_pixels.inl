@@ -25,15 +25,16 @@ struct PixelPlan {
             Arena& arena)
       : gather(g),
         params(&p),
-        kc(asked_or(
-            blocking.asked.kc, g.reduction(), 1,
+        kc(requested_or(
+            blocking.requested.kc, g.reduction(), 1,
             larger(1, even_block(larger(1, g.reduction()), reduction_block<T>(blocking) * 3 / 2, 1)))),
         weights(g, kc, false, arena) {
     const int64_t positions = g.batch * g.positions();
     grid = choose_grid(ceil_div(positions, kTileRows), ceil_div(g.out_channels, kTileColumns<T>), positions,
                        g.out_channels, threads);
     const Slab<T> slab(gather, nullptr, false, g.channels);
-    block = asked_or(blocking.asked.positions, positions, kTileRows, positions_per_block(g, slab, blocking));
+    block = requested_or(blocking.requested.positions, positions, kTileRows,
+                         positions_per_block(g, slab, blocking));
     slab_elements = round_up(slab.elements(g.positions() ? images_touched(g, block) : 0), 64);
     table_elements = round_up(2 * block, 16);
     slabs = arena.take<T>(slab_elements, threads);

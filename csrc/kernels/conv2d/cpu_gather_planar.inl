@@ -13,8 +13,8 @@ namespace PROFKIT_ISA {
 // Whole channels per block where possible: then no channel is laid out twice.
 template <class T>
 int64_t planar_reduction_block(const Gather& g, const CpuBlocking& blocking) {
-  const int64_t limit = reduction_block<T>(blocking), taps = g.taps(), asked = blocking.asked.kc;
-  if (asked > 0) return asked_or(asked, g.reduction(), 1, asked);
+  const int64_t limit = reduction_block<T>(blocking), taps = g.taps(), requested = blocking.requested.kc;
+  if (requested > 0) return requested_or(requested, g.reduction(), 1, requested);
   if (g.reduction() <= limit * 3 / 2) return larger(1, g.reduction());
   if (taps > limit) return even_block(g.reduction(), limit, 1);
   return even_block(g.channels, limit / taps, 1) * taps;
@@ -63,11 +63,11 @@ struct PlanarPlan {
     const Grid grid = plan_grid(g, threads);
     Blocks b;
     b.kc = planar_reduction_block<T>(g, blocking);
-    b.mc = asked_or(blocking.asked.mc, g.out_channels, kTileRows,
-                    even_block(g.out_channels, blocking.l2_bytes / 4 / (b.kc * size), kTileRows));
+    b.mc = requested_or(blocking.requested.mc, g.out_channels, kTileRows,
+                        even_block(g.out_channels, blocking.l2_bytes / 4 / (b.kc * size), kTileRows));
     const int64_t positions = larger(1, largest_part(g.batch * g.positions(), columns, grid.columns));
-    b.nc = asked_or(blocking.asked.nc, positions, columns,
-                    even_block(positions, smaller(4096, blocking.l2_bytes / 2 / (b.kc * size)), columns));
+    b.nc = requested_or(blocking.requested.nc, positions, columns,
+                        even_block(positions, smaller(4096, blocking.l2_bytes / 2 / (b.kc * size)), columns));
     return b;
   }
 

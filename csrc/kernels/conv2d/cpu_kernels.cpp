@@ -6,7 +6,7 @@ namespace profkit {
 const std::vector<Kernel<profkit_conv2d_params>>& conv2d_kernels() {
   static const auto rows = unique_rows<profkit_conv2d_params>({
       conv2d_implicit_gemm_row(),
-      conv2d_inside_taps_row(),
+      conv2d_skip_padding_row(),
       conv2d_winograd_8x8_row(),
       conv2d_winograd_6x6_row(),
       conv2d_direct_row(),

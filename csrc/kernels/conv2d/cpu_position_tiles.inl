@@ -70,11 +70,11 @@ struct AdjacentTile {
   }
 };
 
-// Lines of a tile's rows that the next block of positions reads, asked for while this one is multiplied, a
+// Lines of a tile's rows that the next block of positions reads, prefetched while this one is multiplied, a
 // share per panel: blocks are too short for the hardware to foresee them. `first` is the row's next element.
 template <class T>
-PROFKIT_INLINE void ask_ahead(const T* first, int64_t row_stride, int64_t rows, int64_t count, int64_t panel,
-                              int64_t panels) {
+PROFKIT_INLINE void prefetch_ahead(const T* first, int64_t row_stride, int64_t rows, int64_t count,
+                                   int64_t panel, int64_t panels) {
   constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(T));
   const int64_t lines = ceil_div(count, line);
   const int64_t begin = lines * panel / panels, end = lines * (panel + 1) / panels;

@@ -1,5 +1,5 @@
 // Positions of a gather sorted by the taps that fall inside the image, and the two register tiles that
-// cpu_inside_taps.inl makes of them: one class per tile, or several classes with a pointer per tap.
+// cpu_skip_padding.inl makes of them: one class per tile, or several classes with a pointer per tap.
 // Bottleneck: FMA; per k, R broadcasts and V loads feed R*V FMAs.
 #pragma once
 
@@ -70,14 +70,14 @@ struct ClassTile {
   }
 };
 
-// Tiles of fewer vectors were slower for asking between steps.
-constexpr bool kMayAskBetweenSteps = PROFKIT_VECTOR_BYTES >= 64;
+// Tiles of fewer vectors were slower with prefetches between steps.
+constexpr bool kMayPrefetchBetweenSteps = PROFKIT_VECTOR_BYTES >= 64;
 
-// What later tiles read and write, asked for between the steps of this one: all at once it would fill the
+// What later tiles read and write, prefetched between the steps of this one: all at once it would fill the
 // line buffers, and the tile's own loads would wait for memory.
 template <class T>
-struct Asked {
-  static constexpr int kSteps = 4;  // between two askings
+struct PrefetchQueue {
+  static constexpr int kSteps = 4;  // between two prefetches
 
   const char *source, *source_end;  // a part of the images, to L2
   int64_t source_bytes;             // at a time
@@ -89,7 +89,7 @@ struct Asked {
 
   // A tile's columns are V vectors.
   template <int V>
-  PROFKIT_INLINE void ask() {
+  PROFKIT_INLINE void prefetch() {
     const char* to = source + smaller(source_bytes, source_end - source);
     for (; source < to; source += 64) __builtin_prefetch(source, 0, 2);
     for (int64_t n = 0; n < rows_at_once && written_count > 0; ++n, --written_count) {
@@ -100,27 +100,27 @@ struct Asked {
   }
 };
 
-// The same, asking between the steps.
+// The same, prefetching between the steps.
 template <class T>
-struct AskingClassTile {
+struct PrefetchingClassTile {
   const T* rows[kTileRows];
   const TapRun* runs;
   int64_t run_count;
   const T* b;
-  Asked<T> asked;
+  PrefetchQueue<T> queue;
 
   template <int R, int V>
   PROFKIT_INLINE void multiply(Accumulators<T, R, V>& sum) const {
     const T* row[R];
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) row[i] = rows[i];
-    Asked<T> left = asked;
+    PrefetchQueue<T> left = queue;
     for (const TapRun* run = runs; run < runs + run_count; ++run) {
       const T* pb = b + run->weights * kTileColumns<T>;
       const int64_t end = run->source + run->length;
       int64_t p = run->source;
       for (; left.is_left() && p + left.kSteps <= end; p += left.kSteps) {
-        left.template ask<V>();
+        left.template prefetch<V>();
 #pragma GCC unroll 4
         for (int step = 0; step < left.kSteps; ++step, pb += kTileColumns<T>) {
           add_step<R, V>(sum, row, p + step, pb);
@@ -129,8 +129,8 @@ struct AskingClassTile {
 #pragma GCC unroll 4
       for (; p < end; ++p, pb += kTileColumns<T>) add_step<R, V>(sum, row, p, pb);
     }
-    // Of runs too short to ask in.
-    while (left.is_left()) left.template ask<V>();
+    // Runs too short to prefetch in.
+    while (left.is_left()) left.template prefetch<V>();
   }
 
   template <int R, int V>
@@ -143,9 +143,9 @@ struct AskingClassTile {
   }
 };
 
-// An earlier tile has asked for the results of this one.
+// An earlier tile has prefetched the results of this one.
 template <class T>
-PROFKIT_INLINE bool asks_for_result(const AskingClassTile<T>&) {
+PROFKIT_INLINE bool prefetches_result(const PrefetchingClassTile<T>&) {
   return false;
 }
 

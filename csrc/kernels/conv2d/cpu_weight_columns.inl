@@ -28,7 +28,7 @@ struct WeightColumnsPlan {
     const int64_t all = g.batch * g.positions(), limit = reduction_block<T>(blocking);
     tiles = ceil_div(g.out_channels, kTileRows);
     kc = smaller(all, g.w.grid <= limit ? limit / g.w.grid * g.w.grid : limit);
-    kc = asked_or(blocking.asked.kc, all, 1, kc);
+    kc = requested_or(blocking.requested.kc, all, 1, kc);
     grid =
         choose_grid(tiles, ceil_div(g.reduction(), kTileColumns<T>), g.out_channels, g.reduction(), threads);
     pixel_row = g.w.length() * g.channels;
@@ -227,13 +227,13 @@ struct WeightColumnsWorker {
         const Part rows = even_tile(g.out_channels, plan.tiles, t);
         if (g.nhwc) {
           adjacent.rows = source + rows.begin;
-          ask_ahead(source + next_at, 0, 1, next_count, panel * mine.size() + t - mine.begin,
-                    panel_count * mine.size());
+          prefetch_ahead(source + next_at, 0, 1, next_count, panel * mine.size() + t - mine.begin,
+                         panel_count * mine.size());
           run_tile<T>(adjacent, out, rows.begin, j, rows.size(), size);
         } else {
           for (int64_t r = 0; r < rows.size(); ++r) lines.rows[r] = source + (rows.begin + r) * row_stride;
-          ask_ahead(source + rows.begin * row_stride + next_at, row_stride, rows.size(), next_count, panel,
-                    panel_count);
+          prefetch_ahead(source + rows.begin * row_stride + next_at, row_stride, rows.size(), next_count,
+                         panel, panel_count);
           run_tile<T>(lines, out, rows.begin, j, rows.size(), size);
         }
       }

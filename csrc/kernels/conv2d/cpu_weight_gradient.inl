@@ -25,7 +25,7 @@ struct WeightTapsPlan {
     const int64_t all = g.batch * g.positions(), limit = positions_per_block(g, blocking);
     tiles = ceil_div(g.channels, kTileRows);
     kc = smaller(all, g.w.grid <= limit ? limit / g.w.grid * g.w.grid : limit);
-    kc = asked_or(blocking.asked.kc, all, 1, kc);
+    kc = requested_or(blocking.requested.kc, all, 1, kc);
     grid = choose_grid(tiles * g.taps(), ceil_div(g.out_channels, kTileColumns<T>), g.reduction(),
                        g.out_channels, threads);
     row_elements = round_up(g.out_channels, kTileColumns<T>);

@@ -67,7 +67,7 @@ struct PackedWeights {
     if constexpr (Panel % kWidth<T> == 0) {
       const bool whole = k == g.reduction() && w.source_stride == g.taps() && g.w.kernel_step == 1;
       if (!channel_first && whole && lines == Panel) {
-        return pack_turned(to, g, w.data + first * w.result_stride, w.result_stride);
+        return pack_transposed_filters(to, g, w.data + first * w.result_stride, w.result_stride);
       }
     }
     const int64_t inner = channel_first ? g.taps() : g.channels;
@@ -81,8 +81,8 @@ struct PackedWeights {
   }
 
   // The whole reduction of Panel filters, which lie as (channel, tap), in the order (tap, channel): squares
-  // are turned in registers, so that every line of memory is read once.
-  static void pack_turned(T* to, const Gather& g, const T* filters, int64_t stride) {
+  // are transposed in registers, so that every line of memory is read once.
+  static void pack_transposed_filters(T* to, const Gather& g, const T* filters, int64_t stride) {
     constexpr int width = kWidth<T>;
     const int64_t taps = g.taps(), k = g.reduction();
     for (int64_t line = 0; line < Panel; line += width, filters += width * stride, to += width) {

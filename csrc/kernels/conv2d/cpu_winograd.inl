@@ -2,7 +2,7 @@
 // become values at Side^2 points, each point is a matrix product [tiles x channels] x [channels x out
 // channels], and the results of Side - taps + 1 pixels per axis come back from the points: 2.8 to 6.3 times
 // fewer products than taps. Strides become channels (cpu_winograd_images.inl); the input gradient at stride 1
-// is the same with turned weights. A thread owns a rectangle of tiles x out channels, and goes through it by
+// is the same with rotated weights. A thread owns a rectangle of tiles x out channels, and goes through it by
 // blocks whose values stay in the caches. Bottleneck: FMA; with few channels, the transforms.
 #pragma once
 
@@ -42,16 +42,16 @@ struct WinogradPlan {
     row_length = round_up(weights.reduction, kLanes);
     result_length = round_up(g.out_channels, kLanes);
     grid = choose_grid(ceil_div(tiles, kTileRows), weights.panels, tiles, g.out_channels, threads);
-    kc = asked_or(blocking.asked.kc, weights.reduction, 1, even_block(weights.reduction, 512, 1));
-    block = asked_or(blocking.asked.positions, tiles, kTileRows, tiles_per_block(blocking));
+    kc = requested_or(blocking.requested.kc, weights.reduction, 1, even_block(weights.reduction, 512, 1));
+    block = requested_or(blocking.requested.positions, tiles, kTileRows, tiles_per_block(blocking));
     const int64_t phases = WinogradImages<T>(g, size.stride).whole() ? size.stride * size.stride : 1;
     const int64_t tile_row = (tiles_w * m + size.taps - 1) * m * kLanes * bytes * phases;
     rows_at_once = larger(1, smaller(tiles_h, blocking.l1d_bytes * 3 / 4 / tile_row));
     const int64_t pixel_rows = rows_at_once * m + size.taps - 1, pixel_columns = tiles_w * m + size.taps - 1;
     pixel_elements = checked_product(pixel_rows * kLanes * phases, pixel_columns);
     stage_elements = checked_product(rows_at_once * m * kLanes, tiles_w * m);
-    value_stride = off_the_same_sets(block * row_length);
-    product_stride = off_the_same_sets(block * result_length);
+    value_stride = avoid_set_conflicts(block * row_length);
+    product_stride = avoid_set_conflicts(block * result_length);
     values = arena.take<T>(checked_product(value_stride, size.points()), threads);
     products = arena.take<T>(checked_product(product_stride, size.points()), threads);
     pixels = arena.take<T>(pixel_elements, threads);
@@ -60,7 +60,7 @@ struct WinogradPlan {
 
   // Values at Side^2 points are written together: an odd number of cache lines apart they do not evict each
   // other.
-  static int64_t off_the_same_sets(int64_t elements) {
+  static int64_t avoid_set_conflicts(int64_t elements) {
     constexpr int64_t line = 64 / sizeof(T);
     return (ceil_div(elements, line) | 1) * line;
   }

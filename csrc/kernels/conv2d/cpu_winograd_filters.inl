@@ -47,7 +47,7 @@ struct WinogradFilters {
     constexpr int64_t lanes = kWidth<T>, columns = kTileColumns<T>;
     const Part mine = part_of(g.groups * panels * reduction, 1, threads, thread);
     constexpr int64_t most = Taps * kWinogradMostStride;
-    alignas(64) T taps[Taps * Taps * lanes], turned[most * most * lanes];
+    alignas(64) T taps[Taps * Taps * lanes], transposed[most * most * lanes];
     for (int64_t index = mine.begin; index < mine.end; ++index) {
       const int64_t group = index / reduction / panels, first = index / reduction % panels * columns;
       const int64_t channel = index % reduction;
@@ -56,7 +56,7 @@ struct WinogradFilters {
       // Vectors without a filter are never multiplied.
       const int64_t held = smaller(columns, g.out_channels - first);
       for (int64_t k = 0; k < held; k += lanes) {
-        gather_taps<Taps>(taps, turned, g, size, w, channel, first + k);
+        gather_taps<Taps>(taps, transposed, g, size, w, channel, first + k);
         transform_filter<T, Side, Taps>(taps, to + k, point_stride);
       }
     }
@@ -65,7 +65,7 @@ struct WinogradFilters {
  private:
   // Taps of `lanes` filters at one channel, filters side by side: [tap][lane].
   template <int Taps>
-  void gather_taps(T* taps, T* turned, const Gather& g, const WinogradSize& size, const Weights<T>& w,
+  void gather_taps(T* taps, T* transposed, const Gather& g, const WinogradSize& size, const Weights<T>& w,
                    int64_t channel, int64_t first) const {
     constexpr int64_t width = kWidth<T>;
     const WinogradChannel one(channel, g.channels, size.stride);
@@ -73,12 +73,12 @@ struct WinogradFilters {
     // All elements of a filter at a channel lie together, in either direction.
     const int64_t corner = g.h.kernel_first * w.row_stride + g.w.kernel_first;
     const T* from = w.data - corner + first * w.result_stride + one.channel * w.source_stride;
-    pack_transposed<T, width>(turned, from, w.result_stride, lanes, g.taps());
+    pack_transposed<T, width>(transposed, from, w.result_stride, lanes, g.taps());
     for (int64_t i = 0; i < Taps; ++i) {
       for (int64_t j = 0; j < Taps; ++j) {
         // Phases may have fewer taps than the transform takes.
         const int64_t th = i * size.stride + one.phase_h, tw = j * size.stride + one.phase_w;
-        const T* tap = turned + (corner + w.offset(g, 0, th, tw)) * width;
+        const T* tap = transposed + (corner + w.offset(g, 0, th, tw)) * width;
         store(taps + (i * Taps + j) * width, th < g.h.taps && tw < g.w.taps ? load(tap) : Vec<T>{});
       }
     }

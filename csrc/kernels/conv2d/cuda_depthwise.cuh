@@ -47,7 +47,7 @@ __device__ __forceinline__ int64_t depthwise_unit() {
   return static_cast<int64_t>(blockIdx.x) * kDepthwiseThreads + threadIdx.x;
 }
 
-// Filters of kSize x kSize without dilation; gradients are the same with turned filters where the stride
+// Filters of kSize x kSize without dilation; gradients are the same with rotated filters where the stride
 // is 1.
 template <int kSize, int kStride>
 __global__ void __launch_bounds__(kDepthwiseThreads)

@@ -23,7 +23,7 @@ cuda::WinogradProblem winograd_problem(const Params& params, int tile) {
   problem.is_gradient = is_gradient;
   problem.channels = is_gradient ? conv.out_per_group : conv.in_per_group;
   problem.results = is_gradient ? conv.in_per_group : conv.out_per_group;
-  // dx[h] sums dy[h + pad - r]: turned filters begin kernel - 1 before.
+  // dx[h] sums dy[h + pad - r]: rotated filters begin kernel - 1 before.
   problem.source_first_h = is_gradient ? conv.pad_top - (conv.kernel_h - 1) : -conv.pad_top;
   problem.source_first_w = is_gradient ? conv.pad_left - (conv.kernel_w - 1) : -conv.pad_left;
   problem.source = is_gradient ? gather_image(conv.y, conv.out_h, conv.out_w)

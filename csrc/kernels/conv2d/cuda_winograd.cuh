@@ -1,7 +1,7 @@
 // Winograd's convolution in four steps: filters, tiles of the source image, 36 products of matrices (one per
 // element of a transformed tile), tiles of the target image. A product of 3x3 filters takes 36
 // multiplications for 16 results instead of 144, one of 5x5 filters 36 for 4 instead of 100. The input
-// gradient is the same with turned filters and other padding. The transforms are bound by memory, the
+// gradient is the same with rotated filters and other padding. The transforms are bound by memory, the
 // products by FFMA.
 //
 // Workspace, all padded with zeros to whole tiles of the product: filters[group][element][channel][result],

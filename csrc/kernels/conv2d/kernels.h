@@ -7,7 +7,7 @@
 namespace profkit {
 
 Kernel<profkit_conv2d_params> conv2d_implicit_gemm_row();
-Kernel<profkit_conv2d_params> conv2d_inside_taps_row();
+Kernel<profkit_conv2d_params> conv2d_skip_padding_row();
 Kernel<profkit_conv2d_params> conv2d_winograd_8x8_row();
 Kernel<profkit_conv2d_params> conv2d_winograd_6x6_row();
 Kernel<profkit_conv2d_params> conv2d_direct_row();

@@ -1,11 +1,11 @@
 // matmul/native/cpu/blocked: a register tile over panels of B, packed or where they lie (cpu_product.inl).
 // Threads share the batch when it is long enough, else each owns a rectangle of every C and packs what it
-// needs. Very few rows or a single column are too little for tiles and go through cpu_few_rows.inl.
+// needs. Very few rows or a single column are too little for tiles and go through cpu_skinny_gemm.inl.
 // Bottleneck: FMA; for few rows, reading B.
 #pragma once
 
-#include "kernels/matmul/cpu_few_rows.inl"
 #include "kernels/matmul/cpu_product.inl"
+#include "kernels/matmul/cpu_skinny_gemm.inl"
 #include "kernels/matmul/params.h"
 
 namespace profkit {
@@ -28,13 +28,13 @@ constexpr int64_t kMostSteps = 384;
 template <class T>
 Blocks blocks_of_b(int64_t n, int64_t k, int64_t n_part, bool streams, const CpuBlocking& blocking) {
   constexpr int64_t size = sizeof(T), columns = kTileColumns<T>;
-  const CpuBlocks& asked = blocking.asked;
+  const CpuBlocks& requested = blocking.requested;
   int64_t most = kMostSteps;
   if (streams) most = share_sets(n * size) ? 96 : larger(128, blocking.l1d_bytes * 4 / 3 / (columns * size));
   Blocks blocks{};
-  blocks.kc = asked_or(asked.kc, k, 1, even_block(k, most, 1));
+  blocks.kc = requested_or(requested.kc, k, 1, even_block(k, most, 1));
   const int64_t fitting = blocking.l2_bytes * 5 / 8 / (blocks.kc * size);
-  blocks.nc = asked_or(asked.nc, n_part, columns, even_block(n_part, fitting, columns));
+  blocks.nc = requested_or(requested.nc, n_part, columns, even_block(n_part, fitting, columns));
   return blocks;
 }
 
@@ -104,7 +104,7 @@ void multiply_part(const BlockedPlan<T>& plan, const Product<T>& x, int thread, 
 template <class T>
 void blocked_launch(const profkit_matmul_params& p, const CpuCall& call) {
   if (p.n == 1) return single_column_launch<T>(p, call);
-  if (is_few_rows<T>(p)) return few_rows_launch<T>(p, call);
+  if (is_skinny_gemm<T>(p)) return skinny_gemm_launch<T>(p, call);
   const BlockedPlan<T> plan(p, call.threads, call.blocking, call.workspace);
   on_threads(call.threads, [&](int thread) {
     if (plan.by_batch) {
@@ -126,9 +126,9 @@ inline size_t blocked_workspace_bytes(const profkit_matmul_params& p, int thread
                                       const CpuBlocking& blocking) {
   if (p.n == 1) return 0;
   if (p.dtype == PROFKIT_FLOAT32) {
-    return is_few_rows<float>(p) ? 0 : BlockedPlan<float>(p, threads, blocking, nullptr).bytes;
+    return is_skinny_gemm<float>(p) ? 0 : BlockedPlan<float>(p, threads, blocking, nullptr).bytes;
   }
-  return is_few_rows<double>(p) ? 0 : BlockedPlan<double>(p, threads, blocking, nullptr).bytes;
+  return is_skinny_gemm<double>(p) ? 0 : BlockedPlan<double>(p, threads, blocking, nullptr).bytes;
 }
 
 inline void blocked_launch_any(const profkit_matmul_params& p, const CpuCall& call) {
@@ -137,7 +137,7 @@ inline void blocked_launch_any(const profkit_matmul_params& p, const CpuCall& ca
 
 template <class T>
 CpuTunables blocked_tunables_of(const profkit_matmul_params& p, int threads, const CpuBlocking& blocking) {
-  if (p.n == 1 || is_few_rows<T>(p)) return {};
+  if (p.n == 1 || is_skinny_gemm<T>(p)) return {};
   const BlockedPlan<T> plan(p, threads, blocking, nullptr);
   const CpuTunable steps{"kc", &CpuBlocks::kc, 1, p.k, plan.blocks.kc};
   if (plan.streams) return {{steps}, 1};
@@ -153,7 +153,7 @@ inline CpuTunables blocked_tunables(const profkit_matmul_params& p, int threads,
 
 template <class T>
 size_t packed_bytes_of(const profkit_matmul_params& p) {
-  if (p.n == 1 || is_few_rows<T>(p)) return 0;
+  if (p.n == 1 || is_skinny_gemm<T>(p)) return 0;
   Arena arena(nullptr);
   arena.take<T>(packed_ahead_elements<T>(p.n, p.k), p.batch);
   return arena.used_bytes();

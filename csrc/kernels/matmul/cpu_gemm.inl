@@ -65,24 +65,24 @@ int64_t packed_reduction_block(const CpuBlocking& blocking) {
 }
 
 // A size that was asked for, if it was, no larger than what there is; else the policy's.
-PROFKIT_INLINE int64_t asked_or(int64_t asked, int64_t total, int64_t unit, int64_t policy) {
-  return asked > 0 ? smaller(round_up(asked, unit), round_up(larger(1, total), unit)) : policy;
+PROFKIT_INLINE int64_t requested_or(int64_t requested, int64_t total, int64_t unit, int64_t policy) {
+  return requested > 0 ? smaller(round_up(requested, unit), round_up(larger(1, total), unit)) : policy;
 }
 
 template <class T>
 Blocks choose_blocks(int64_t m, int64_t n, int64_t k, const CpuBlocking& blocking) {
   constexpr int64_t size = sizeof(T);
-  const CpuBlocks& asked = blocking.asked;
+  const CpuBlocks& requested = blocking.requested;
   Blocks blocks;
-  blocks.kc = asked_or(asked.kc, k, 1, even_block(k, packed_reduction_block<T>(blocking), 1));
-  blocks.mc =
-      asked_or(asked.mc, m, kTileRows, even_block(m, blocking.l2_bytes / 2 / (blocks.kc * size), kTileRows));
+  blocks.kc = requested_or(requested.kc, k, 1, even_block(k, packed_reduction_block<T>(blocking), 1));
+  blocks.mc = requested_or(requested.mc, m, kTileRows,
+                           even_block(m, blocking.l2_bytes / 2 / (blocks.kc * size), kTileRows));
   // With A in one block, nothing is gained by a large block of B: keep it in L2, beside A.
   const int64_t b_bytes =
       blocks.mc >= m ? larger(blocking.l2_bytes / 4, blocking.l2_bytes * 3 / 4 - m * blocks.kc * size)
                      : smaller(blocking.l3_bytes / 8, int64_t{4} << 20);
-  blocks.nc =
-      asked_or(asked.nc, n, kTileColumns<T>, even_block(n, b_bytes / (blocks.kc * size), kTileColumns<T>));
+  blocks.nc = requested_or(requested.nc, n, kTileColumns<T>,
+                           even_block(n, b_bytes / (blocks.kc * size), kTileColumns<T>));
   return blocks;
 }
 

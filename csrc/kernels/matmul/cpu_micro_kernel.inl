@@ -30,7 +30,7 @@ struct Out {
   PROFKIT_INLINE int64_t row(int64_t i) const { return row_offset ? row_offset[i] : i * row_stride; }
 };
 
-// Rows of B that a StreamedTile asks for ahead of their use: a hundred cycles or more, and few enough for the
+// Rows of B that a StreamedTile prefetches: a hundred cycles or more, and few enough for the
 // ways of one set of L1, which rows a multiple of 4 KiB apart share.
 constexpr int64_t kRowsAhead = 8;
 
@@ -80,8 +80,9 @@ struct PackedTile {
 };
 
 // A and B read in place, either of A's strides being 1, whole vectors of B's rows, b_stride apart: for rows
-// too few to repay packing. Asks: the tile is the first that reads these rows of B, and asks for them ahead.
-template <class T, bool Asks>
+// too few to repay packing. Prefetches: the tile is the first that reads these rows of B, and prefetches
+// them.
+template <class T, bool Prefetches>
 struct StreamedTile {
   int64_t k;
   Strided<T> a;  // from the tile's first row and step on
@@ -101,7 +102,7 @@ struct StreamedTile {
     const T* ahead = b + smaller(k, kRowsAhead) * b_stride;
 #pragma GCC unroll 2
     for (int64_t p = 0; p < k; ++p) {
-      if (Asks) {
+      if (Prefetches) {
         ahead = p == turn ? b + V * kWidth<T> : ahead + b_stride;
 #pragma GCC unroll 4
         for (int v = 0; v < kBytes<T, V>; v += 64) {
@@ -274,10 +275,10 @@ PROFKIT_INLINE void finish(Accumulators<T, R, V>& sum, const Out<T>& out, int64_
   }
 }
 
-// The lines that the tile's sums will be added to or stored in, asked for before the reduction: their
+// The lines that the tile's sums will be added to or stored in, prefetched before the reduction: their
 // latency, and that of their pages' addresses, passes meanwhile.
 template <class T, int R, int V>
-PROFKIT_INLINE void ask_for_result(const Out<T>& out, int64_t i, int64_t j) {
+PROFKIT_INLINE void prefetch_result(const Out<T>& out, int64_t i, int64_t j) {
   const T* corner = out.data + (out.column_offset ? out.column_offset[j] : j);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
@@ -288,13 +289,13 @@ PROFKIT_INLINE void ask_for_result(const Out<T>& out, int64_t i, int64_t j) {
 }
 
 // Tiles of a matrix product follow each other along the rows of C, where the processor sees them coming;
-// after a short sum they would only wait for the lines they asked for.
+// after a short sum they would only wait for the lines they prefetch.
 template <class Feed>
-PROFKIT_INLINE bool asks_for_result(const Feed&) {
+PROFKIT_INLINE bool prefetches_result(const Feed&) {
   return true;
 }
 template <class T>
-PROFKIT_INLINE bool asks_for_result(const InPlaceTile<T>& tile) {
+PROFKIT_INLINE bool prefetches_result(const InPlaceTile<T>& tile) {
   return tile.k > 128;
 }
 
@@ -302,7 +303,7 @@ template <class T, int R, int V, class Feed>
 __attribute__((noinline)) void run_tile_sized(const Feed& feed, const Out<T>& out, int64_t i, int64_t j,
                                               int64_t columns) {
   Accumulators<T, R, V> sum = {};
-  if (asks_for_result(feed)) ask_for_result<T, R, V>(out, i, j);
+  if (prefetches_result(feed)) prefetch_result<T, R, V>(out, i, j);
   feed.template multiply<R, V>(sum);
   finish<T, R, V>(sum, out, i, j, columns);
 }

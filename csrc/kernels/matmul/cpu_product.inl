@@ -1,7 +1,7 @@
 // One thread's rectangle of one matrix product, around the register tile: C[m][n] = A[m][k] * B[k][n], then
 // bias and ReLU. Two ways, by what repays packing B:
 //   blocks    a block of B is packed and stays in L2, a tile's rows of A in L1 while they meet all of it
-//   streamed  few rows: B stays where it is, the first tile of a panel asks for its rows ahead
+//   streamed  few rows: B stays where it is, the first tile of a panel prefetches its rows
 // B may have been packed ahead of the call. Threads share nothing here. Bottleneck: FMA; with few rows,
 // reading B.
 #pragma once
@@ -95,7 +95,7 @@ constexpr int kTilesAtOnce = 8;
 
 // [step][rows] becomes a panel [step][kTileRows] per tile; what a last one lacks is zero.
 template <class T>
-void pack_turned_rows(T* to, const Strided<T>& a, int64_t row, int64_t rows, int64_t k0, int64_t k) {
+void pack_transposed_rows(T* to, const Strided<T>& a, int64_t row, int64_t rows, int64_t k0, int64_t k) {
   const int64_t whole = rows / kTileRows;
   for (int64_t p = 0; p < k; ++p) {
     const T* from = a.at(row, k0 + p);
@@ -117,7 +117,7 @@ template <class T>
 void multiply_by_blocks(const Product<T>& x, Part rows, Part columns, const Blocks& blocks, bool b_in_place,
                         T* buffer_a, T* buffer_b) {
   constexpr int width = kTileColumns<T>;
-  const bool turned = x.a.along_stride != 1;
+  const bool is_transposed = x.a.along_stride != 1;
   for (int64_t jc = columns.begin; jc < columns.end; jc += blocks.nc) {
     const Part block{jc, smaller(jc + blocks.nc, columns.end)};
     for (int64_t pc = 0; pc < x.k; pc += blocks.kc) {
@@ -127,12 +127,12 @@ void multiply_by_blocks(const Product<T>& x, Part rows, Part columns, const Bloc
       for (int64_t i = rows.begin; i < rows.end; i += kTileRows) {
         const int64_t high = smaller(kTileRows, rows.end - i);
         const int64_t place = (i - rows.begin) % (kTilesAtOnce * kTileRows);  // of its row in buffer_a
-        if (turned && place == 0) {
-          pack_turned_rows<T>(buffer_a, x.a, i, smaller(kTilesAtOnce * kTileRows, rows.end - i), pc, kb);
+        if (is_transposed && place == 0) {
+          pack_transposed_rows<T>(buffer_a, x.a, i, smaller(kTilesAtOnce * kTileRows, rows.end - i), pc, kb);
         }
         for (int64_t j = jc; j < block.end; j += width) {
           const int64_t wide = smaller(width, block.end - j);
-          if (turned) {
+          if (is_transposed) {
             run_tile<T>(PackedTile<T>{kb, buffer_a + place * kb, b.panel(j)}, out, i, j, high, wide);
           } else {
             run_tile<T>(b.tile(i, j), out, i, j, high, wide);

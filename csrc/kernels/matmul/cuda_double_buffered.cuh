@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(kRows* kColumns / 64, tiles_per_multiprocessor
   const int terms = slice == work.slices - 1 ? problem.k - first_term : work.slice_terms;
   float sums[kThreadSide][kThreadSide] = {};
   Block::sum_up(problem, a, b, first_row, first_column, first_term, terms, sums);
-  const IndicesAnew at;
+  const ReloadedIndices at;
   // Each slice has a result of its own.
   c = work.c_of != nullptr ? work.c_of[at.block_z] : c + problem.c_batch_step * at.block_z;
   const ThreadPlace place = thread_place<kColumns>(at.thread);

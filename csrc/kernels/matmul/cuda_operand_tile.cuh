@@ -18,7 +18,7 @@ enum class Layout {
   along_depth  // neighbours in memory are neighbouring terms: a as it is, b transposed
 };
 
-struct AsItIs {
+struct Unrounded {
   __device__ __forceinline__ float operator()(float value) const { return value; }
 };
 
@@ -82,7 +82,7 @@ class OperandTile {
     advance(kDepth);
   }
 
-  template <class Convert = AsItIs>
+  template <class Convert = Unrounded>
   __device__ __forceinline__ void store(float* tile, const Convert& convert = {}) const {
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {

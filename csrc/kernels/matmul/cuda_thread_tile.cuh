@@ -24,10 +24,10 @@ struct ThreadPlace {
 };
 
 // Thread and block, read anew: what is computed from them behind a loop occupies no registers in the loop.
-struct IndicesAnew {
+struct ReloadedIndices {
   int thread, block_x, block_y, block_z;
 
-  __device__ __forceinline__ IndicesAnew() {
+  __device__ __forceinline__ ReloadedIndices() {
 #if defined(PROFKIT_EMULATED)
     thread = static_cast<int>(threadIdx.x);
     block_x = static_cast<int>(blockIdx.x), block_y = static_cast<int>(blockIdx.y);

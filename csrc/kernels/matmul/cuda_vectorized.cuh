@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kRows* kColumns / 64, tiles_per_multiprocessor
       tile_b.load_next();
     }
   }
-  const IndicesAnew at;
+  const ReloadedIndices at;
   const ThreadPlace target = thread_place<kColumns>(at.thread);
   store_thread_tile(problem, c + problem.c_batch_step * at.block_z, bias, at.block_x * kRows + target.row,
                     at.block_y * kColumns + target.column, sums);

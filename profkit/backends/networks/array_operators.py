@@ -15,7 +15,7 @@ from profkit.ops.pool2d import Pool2d
 from profkit.ops.window import Window
 
 DeviceArray = Any
-Call = Callable[..., DeviceArray]
+ArrayCall = Callable[..., DeviceArray]
 
 
 def number(xp: Any, value: float) -> DeviceArray:
@@ -23,25 +23,25 @@ def number(xp: Any, value: float) -> DeviceArray:
     return xp.full((), value, xp.float32)
 
 
-def relu(xp: Any) -> Call:
+def relu(xp: Any) -> ArrayCall:
     """In place."""
     zero = number(xp, 0.0)
     return lambda x: xp.maximum(x, zero, out=x)
 
 
-def relu_gradient(xp: Any) -> Call:
+def relu_gradient(xp: Any) -> ArrayCall:
     """dy where the result y was above 0; in place, because nothing else needs dy."""
     zero = number(xp, 0.0)
     return lambda dy, y: xp.multiply(dy, y > zero, out=dy)
 
 
-def bias_gradient(dimensions: int) -> Call:
+def bias_gradient(dimensions: int) -> ArrayCall:
     """Sums over everything but the channels."""
     axes = (0,) if dimensions == 2 else (0, 2, 3)
     return lambda dy: dy.sum(axis=axes)
 
 
-def convolution_gradient_by_input(xp: Any, spec: Conv2d) -> Call:
+def convolution_gradient_by_input(xp: Any, spec: Conv2d) -> ArrayCall:
     """Each filter tap's share is added to the pixels that it met; no groups."""
     rows, columns = spec.window.out_size
 
@@ -56,7 +56,7 @@ def convolution_gradient_by_input(xp: Any, spec: Conv2d) -> Call:
     return run
 
 
-def convolution_gradient_by_weights(xp: Any, spec: Conv2d) -> Call:
+def convolution_gradient_by_weights(xp: Any, spec: Conv2d) -> ArrayCall:
     """One product over images and pixels with the gathered windows; no groups."""
     rows, columns = spec.window.out_size
 
@@ -70,7 +70,7 @@ def convolution_gradient_by_weights(xp: Any, spec: Conv2d) -> Call:
     return run
 
 
-def max_pool(xp: Any, spec: Pool2d) -> Call:
+def max_pool(xp: Any, spec: Pool2d) -> ArrayCall:
     """One pass per window element over strided views."""
 
     def run(x: DeviceArray) -> DeviceArray:
@@ -84,7 +84,7 @@ def max_pool(xp: Any, spec: Pool2d) -> Call:
     return run
 
 
-def max_pool_gradient(xp: Any, spec: Pool2d) -> Call:
+def max_pool_gradient(xp: Any, spec: Pool2d) -> ArrayCall:
     """Each output's gradient goes to the first largest element of its window, row by row."""
 
     def run(x: DeviceArray, y: DeviceArray, dy: DeviceArray) -> DeviceArray:
@@ -113,12 +113,12 @@ def _interior(xp: Any, window: Window, padded: DeviceArray) -> DeviceArray:
     return xp.ascontiguousarray(padded[:, :, top : top + window.size[0], left : left + window.size[1]])
 
 
-def lrn(xp: Any, spec: LocalResponseNorm) -> Call:
+def lrn(xp: Any, spec: LocalResponseNorm) -> ArrayCall:
     """x s^-beta, s as in `_scale`."""
     return lambda x: x * _scale(xp, spec, x) ** -spec.beta
 
 
-def lrn_gradient(xp: Any, spec: LocalResponseNorm) -> Call:
+def lrn_gradient(xp: Any, spec: LocalResponseNorm) -> ArrayCall:
     """dx = dy s^-beta - 2 alpha/size beta x * sum over the channels that see x of dy x s^(-beta-1)."""
     before, after = spec.reach
 
@@ -153,7 +153,7 @@ def _channel_sums(xp: Any, values: DeviceArray, before: int, after: int) -> Devi
     return total
 
 
-def log_softmax(xp: Any) -> Call:
+def log_softmax(xp: Any) -> ArrayCall:
     """Logarithms of the probabilities of every row."""
 
     def run(x: DeviceArray) -> DeviceArray:
@@ -164,12 +164,12 @@ def log_softmax(xp: Any) -> Call:
     return run
 
 
-def cross_entropy(xp: Any) -> Call:
+def cross_entropy(xp: Any) -> ArrayCall:
     """Mean of -log p of the right classes."""
     return lambda logarithms, labels: -logarithms[xp.arange(len(labels)), labels].mean()
 
 
-def cross_entropy_gradient(xp: Any) -> Call:
+def cross_entropy_gradient(xp: Any) -> ArrayCall:
     """(p - 1 at the right class) / rows."""
 
     def run(logarithms: DeviceArray, labels: DeviceArray) -> DeviceArray:
@@ -181,17 +181,17 @@ def cross_entropy_gradient(xp: Any) -> Call:
     return run
 
 
-def squared_error() -> Call:
+def squared_error() -> ArrayCall:
     """Mean of the squares of the differences."""
     return lambda difference: (difference * difference).mean()
 
 
-def squared_error_gradient() -> Call:
+def squared_error_gradient() -> ArrayCall:
     """2 difference / count."""
     return lambda difference: difference * (2 / difference.size)
 
 
-def dropout_mask(generator: Any, rate: float) -> Call:
+def dropout_mask(generator: Any, rate: float) -> ArrayCall:
     """1 / (1 - rate) with this probability, otherwise 0."""
 
     def run(x: DeviceArray) -> DeviceArray:
@@ -201,12 +201,12 @@ def dropout_mask(generator: Any, rate: float) -> Call:
     return run
 
 
-def reshape(shape: tuple[int, ...]) -> Call:
+def reshape(shape: tuple[int, ...]) -> ArrayCall:
     """The same memory in another shape."""
     return lambda x: x.reshape(shape)
 
 
-def sgd(xp: Any, rate: float, momentum: float, decay: float) -> Call:
+def sgd(xp: Any, rate: float, momentum: float, decay: float) -> ArrayCall:
     """w changes in place; so do its gradient, which nobody needs any more, and its velocity."""
     step, kept, shrink = (number(xp, value) for value in (rate, momentum, decay))
 

@@ -14,8 +14,8 @@ from profkit.backends import cupy as operators
 from profkit.backends.adapter import Array, Availability, Conditions, Implementation
 from profkit.backends.networks import array_operators as arrays
 from profkit.backends.networks.contract import NetworkConditions
-from profkit.backends.networks.layer_program import BuiltProgram, Device
-from profkit.backends.networks.plain_layers import Kernel, build_layers, parameters_of, refusal
+from profkit.backends.networks.layer_program import ArrayDevice, BuiltProgram
+from profkit.backends.networks.plain_layers import LayerKernel, build_layers, parameters_of, refusal
 from profkit.errors import UnsupportedError
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, Conv2d
 from profkit.ops.lrn import LocalResponseNorm
@@ -39,9 +39,9 @@ class CupyKernels:
     def __init__(self, xp: Any) -> None:
         self.xp = xp
 
-    def kernel(self, spec: Spec) -> Kernel:
+    def kernel(self, spec: Spec) -> LayerKernel:
         """One way for each operator."""
-        return Kernel(f"{spec.op}/cupy/cuda", self._call(spec))
+        return LayerKernel(f"{spec.op}/cupy/cuda", self._call(spec))
 
     def _call(self, spec: Spec) -> Callable[..., Any]:
         if isinstance(spec, Conv2d):
@@ -88,7 +88,7 @@ class CupyBuilder:
         """The layers with copies of the weights on the device."""
         cupy = importlib.import_module("cupy")
         parameters = {name: cupy.asarray(value) for name, value in parameters_of(weights).items()}
-        device = Device(cupy.asarray, cupy.asnumpy, cupy.cuda.get_current_stream().synchronize)
+        device = ArrayDevice(cupy.asarray, cupy.asnumpy, cupy.cuda.get_current_stream().synchronize)
         return build_layers(network, parameters, conditions, CupyKernels(cupy), NOTES, device)
 
 

@@ -92,7 +92,9 @@ class BuiltJax:
 def _notes(network: Network) -> list[str]:
     notes = []
     if len(network.input_shape()) == 4:
-        notes.append("JAX holds images as NHWC, the order of XLA's CPU convolutions; weights are turned once, at build")
+        notes.append(
+            "JAX holds images as NHWC, the order of XLA's CPU convolutions; weights are transposed once, at build"
+        )
     if any(layer.kind == LRN for layer in network.layers):
         notes.append("JAX has no LRN: reduce_window over the channels, a power and a division")
     return notes

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from profkit.backends.adapter import Array, Availability, find_module
 from profkit.backends.framework import padding_word
-from profkit.backends.keras import JAX, TENSORFLOW, TORCH, without_stray_jax
+from profkit.backends.keras import JAX, TENSORFLOW, TORCH, without_importing_jax
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import BuiltNetwork, NetworkBuilder, NetworkConditions
 from profkit.errors import UnavailableError
@@ -70,7 +70,7 @@ class KerasBuilder:
         except UnavailableError as error:
             raise UnavailableError(f"keras needs its backend {backend}: {error}") from error
         os.environ["KERAS_BACKEND"] = backend
-        with without_stray_jax(backend):
+        with without_importing_jax(backend):
             keras = importlib.import_module("keras")
         if keras.backend.backend() != backend:
             raise UnavailableError(

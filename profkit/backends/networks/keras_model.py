@@ -96,7 +96,7 @@ def _layer(layer: Layer, training: Training, data_format: str) -> keras.layers.L
     if isinstance(spec, LocalResponseNorm):
         return ChannelNorm(spec, data_format, name)
     if layer.kind == FLATTEN:
-        # As it lies in memory: with channels_first Keras would transpose, and the weights are turned at build.
+        # As it lies in memory: with channels_first Keras would transpose, and the weights are transposed at build.
         return keras.layers.Flatten(LAST, name=name)
     if layer.kind == DROPOUT:
         return keras.layers.Dropout(layer.rate, seed=0, name=name)
@@ -104,7 +104,7 @@ def _layer(layer: Layer, training: Training, data_format: str) -> keras.layers.L
 
 
 def set_weights(model: keras.Sequential, network: Network, held: Mapping[str, Array]) -> None:
-    """Copy weights in that are already turned as Keras holds them."""
+    """Copy in weights that are already in Keras' layout."""
     for layer in network.layers:
         if layer.parameter_shapes():
             model.get_layer(layer.name).set_weights([held[name] for name in layer.parameter_shapes()])

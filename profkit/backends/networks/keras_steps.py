@@ -56,7 +56,7 @@ class _OverBackend:
         training = conditions.training
         self.network = network
         self.keras_model = build_model(network, training, self.data_format)
-        set_weights(self.keras_model, network, self.turned(weights))
+        set_weights(self.keras_model, network, self.to_keras_layout(weights))
         self.loss = loss_function(network)
         self.optimiser = optimiser(training)
         self.optimiser.build(self.keras_model.trainable_variables)
@@ -70,11 +70,11 @@ class _OverBackend:
         held = [*self.keras_model.trainable_variables, *self.optimiser.momentums]
         return sum(4 * math.prod(variable.shape) for variable in held)
 
-    def turned(self, weights: Mapping[str, Array]) -> dict[str, Array]:
+    def to_keras_layout(self, weights: Mapping[str, Array]) -> dict[str, Array]:
         """Weights as Keras holds them."""
         return weights_to_nhwc(self.network, weights)
 
-    def turned_back(self, weights: Mapping[str, Array]) -> dict[str, Array]:
+    def from_keras_layout(self, weights: Mapping[str, Array]) -> dict[str, Array]:
         """The canonical weights."""
         return weights_from_nhwc(self.network, weights)
 
@@ -102,7 +102,7 @@ class _OverBackend:
         return self._named([ops.convert_to_numpy(each) for each in self.keras_model.trainable_variables])
 
     def _named(self, values: list[Array]) -> dict[str, Array]:
-        return self.turned_back(dict(zip(self._names, values)))
+        return self.from_keras_layout(dict(zip(self._names, values)))
 
     def total(self, loss: Tensor) -> Tensor:
         """With what the decay of weights adds."""
@@ -113,7 +113,9 @@ class _OverBackend:
         if is_training:
             notes.append("a step is Keras' custom training loop: no metrics, no running mean of the loss as in fit")
         if len(self.network.input_shape()) == 4 and self.data_format == LAST:
-            notes.append("Keras holds images as NHWC (channels_last); the first dense layer's rows are turned at build")
+            notes.append(
+                "Keras holds images as NHWC (channels_last); the first dense layer's rows are permuted at build"
+            )
         if any(layer.kind == LRN for layer in self.network.layers):
             notes.append("Keras has no LRN: a layer of keras.ops (squares times a band matrix, power, division)")
         return notes
@@ -181,10 +183,10 @@ class OverTorch(_OverBackend):
         super().__init__(network, weights, conditions)
         self.model = self.keras_model
 
-    def turned(self, weights: Mapping[str, Array]) -> dict[str, Array]:
+    def to_keras_layout(self, weights: Mapping[str, Array]) -> dict[str, Array]:
         return {name: array.transpose(2, 3, 1, 0) if array.ndim == 4 else array for name, array in weights.items()}
 
-    def turned_back(self, weights: Mapping[str, Array]) -> dict[str, Array]:
+    def from_keras_layout(self, weights: Mapping[str, Array]) -> dict[str, Array]:
         return {
             name: np.ascontiguousarray(array.transpose(3, 2, 0, 1)) if array.ndim == 4 else array.copy()
             for name, array in weights.items()

@@ -43,16 +43,16 @@ class Operation:
     help."""
 
 
-Watch = Callable[..., Any]
+CallWatcher = Callable[..., Any]
 """watch(operation, *arguments) returns what operation.run(*arguments) does."""
 
 
-class Program:
+class LayerProgram:
     """Operations in their order. Values are dropped after their last use, as frameworks do."""
 
     def __init__(self, operations: Sequence[Operation], held: Mapping[str, Any], result: str) -> None:
         self.operations = tuple(operations)
-        self.watch: Watch | None = None
+        self.watch: CallWatcher | None = None
         """Set by an event source for as long as it records."""
         self.held_bytes = sum(int(value.nbytes) for value in held.values())
         """Of parameters and their velocities."""
@@ -93,7 +93,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True)
-class Device:
+class ArrayDevice:
     """Where arrays live: how they get there and back, and how to wait until it is done."""
 
     put: Callable[[Array], Any] = np.ascontiguousarray
@@ -101,7 +101,7 @@ class Device:
     wait: Callable[[], None] = _nothing
 
 
-HOST = Device()
+HOST = ArrayDevice()
 
 
 class BuiltProgram:
@@ -109,11 +109,11 @@ class BuiltProgram:
 
     def __init__(
         self,
-        inference: Program,
-        training: Program | None,
+        inference: LayerProgram,
+        training: LayerProgram | None,
         parameters: Mapping[str, Any],
         notes: Sequence[str],
-        device: Device = HOST,
+        device: ArrayDevice = HOST,
     ) -> None:
         self.model = training or inference
         self.notes = notes

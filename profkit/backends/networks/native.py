@@ -16,7 +16,7 @@ from profkit.backends.native_policy import choose_kernel
 from profkit.backends.native_threads import worthwhile_threads
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.layer_program import BuiltProgram
-from profkit.backends.networks.plain_layers import Kernel, build_layers, parameters_of, refusal
+from profkit.backends.networks.plain_layers import LayerKernel, build_layers, parameters_of, refusal
 from profkit.ops.networks.network import Network
 from profkit.ops.spec import Spec
 
@@ -43,7 +43,7 @@ class NativeKernels:
         self._threads = threads
         self._workspace = aligned_empty((0,), np.uint8)
 
-    def kernel(self, spec: Spec) -> Kernel:
+    def kernel(self, spec: Spec) -> LayerKernel:
         """The policy's kernel; its arguments are checked in each call (3 us)."""
         core, params = self._core, spec.params()
         threads = worthwhile_threads(spec, self._threads)
@@ -59,7 +59,7 @@ class NativeKernels:
             launch(key, params, inputs, output, self._workspace, threads)
             return output
 
-        return Kernel(key, run, held_bytes, uses_threads=threads > 1)
+        return LayerKernel(key, run, held_bytes, uses_threads=threads > 1)
 
 
 class NativeBuilder:

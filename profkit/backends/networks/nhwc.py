@@ -1,4 +1,4 @@
-"""Weights for frameworks that hold images as NHWC: canonical ones in, turned ones out, and back. NumPy only.
+"""Weights for frameworks that hold images as NHWC: canonical ones in, transposed ones out, and back. NumPy only.
 
 Convolutions become [kernel_h, kernel_w, in, out]. The first dense layer after a flatten gets its rows in the order
 height, width, channels, so that no transposition is needed at run time.
@@ -16,18 +16,20 @@ from profkit.ops.networks.network import Network
 
 
 def images_to_nhwc(images: Array) -> Array:
-    """A batch of images turned, contiguous; rows of features stay as they are."""
+    """A batch of images in NHWC, contiguous; rows of features stay as they are."""
     return np.ascontiguousarray(images.transpose(0, 2, 3, 1) if images.ndim == 4 else images)
 
 
 def weights_to_nhwc(network: Network, weights: Mapping[str, Array]) -> dict[str, Array]:
     """Every parameter as an NHWC framework wants it, contiguous."""
-    turned = {}
+    converted = {}
     for name, array in weights.items():
         rows = _rows_from_nchw(network, name)
         order = (2, 3, 1, 0) if array.ndim == 4 else None
-        turned[name] = np.ascontiguousarray(array.transpose(order) if order else array if rows is None else array[rows])
-    return turned
+        converted[name] = np.ascontiguousarray(
+            array.transpose(order) if order else array if rows is None else array[rows]
+        )
+    return converted
 
 
 def weights_from_nhwc(network: Network, weights: Mapping[str, Array]) -> dict[str, Array]:

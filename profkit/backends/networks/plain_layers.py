@@ -14,7 +14,7 @@ import numpy as np
 
 from profkit.backends.networks import array_operators as arrays
 from profkit.backends.networks.contract import NetworkConditions
-from profkit.backends.networks.layer_program import HOST, LABELS, BuiltProgram, Device, Operation, Program
+from profkit.backends.networks.layer_program import HOST, LABELS, ArrayDevice, BuiltProgram, LayerProgram, Operation
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import FORWARD as RESULT
 from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
@@ -32,7 +32,7 @@ Names = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Kernel:
+class LayerKernel:
     """How a library runs one spec: the call takes the inputs in the spec's order and returns a fresh output."""
 
     implementation: str
@@ -55,7 +55,7 @@ class Kernels(Protocol):
         """Whether it has a kernel for bias with ReLU; otherwise the product adds the bias, and ReLU works in place."""
         ...
 
-    def kernel(self, spec: Spec) -> Kernel:
+    def kernel(self, spec: Spec) -> LayerKernel:
         """The kernel for convolutions and their gradients, products, pooling, normalisation, bias with ReLU."""
         ...
 
@@ -79,7 +79,7 @@ class FillingKernels:
         self._prepare = prepare
         self._threaded = threaded
 
-    def kernel(self, spec: Spec) -> Kernel:
+    def kernel(self, spec: Spec) -> LayerKernel:
         """The adapter's only implementation."""
         prepare, names = self._prepare[spec.op], list(spec.input_shapes())
         empty, shape, dtype = np.empty, spec.output_shape(), spec.numpy_dtype
@@ -90,7 +90,7 @@ class FillingKernels:
             fill(output)
             return output
 
-        return Kernel(f"{spec.op}/{self._framework}/cpu", run, uses_threads=spec.op in self._threaded)
+        return LayerKernel(f"{spec.op}/{self._framework}/cpu", run, uses_threads=spec.op in self._threaded)
 
 
 def build_layers(
@@ -99,12 +99,12 @@ def build_layers(
     conditions: NetworkConditions,
     kernels: Kernels,
     notes: Iterable[str] = (),
-    device: Device = HOST,
+    device: ArrayDevice = HOST,
 ) -> BuiltProgram:
     """The network with these parameters, which live on the device, and which training changes in place."""
     inference = _Plan(network, kernels, is_training=False)
     inference.add_forward()
-    program = Program(inference.operations, parameters, network.layers[-1].name)
+    program = LayerProgram(inference.operations, parameters, network.layers[-1].name)
     if not conditions.is_training:
         return BuiltProgram(program, None, parameters, list(notes), device)
     plan = _Plan(network, kernels, is_training=True)
@@ -112,7 +112,7 @@ def build_layers(
     plan.add_loss()
     plan.add_backward()
     velocities = plan.add_update(conditions.training, parameters)
-    training = Program(plan.operations, {**parameters, **velocities}, LOSS)
+    training = LayerProgram(plan.operations, {**parameters, **velocities}, LOSS)
     return BuiltProgram(program, training, parameters, list(notes), device)
 
 

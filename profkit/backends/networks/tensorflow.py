@@ -195,7 +195,7 @@ def _inputs(network: Network) -> tuple[tuple[tuple[int, ...], str], ...]:
 def _held_note(network: Network) -> str:
     if len(network.input_shape()) != 4:
         return "rows as they come"
-    return "images are held as NHWC, filters as HWIO; the rows of the first dense layer are turned accordingly"
+    return "images are held as NHWC, filters as HWIO; the rows of the first dense layer are permuted to match"
 
 
 BUILDER = Tensorflow()

@@ -12,7 +12,7 @@ import numpy as np
 from profkit.backends.adapter import Array
 from profkit.backends.framework import quiet_warnings, symmetric_padding
 from profkit.backends.networks.contract import NetworkConditions
-from profkit.backends.networks.theano_origins import Origin, OriginFollower, mark
+from profkit.backends.networks.theano_origins import OperatorOrigin, OriginFollower, mark
 from profkit.errors import UnsupportedError
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.lrn import LocalResponseNorm
@@ -132,7 +132,7 @@ class TheanoModel:
             result = self._layer(layer, values[layer.inputs[0]], is_training)
             if layer.activation == "relu":
                 result = self._tensor.nnet.relu(result)
-            mark([result], Origin(FORWARD, layer.name))
+            mark([result], OperatorOrigin(FORWARD, layer.name))
             values[layer.name] = result
         return values
 
@@ -200,14 +200,14 @@ class TheanoModel:
             loss = tensor.nnet.categorical_crossentropy(tensor.nnet.softmax(logits), self._labels).mean()
         else:
             loss = tensor.mean(tensor.sqr(logits - self._labels))
-        mark([loss], Origin(FORWARD, ""))
+        mark([loss], OperatorOrigin(FORWARD, ""))
         return loss
 
     def _gradients(self, values: Mapping[str, Variable], loss: Variable) -> dict[str, Variable]:
         """Of the loss by every parameter, layer by layer: one call for all would not tell whose a node is."""
         last = self.network.layers[-1].name
         arriving = {last: self._theano.grad(loss, values[last])}
-        mark([arriving[last]], Origin(BACKWARD, ""))
+        mark([arriving[last]], OperatorOrigin(BACKWARD, ""))
         gradients: dict[str, Variable] = {}
         for layer in reversed(self.network.layers):
             source = layer.inputs[0]
@@ -219,7 +219,7 @@ class TheanoModel:
             gradients.update(zip(names, found))
             if source != IMAGES:
                 arriving[source] = arriving[source] + found[-1] if source in arriving else found[-1]
-            mark(found, Origin(BACKWARD, layer.name))
+            mark(found, OperatorOrigin(BACKWARD, layer.name))
         return gradients
 
     def _updates(self, gradients: Mapping[str, Variable]) -> list[tuple[Variable, Variable]]:
@@ -234,7 +234,7 @@ class TheanoModel:
                     step = np.float32(training.momentum) * self._velocity(name) + step
                     updates.append((self._velocity(name), step))
                 updates.append((parameter, parameter - np.float32(training.learning_rate) * step))
-            mark([new for _, new in updates], Origin(OPTIMISER, layer.name))
+            mark([new for _, new in updates], OperatorOrigin(OPTIMISER, layer.name))
         return updates
 
     def _velocity(self, name: str) -> Variable:

@@ -19,7 +19,7 @@ _FAR = 64
 """Fusions are smaller than this; a search that goes on has left what was replaced."""
 
 
-class Origin(NamedTuple):
+class OperatorOrigin(NamedTuple):
     """Where an operator comes from."""
 
     phase: str
@@ -28,27 +28,27 @@ class Origin(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Mark:
+class VariableTag:
     """What a variable's tag carries."""
 
-    origin: Origin
-    also: frozenset[Origin] = frozenset()
+    origin: OperatorOrigin
+    also: frozenset[OperatorOrigin] = frozenset()
     """Other origins that were fused into the same operator."""
 
 
-def mark(outputs: Iterable[Variable], origin: Origin) -> None:
+def mark(outputs: Iterable[Variable], origin: OperatorOrigin) -> None:
     """Set the origin of everything that leads to these variables and has none yet."""
     for variable in unmarked(outputs):
-        variable.tag.profkit = Mark(origin)
+        variable.tag.profkit = VariableTag(origin)
 
 
-def mark_of(variable: Variable) -> Mark | None:
+def mark_of(variable: Variable) -> VariableTag | None:
     """The mark, None where there is none."""
-    found: Mark | None = getattr(variable.tag, "profkit", None)
+    found: VariableTag | None = getattr(variable.tag, "profkit", None)
     return found
 
 
-def mark_of_node(node: Node) -> Mark | None:
+def mark_of_node(node: Node) -> VariableTag | None:
     """The mark of an operator: that of its first marked output."""
     return next(filter(None, map(mark_of, node.outputs)), None)
 
@@ -83,15 +83,15 @@ class OriginFollower:
         if own is None or heavy is None:
             return
         for variable in made:
-            variable.tag.profkit = Mark((heavy if _is_heavy(variable.owner) else own).origin)
+            variable.tag.profkit = VariableTag((heavy if _is_heavy(variable.owner) else own).origin)
         if is_exact:
             origin = (heavy if _is_heavy(new.owner) else own).origin
             # Heavy work that stays an operator of its own beside a light one is not part of it.
             parts = [node for node in fused if _is_heavy(new.owner) or not _is_heavy(node)]
-            new.tag.profkit = Mark(origin, _others(parts, origin))
+            new.tag.profkit = VariableTag(origin, _others(parts, origin))
 
 
-def _others(fused: Iterable[Node], origin: Origin) -> frozenset[Origin]:
+def _others(fused: Iterable[Node], origin: OperatorOrigin) -> frozenset[OperatorOrigin]:
     """Origins of work (not of views) that became part of an operator besides its own."""
     marks = [mark_of_node(node) for node in fused if "DimShuffle" not in type(node.op).__name__]
     return frozenset(each for found in marks if found for each in (found.origin, *found.also)) - {origin}

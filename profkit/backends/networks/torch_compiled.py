@@ -17,7 +17,7 @@ import torch
 
 
 @dataclass(frozen=True)
-class Kernel:
+class CompiledKernel:
     """One call in a compiled graph: a generated loop, or an operator of a library."""
 
     name: str
@@ -32,8 +32,8 @@ class Kernel:
 class CompiledGraphs:
     """Kernels of every graph that was compiled, in the order in which they run."""
 
-    forward: dict[int, list[Kernel]] = field(default_factory=dict)
-    backward: dict[int, list[Kernel]] = field(default_factory=dict)
+    forward: dict[int, list[CompiledKernel]] = field(default_factory=dict)
+    backward: dict[int, list[CompiledKernel]] = field(default_factory=dict)
 
 
 def compile_model(model: Any, layers: Collection[str]) -> tuple[Any, CompiledGraphs]:
@@ -75,7 +75,7 @@ def _notes() -> dict[str, list[str]]:
     return notes
 
 
-def _kernels(graph: Any, layers: Collection[str]) -> list[Kernel]:
+def _kernels(graph: Any, layers: Collection[str]) -> list[CompiledKernel]:
     """Kernels of the graph that was just compiled."""
     nodes = {node.name: node for node in graph.graph.nodes}
     kernels = []
@@ -86,7 +86,7 @@ def _kernels(graph: Any, layers: Collection[str]) -> list[Kernel]:
         made_from = own or made_from
         counts = Counter(filter(None, (_layer(node, layers) for node in made_from)))
         types = dict.fromkeys(filter(None, map(_type, made_from)))
-        kernels.append(Kernel(name.rpartition(":")[0] or name, tuple(dict(counts.most_common())), tuple(types)))
+        kernels.append(CompiledKernel(name.rpartition(":")[0] or name, tuple(dict(counts.most_common())), tuple(types)))
     return kernels
 
 

@@ -30,7 +30,7 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Watched:
+class SourceSubject:
     """What a source watches."""
 
     network: Network
@@ -40,7 +40,7 @@ class Watched:
     """Runs one step of inference or training to completion."""
 
 
-class Source(Protocol):
+class EventSource(Protocol):
     """One framework's way to say whose time and bytes it was."""
 
     def passes(self, conditions: NetworkConditions) -> Sequence[Pass]:
@@ -51,12 +51,12 @@ class Source(Protocol):
         """
         ...
 
-    def record(self, watched: Watched, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
         """Run so many steps under the pass of this name. Warm-up was done; set-up is not part of any step."""
         ...
 
 
-def load_source(framework: str) -> Source:
+def load_source(framework: str) -> EventSource:
     """The source in `profkit/capture/sources/<framework>.py`."""
-    source: Source = importlib.import_module(f"profkit.capture.sources.{framework}").SOURCE
+    source: EventSource = importlib.import_module(f"profkit.capture.sources.{framework}").SOURCE
     return source

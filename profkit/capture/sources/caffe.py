@@ -15,7 +15,7 @@ from profkit.backends.networks.caffe_files import CaffeLayer
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.recording import AGGREGATE, EXACT, INFERRED, Recording, SpanLog
 from profkit.capture.schema import FORWARD, Level
-from profkit.capture.sources import MEMORY, TIME, Pass, Watched
+from profkit.capture.sources import MEMORY, TIME, Pass, SourceSubject
 
 TIME_NOTE = (
     "OpenCV measures how long each layer ran in each step, not when: layers follow one another from the step's "
@@ -34,7 +34,7 @@ class CaffeSource:
         """Nothing is switched on for either."""
         return [Pass("time", (TIME,)), Pass("memory", (MEMORY,), note=MEMORY_NOTE)]
 
-    def record(self, watched: Watched, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
         """Run the steps and ask after each."""
         model = watched.built.model
         log = SpanLog("caffe", "opencv", name)

@@ -1,7 +1,7 @@
 """CuPy's networks: every operator run to completion between two clock readings, inside an NVTX range of its name;
 bytes from CuPy's MemoryHook.
 
-Not run on a GPU: tested with NumPy and a made-up hook in CuPy's place.
+Not run on a GPU: tested with NumPy and a fake hook in CuPy's place.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from profkit.backends.networks.contract import NetworkConditions
-from profkit.backends.networks.layer_program import Operation, Watch
+from profkit.backends.networks.layer_program import CallWatcher, Operation
 from profkit.capture.recording import SpanLog
 from profkit.capture.sources import MEMORY, TIME, Pass
-from profkit.capture.sources.numpy_allocations import Event
-from profkit.capture.sources.scopes import Call, ScopeSource, Seen, see
+from profkit.capture.sources.numpy_allocations import AllocationEvent
+from profkit.capture.sources.scopes import CallFacts, RecordedCall, ScopeSource, see
 
 TIME_NOTE = (
     "every operator waits for the device, so that its time is its own: launches do not overlap as they do in steps "
@@ -36,7 +36,7 @@ class CupySource(ScopeSource):
         return [Pass("time", (TIME,), note=TIME_NOTE), Pass("memory", (MEMORY,), note=MEMORY_NOTE)]
 
     @contextlib.contextmanager
-    def timing(self, log: SpanLog, calls: list[Call], seen: dict[str, Seen]) -> Iterator[Watch]:
+    def timing(self, log: SpanLog, calls: list[RecordedCall], seen: dict[str, CallFacts]) -> Iterator[CallWatcher]:
         """Each operator with the device's work; the range is for Nsight Systems and for profkit's own tracer."""
         cuda = importlib.import_module("cupy").cuda
         wait, now = cuda.get_current_stream().synchronize, time.perf_counter_ns
@@ -46,20 +46,20 @@ class CupySource(ScopeSource):
             start = now()
             result = operation.run(*arguments)
             wait()
-            calls.append(Call(operation, start, now()))
+            calls.append(RecordedCall(operation, start, now()))
             cuda.nvtx.RangePop()
             see(seen, operation, arguments, result)
             return result
 
         yield watch
 
-    def allocations(self) -> contextlib.AbstractContextManager[list[Event]]:
+    def allocations(self) -> contextlib.AbstractContextManager[list[AllocationEvent]]:
         """What the pool hands out and takes back."""
         return _pool_events()
 
 
 @contextlib.contextmanager
-def _pool_events() -> Iterator[list[Event]]:
+def _pool_events() -> Iterator[list[AllocationEvent]]:
     hook = _hook()
     with hook:
         yield hook.events
@@ -76,7 +76,7 @@ def _hook() -> Any:
 
         def __init__(self) -> None:
             super().__init__()
-            self.events: list[Event] = []
+            self.events: list[AllocationEvent] = []
             self._sizes: dict[int, int] = {}
 
         def malloc_postprocess(self, **block: int) -> None:

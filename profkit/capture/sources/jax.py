@@ -19,12 +19,12 @@ from profkit.backends.networks.jax import OPTIMISER
 from profkit.backends.scratch import temporary_folder
 from profkit.capture.recording import Recording, SpanLog
 from profkit.capture.schema import FORWARD, HOST, Level
-from profkit.capture.sources import MEMORY, TIME, Pass, Watched
+from profkit.capture.sources import MEMORY, TIME, Pass, SourceSubject
 from profkit.capture.sources.jax_hlo import parse_module
 from profkit.capture.sources.jax_placement import Placement, ReadScope, scope_reader
-from profkit.capture.sources.jax_thunks import Interval, Thunks, add_spans, read_thunks
+from profkit.capture.sources.jax_thunks import Thunks, TimeInterval, add_spans, read_thunks
 from profkit.capture.sources.layer_shares import layer_facts
-from profkit.capture.sources.xplane import Event, RealtimeClock, read_clocks, read_xspace, recorded_levels
+from profkit.capture.sources.xplane import RealtimeClock, XplaneEvent, read_clocks, read_xspace, recorded_levels
 from profkit.errors import CaptureError
 
 _SETTLE_S = 0.02
@@ -39,13 +39,13 @@ class JaxSource:
         """One: the profiler for time, the compiler's plan for memory."""
         return (PASS,)
 
-    def record(self, watched: Watched, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
         """Run the steps under the profiler."""
         layers = [layer.name for layer in watched.network.layers]
         return record_jax(watched, steps, scope_reader(layers, OPTIMISER), "jax")
 
 
-def record_jax(watched: Watched, steps: int, read_scope: ReadScope, framework: str) -> Recording:
+def record_jax(watched: SourceSubject, steps: int, read_scope: ReadScope, framework: str) -> Recording:
     """Steps of a model whose `compiled(is_training)` is its program in JAX."""
     model: Any = watched.built.model
     program = model.compiled(watched.conditions.is_training)
@@ -58,15 +58,15 @@ def record_jax(watched: Watched, steps: int, read_scope: ReadScope, framework: s
 class Profiled:
     """Steps that ran under a profiler."""
 
-    steps: list[Interval]
-    events: Sequence[Event]
+    steps: list[TimeInterval]
+    events: Sequence[XplaneEvent]
     clock_error_ns: int
     levels: Mapping[str, int]
     """Of the profiler's tracers: host, device, python."""
     warnings: Sequence[str]
 
 
-class Program(Protocol):
+class CompiledStep(Protocol):
     """What XLA made of a step; jax.stages.Compiled is one."""
 
     def as_text(self) -> str:
@@ -83,7 +83,7 @@ class Program(Protocol):
 
 
 def record_program(
-    watched: Watched, program: Program, profiled: Profiled, read_scope: ReadScope, framework: str
+    watched: SourceSubject, program: CompiledStep, profiled: Profiled, read_scope: ReadScope, framework: str
 ) -> Recording:
     """The thunks of profiled steps, with layers and phases from their program; Keras comes here too."""
     is_training = watched.conditions.is_training
@@ -116,7 +116,7 @@ def profile_steps(step: Callable[[], Any], steps: int) -> Profiled:
         wanted = jax.profiler.ProfileOptions()
         wanted.python_tracer_level = 0
         options["profiler_options"] = wanted
-    brackets: list[Interval] = []
+    brackets: list[TimeInterval] = []
     with temporary_folder("jax") as folder:
         before = read_clocks()
         jax.profiler.start_trace(folder, **options)
@@ -137,7 +137,7 @@ def profile_steps(step: Callable[[], Any], steps: int) -> Profiled:
     return Profiled(brackets, space.events, clock.error_ns, recorded_levels(space), space.warnings)
 
 
-def _program_facts(program: Program) -> dict[str, Any]:
+def _program_facts(program: CompiledStep) -> dict[str, Any]:
     memory = _planned_memory(program)
     # Weights and batch are there before a step: no source counts them to its peak.
     peak = {"peak_bytes": memory["total_bytes"] - memory["argument_bytes"]} if memory else {}
@@ -161,7 +161,7 @@ def _notes(facts: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-def _planned_memory(program: Program) -> dict[str, int]:
+def _planned_memory(program: CompiledStep) -> dict[str, int]:
     plan = program.memory_analysis()
     if plan is None:
         return {}
@@ -177,7 +177,7 @@ def _planned_memory(program: Program) -> dict[str, int]:
     return {name: int(value) for name, value in {**parts, "total_bytes": total}.items()}
 
 
-def _cost(program: Program) -> dict[str, float]:
+def _cost(program: CompiledStep) -> dict[str, float]:
     """XLA's own estimate of the whole program."""
     found = program.cost_analysis() or {}
     found = found[0] if isinstance(found, list) else found  # a list of one in older releases

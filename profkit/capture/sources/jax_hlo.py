@@ -18,7 +18,7 @@ _ARRAY = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
 
 
 @dataclass(frozen=True)
-class Instruction:
+class HloInstruction:
     """One line of the program."""
 
     name: str
@@ -38,10 +38,10 @@ class Module:
     """A program: instructions by name (unique in a module), and those of each computation in order."""
 
     name: str = ""
-    instructions: dict[str, Instruction] = field(default_factory=dict)
-    computations: dict[str, list[Instruction]] = field(default_factory=dict)
+    instructions: dict[str, HloInstruction] = field(default_factory=dict)
+    computations: dict[str, list[HloInstruction]] = field(default_factory=dict)
 
-    def inside(self, instruction: Instruction) -> list[Instruction]:
+    def inside(self, instruction: HloInstruction) -> list[HloInstruction]:
         """What a fusion or call does, without its parameters and constants."""
         if instruction.opcode not in {"fusion", "call"}:
             return []
@@ -51,7 +51,7 @@ class Module:
 def parse_module(text: str) -> Module:
     """Read the text of a module."""
     module = Module(name=text[: text.find(",")].removeprefix("HloModule ").strip())
-    current: list[Instruction] = []
+    current: list[HloInstruction] = []
     for line in text.splitlines():
         if line.startswith("  "):
             found = _INSTRUCTION.match(line)
@@ -65,10 +65,10 @@ def parse_module(text: str) -> Module:
     return module
 
 
-def _instruction(root: str | None, name: str, shape: str, opcode: str, rest: str) -> Instruction:
+def _instruction(root: str | None, name: str, shape: str, opcode: str, rest: str) -> HloInstruction:
     operands, attributes = _split_call(rest)
     op_name, target = _OP_NAME.search(attributes), _TARGET.search(attributes)
-    return Instruction(
+    return HloInstruction(
         name,
         opcode,
         shape,

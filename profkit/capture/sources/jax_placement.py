@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from profkit.capture.recording import EXACT, INFERRED
 from profkit.capture.schema import BACKWARD, COPY, FORWARD, OPTIMISER
-from profkit.capture.sources.jax_hlo import Instruction, Module, bare_shape, shape_bytes
+from profkit.capture.sources.jax_hlo import HloInstruction, Module, bare_shape, shape_bytes
 
 _WRAPPER = re.compile(r"^(\w+)\((.*)\)$")
 # What decides the type and the place of a fusion, the heaviest first: the compiler also fuses a weight's update into
@@ -33,13 +33,13 @@ class Scope:
 
 
 ReadScope = Callable[[str], Scope]
-Neighbours = dict[str, list[Instruction]]
+Neighbours = dict[str, list[HloInstruction]]
 NOWHERE = Scope(None, None)
 UPDATE = Scope(None, OPTIMISER)
 
 
 @dataclass(frozen=True)
-class Work:
+class PlacedInstruction:
     """One instruction as the tables show it."""
 
     type: str
@@ -111,7 +111,7 @@ class Placement:
             for each in operands:
                 self._users.setdefault(each.name, []).append(instruction)
 
-    def work(self, name: str) -> Work | None:
+    def work(self, name: str) -> PlacedInstruction | None:
         """Of the instruction of this name; None when the module has none."""
         instruction = self._module.instructions.get(name)
         if instruction is None:
@@ -121,7 +121,7 @@ class Placement:
         opcodes = tuple(dict.fromkeys(each.opcode for each in inside))
         scopes = dict.fromkeys(self._read(each.op_name) for each in inside)
         places = tuple(f"{each.layer} {each.phase}" for each in scopes if each.layer)
-        return Work(
+        return PlacedInstruction(
             main_opcode(instruction, inside),
             scope.layer,
             scope.phase or self._default_phase,
@@ -133,7 +133,7 @@ class Placement:
             shape_bytes(instruction.shape),
         )
 
-    def _scope(self, instruction: Instruction) -> tuple[Scope, str]:
+    def _scope(self, instruction: HloInstruction) -> tuple[Scope, str]:
         own = self._own(instruction)
         if own == UPDATE:
             # Whose weights are updated: those whose gradient comes in.
@@ -143,7 +143,7 @@ class Placement:
             return own, EXACT
         return self._inferred(instruction), INFERRED
 
-    def _inferred(self, instruction: Instruction) -> Scope:
+    def _inferred(self, instruction: HloInstruction) -> Scope:
         """What all users agree on: one layer, or none; one phase, or the first in which it is needed.
 
         What only updates use, but is made of gradients, is a gradient. A copy that several phases use serves none of
@@ -159,7 +159,7 @@ class Placement:
             return Scope(layer, COPY)
         return Scope(layer, next((phase for phase in _PHASES if phase in phases), None))
 
-    def _own(self, instruction: Instruction) -> Scope:
+    def _own(self, instruction: HloInstruction) -> Scope:
         """By its op_name; a fusion by the heaviest of what it does, else by its name, what it does last, or most."""
         inside = self._module.inside(instruction)
         heavy = heaviest(inside)
@@ -171,16 +171,16 @@ class Placement:
         votes = Counter(scope for each in inside if (scope := self._read(each.op_name)).phase is not None)
         return votes.most_common(1)[0][0] if votes else NOWHERE
 
-    def _scopes_of_users(self, instruction: Instruction) -> frozenset[Scope]:
+    def _scopes_of_users(self, instruction: HloInstruction) -> frozenset[Scope]:
         """Of all who need it, looking through those who have no scope themselves."""
         return self._scopes_around(instruction, self._users, self._from_users)
 
-    def _scopes_of_operands(self, instruction: Instruction) -> frozenset[Scope]:
+    def _scopes_of_operands(self, instruction: HloInstruction) -> frozenset[Scope]:
         """Of all that it is made of, likewise."""
         return self._scopes_around(instruction, self._operands, self._from_operands)
 
     def _scopes_around(
-        self, instruction: Instruction, around: Neighbours, known: dict[str, frozenset[Scope]]
+        self, instruction: HloInstruction, around: Neighbours, known: dict[str, frozenset[Scope]]
     ) -> frozenset[Scope]:
         if instruction.name not in known:
             scopes: set[Scope] = set()
@@ -199,13 +199,13 @@ def _only(names: Iterable[str | None]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def heaviest(inside: Sequence[Instruction]) -> Instruction | None:
+def heaviest(inside: Sequence[HloInstruction]) -> HloInstruction | None:
     """Of what is fused, the operation that takes the time; None when all of it is light."""
     found = [each for each in inside if each.opcode in _HEAVY]
     return min(found, key=lambda each: _HEAVY.index(each.opcode)) if found else None
 
 
-def main_opcode(instruction: Instruction, inside: Sequence[Instruction]) -> str:
+def main_opcode(instruction: HloInstruction, inside: Sequence[HloInstruction]) -> str:
     """What an instruction does mainly: its own opcode, or the heaviest of what is fused, or the last."""
     if not inside:
         return instruction.opcode
@@ -219,6 +219,6 @@ def main_opcode(instruction: Instruction, inside: Sequence[Instruction]) -> str:
     return "transpose" if "transpose" in opcodes else opcodes[-1]
 
 
-def is_move(instruction: Instruction, inside: Sequence[Instruction]) -> bool:
+def is_move(instruction: HloInstruction, inside: Sequence[HloInstruction]) -> bool:
     """Whether it computes nothing."""
     return all(each.opcode in _MOVES for each in (inside or [instruction]))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from profkit.capture.recording import EXACT, SpanLog
 from profkit.capture.schema import HOST, NONE, Level
 from profkit.capture.sources.jax_placement import Placement
-from profkit.capture.sources.xplane import Event
+from profkit.capture.sources.xplane import XplaneEvent
 
 _HOST_PLANE = "/host:CPU"
 _PYTHON = "python"
@@ -22,17 +22,17 @@ _EXECUTE = "ThunkExecutor::Execute"
 _DONE = "end: "
 """With an instruction's name: the moment at which a thunk's result is there."""
 _RECORD, _START, _STOP = (f"ThreadpoolListener::{name}" for name in ("Record", "StartRegion", "StopRegion"))
-Interval = tuple[int, int]
-Line = tuple[str, int]
+TimeInterval = tuple[int, int]
+ThreadLine = tuple[str, int]
 
 
 @dataclass
 class Thunk:
     """One run of one instruction, and the pieces of it that other threads did."""
 
-    event: Event
-    line: Line
-    pieces: list[tuple[Line, Interval]] = field(default_factory=list)
+    event: XplaneEvent
+    line: ThreadLine
+    pieces: list[tuple[ThreadLine, TimeInterval]] = field(default_factory=list)
     done: int | None = None
     """When its result was there; None: not told."""
 
@@ -44,7 +44,7 @@ class Thunk:
 
 
 @dataclass
-class _Thread:
+class _OpenThunks:
     """What is open on a thread while its events are read in order of time."""
 
     thunk: Thunk | None = None
@@ -76,9 +76,9 @@ class Thunks:
     """What a profile holds of XLA's runtime."""
 
     thunks: list[Thunk] = field(default_factory=list)
-    runtime: list[tuple[Line, Event]] = field(default_factory=list)
+    runtime: list[tuple[ThreadLine, XplaneEvent]] = field(default_factory=list)
 
-    def within(self, steps: Sequence[Interval]) -> Thunks:
+    def within(self, steps: Sequence[TimeInterval]) -> Thunks:
         """What began in a step; pieces that began after the step of their thunk find nothing left to do."""
         starts = [start for start, _ in steps]
 
@@ -97,16 +97,16 @@ class Thunks:
         )
 
 
-def read_thunks(events: Iterable[Event]) -> Thunks:
+def read_thunks(events: Iterable[XplaneEvent]) -> Thunks:
     """All thunks with their pieces, and the runtime's own code on every thread."""
     found = Thunks()
-    threads: dict[Line, _Thread] = {}
+    threads: dict[ThreadLine, _OpenThunks] = {}
     owners: dict[int, Thunk | None] = {}
     latest: dict[str, Thunk] = {}
     host = (event for event in events if event.plane == _HOST_PLANE)
     for event in sorted(host, key=lambda each: (each.start_ns, -each.end_ns)):
         line = (event.line, event.line_id)
-        thread = threads.setdefault(line, _Thread())
+        thread = threads.setdefault(line, _OpenThunks())
         if "hlo_op" in event.stats:
             thread.go_on(event.start_ns)
             thread.thunk, thread.thunk_end = Thunk(event, line), event.end_ns
@@ -131,14 +131,14 @@ def read_thunks(events: Iterable[Event]) -> Thunks:
     return found
 
 
-def _owner(thread: _Thread, now: int) -> Thunk | None:
+def _owner(thread: _OpenThunks, now: int) -> Thunk | None:
     """For whom a task is that this thread hands out: its thunk, or whoever it works for itself."""
     if thread.thunk and now < thread.thunk_end:
         return thread.thunk
     return thread.region.owner if thread.region and thread.region.end is None else None
 
 
-def _close(thread: _Thread, line: Line, now: int) -> None:
+def _close(thread: _OpenThunks, line: ThreadLine, now: int) -> None:
     region, thread.region = thread.region, None
     if region and region.owner:
         region.owner.pieces.append((line, (region.start, now if region.end is None else region.end)))
@@ -172,12 +172,12 @@ def _columns(name: str, placement: Placement) -> dict[str, str | int | None]:
     return {column: getattr(work, column) or None for column in columns}
 
 
-def _threads(log: SpanLog, found: Thunks, main_thread_id: int) -> dict[Line, int]:
+def _threads(log: SpanLog, found: Thunks, main_thread_id: int) -> dict[ThreadLine, int]:
     """Rows of the threads; XLA's own get short names, and no id of the system: the profile has none."""
-    lines: Iterable[Line] = {line for line, _ in found.runtime}
+    lines: Iterable[ThreadLine] = {line for line, _ in found.runtime}
     lines = {*lines, *(thunk.line for thunk in found.thunks)}
     lines = {*lines, *(line for thunk in found.thunks for line, _ in thunk.pieces)}
-    rows: dict[Line, int] = {}
+    rows: dict[ThreadLine, int] = {}
     counts: dict[str, int] = {}
     for line in sorted(lines, key=lambda each: (each[0] != _PYTHON, each)):
         if line[0] == _PYTHON and _PYTHON not in counts:

@@ -8,7 +8,7 @@ from profkit.backends.keras import JAX, TORCH
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.keras import TENSORFLOW_XLA
 from profkit.capture.recording import Recording
-from profkit.capture.sources import MEMORY, TIME, Pass, Watched
+from profkit.capture.sources import MEMORY, TIME, Pass, SourceSubject
 from profkit.capture.sources.jax import PASS as JAX_PASS
 from profkit.capture.sources.jax import record_jax
 from profkit.capture.sources.jax_placement import scope_reader
@@ -37,7 +37,7 @@ class KerasSource:
             return torch_passes(conditions)
         return Pass(TIME, (TIME,)), Pass(MEMORY, (MEMORY,), {"TF_CPU_ALLOCATOR_USE_BFC": "1"}, BFC_NOTE)
 
-    def record(self, watched: Watched, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
         """Run the steps under this pass."""
         if watched.conditions.mode == JAX:
             layers = [layer.name for layer in watched.network.layers]

@@ -12,7 +12,7 @@ from typing import Any
 
 from profkit.capture.recording import EXACT, INFERRED
 from profkit.capture.schema import BACKWARD, FORWARD, HOST, OPTIMISER
-from profkit.capture.sources.tensorflow_names import Place
+from profkit.capture.sources.tensorflow_names import NetworkPlace
 
 TAPE = "gradient_tape"
 OPTIMISER_SCOPE = "sgd"
@@ -49,21 +49,21 @@ class KerasPlacer:
         self._graph = graph
         self._layers = frozenset(layers)
         self._losses = frozenset(losses)
-        self._known: dict[str, Place] = {}
+        self._known: dict[str, NetworkPlace] = {}
 
-    def __call__(self, node: str) -> Place:
+    def __call__(self, node: str) -> NetworkPlace:
         if node not in self._known:
             self._known[node] = self._place(node)
         return self._known[node]
 
-    def _place(self, node: str) -> Place:
+    def _place(self, node: str) -> NetworkPlace:
         layer, phase = self._by_name(node)
         if layer is not None or self._is_loss(node):
-            return Place(layer, phase or FORWARD, EXACT)
+            return NetworkPlace(layer, phase or FORWARD, EXACT)
         operation = self._operation(node)
         found = self._infer(operation) if operation is not None else None
         phase = phase or self._phase_of_inputs(operation)
-        return Place(found, phase or HOST, EXACT if found is None else INFERRED)
+        return NetworkPlace(found, phase or HOST, EXACT if found is None else INFERRED)
 
     def _by_name(self, node: str) -> tuple[str | None, str | None]:
         return name_scope(node, self._layers, self._losses)

@@ -7,22 +7,22 @@ from typing import Any
 
 from profkit.capture.recording import Recording, SpanLog
 from profkit.capture.schema import NONE
-from profkit.capture.sources import MEMORY, Watched
+from profkit.capture.sources import MEMORY, SourceSubject
 from profkit.capture.sources.jax import Profiled, record_program
 from profkit.capture.sources.jax_placement import Scope
 from profkit.capture.sources.keras_names import KerasPlacer, name_scope
 from profkit.capture.sources.layer_shares import layer_facts
-from profkit.capture.sources.tensorflow_eager_memory import OperatorBytes, add_changes, allocator_changes
+from profkit.capture.sources.tensorflow_eager_memory import EagerBytes, add_changes, allocator_changes
 from profkit.capture.sources.tensorflow_graph import GraphFacts
 from profkit.capture.sources.tensorflow_kernels import add_kernels, kernel_events, new_log
-from profkit.capture.sources.tensorflow_pool import Line, line_of
-from profkit.capture.sources.tensorflow_profile import STEP, Profile, profile_steps
-from profkit.capture.sources.xplane import Event
+from profkit.capture.sources.tensorflow_pool import ThreadLine, line_of
+from profkit.capture.sources.tensorflow_profile import STEP, HostProfile, profile_steps
+from profkit.capture.sources.xplane import XplaneEvent
 
 LOSSES = ("sparse_categorical_crossentropy", "mean_squared_error")
 
 
-def record_tensorflow_time(watched: Watched, steps: int) -> Recording:
+def record_tensorflow_time(watched: SourceSubject, steps: int) -> Recording:
     """Kernels, the executor and the pool."""
     profile = profile_steps(new_log("keras"), watched.step, steps)
     graph = _graph(watched)
@@ -30,12 +30,12 @@ def record_tensorflow_time(watched: Watched, steps: int) -> Recording:
     return _with_layer_facts(profile.log.finish())
 
 
-def record_tensorflow_memory(watched: Watched, steps: int) -> Recording:
+def record_tensorflow_memory(watched: SourceSubject, steps: int) -> Recording:
     """Kernels with what they took from the allocator and gave back."""
     profile = profile_steps(SpanLog("keras", "xplane", MEMORY), watched.step, steps)
     changes = allocator_changes(profile)
     owners = _owners(profile, changes)
-    amounts: dict[int, OperatorBytes] = {id(event): OperatorBytes() for event in kernel_events(profile)}
+    amounts: dict[int, EagerBytes] = {id(event): EagerBytes() for event in kernel_events(profile)}
     for change, owner in zip(changes, owners):
         if owner is not None:
             amounts[id(owner)].add(change)
@@ -64,7 +64,7 @@ class _Text:
         return None
 
 
-def record_tensorflow_xla(watched: Watched, steps: int) -> Recording:
+def record_tensorflow_xla(watched: SourceSubject, steps: int) -> Recording:
     """XLA's thunks; TensorFlow's profile has them as JAX's has."""
     built: Any = watched.built
     program = _Text(built.compiled_text(watched.conditions.is_training))
@@ -81,10 +81,10 @@ def record_tensorflow_xla(watched: Watched, steps: int) -> Recording:
     return record_program(watched, program, profiled, lambda name: Scope(*name_scope(name, layers, LOSSES)), "keras")
 
 
-def _owners(profile: Profile, changes: list[Event]) -> list[Event | None]:
+def _owners(profile: HostProfile, changes: list[XplaneEvent]) -> list[XplaneEvent | None]:
     """For each change the kernel that ran on the same thread at that time; kernels do not nest."""
-    running: dict[Line, Event] = {}
-    owners: dict[int, Event | None] = {}
+    running: dict[ThreadLine, XplaneEvent] = {}
+    owners: dict[int, XplaneEvent | None] = {}
     kernels = {id(event) for event in kernel_events(profile)}
     wanted = {id(change) for change in changes}
     for event in profile.events:
@@ -96,11 +96,11 @@ def _owners(profile: Profile, changes: list[Event]) -> list[Event | None]:
     return [owners[id(change)] for change in changes]
 
 
-def _graph(watched: Watched) -> Any:
+def _graph(watched: SourceSubject) -> Any:
     return watched.built.graph(watched.conditions.is_training)  # type: ignore[attr-defined]  # of OverTensorflow
 
 
-def _placer(watched: Watched, graph: Any) -> KerasPlacer:
+def _placer(watched: SourceSubject, graph: Any) -> KerasPlacer:
     return KerasPlacer(graph, [layer.name for layer in watched.network.layers], LOSSES)
 
 

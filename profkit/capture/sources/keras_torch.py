@@ -11,7 +11,7 @@ from typing import Any
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.torch import EAGER
 from profkit.capture.recording import Recording
-from profkit.capture.sources import Pass, Watched
+from profkit.capture.sources import Pass, SourceSubject
 from profkit.capture.sources.torch import SOURCE as TORCH_SOURCE
 from profkit.capture.sources.torch import Modules, record_modules
 from profkit.capture.sources.torch_spans import OPTIMIZER
@@ -30,7 +30,7 @@ def torch_passes(conditions: NetworkConditions) -> Sequence[Pass]:
     return TORCH_SOURCE.passes(replace(conditions, mode=EAGER))
 
 
-def record_torch(watched: Watched, name: str, steps: int) -> Recording:
+def record_torch(watched: SourceSubject, name: str, steps: int) -> Recording:
     """Operators, their layers and their memory, or oneDNN's primitives."""
     torch = importlib.import_module("torch")
     built: Any = watched.built

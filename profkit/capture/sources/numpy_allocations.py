@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-Event = tuple[int, int, int]
+AllocationEvent = tuple[int, int, int]
 """Time in ns, address, bytes (negative: given back)."""
 _SET_HANDLER, _GET_HANDLER = 304, 305
 _CAPSULE_NAME = b"mem_handler"
@@ -40,11 +40,11 @@ class _Handler(ctypes.Structure):
     )
 
 
-class _Watch:
+class _AllocationWatch:
     """NumPy's own functions with a note of each call, for as long as it is on."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.events: list[AllocationEvent] = []
         self._sizes: dict[int, int] = {}
         self._set = _from_api(_SET_HANDLER, ctypes.py_object, ctypes.py_object)
         capsule = _from_api(_GET_HANDLER, ctypes.py_object)()
@@ -94,9 +94,9 @@ class _Watch:
 
 
 @contextlib.contextmanager
-def numpy_allocations() -> Iterator[list[Event]]:
+def numpy_allocations() -> Iterator[list[AllocationEvent]]:
     """A list that grows while NumPy allocates in this thread; blocks from before are freed without a note."""
-    watch = _Watch()
+    watch = _AllocationWatch()
     watch.start()
     try:
         yield watch.events

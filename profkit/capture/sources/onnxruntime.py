@@ -13,9 +13,9 @@ from pathlib import Path
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.scratch import temporary_folder
 from profkit.capture.recording import Recording, SpanLog
-from profkit.capture.sources import MEMORY, TIME, Pass, Watched
+from profkit.capture.sources import MEMORY, TIME, Pass, SourceSubject
 from profkit.capture.sources.helper_threads import cpu_clock, helper_threads
-from profkit.capture.sources.onnxruntime_profile import Profile, Run
+from profkit.capture.sources.onnxruntime_profile import SessionProfile, TimedStep
 from profkit.capture.sources.xplane import RealtimeClock, read_clocks
 
 WARM_UP = 2
@@ -38,7 +38,7 @@ class OnnxRuntimeSource:
         """Time with the session as it ships, memory without its memory plan."""
         return [Pass("time", (TIME,), note=POOL_NOTE), Pass("memory", (MEMORY,), note=MEMORY_NOTE)]
 
-    def record(self, watched: Watched, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
         """Run the steps in a session that writes a profile, then read that."""
         log = SpanLog("onnxruntime", "onnxruntime", name)
         model = watched.built.model
@@ -58,11 +58,11 @@ class OnnxRuntimeSource:
             events = json.loads(path.read_text(errors="replace"))
         origin_ns = int(session.get_profiling_start_time_ns()) - clock.ahead_ns
         log.clock_error_ns = clock.error_ns + GRAIN_NS
-        Profile(watched.network, events, origin_ns, shows_memory=name == MEMORY).add_to(log, runs)
+        SessionProfile(watched.network, events, origin_ns, shows_memory=name == MEMORY).add_to(log, runs)
         return log.finish()
 
 
-def _run(watched: Watched, steps: int) -> list[Run]:
+def _run(watched: SourceSubject, steps: int) -> list[TimedStep]:
     now, pool = time.perf_counter_ns, cpu_clock(helper_threads())
     runs = []
     for _ in range(steps):
@@ -70,7 +70,7 @@ def _run(watched: Watched, steps: int) -> list[Run]:
         begin = now()
         watched.step()
         end = now()
-        runs.append(Run(begin, end, pool() - helped))
+        runs.append(TimedStep(begin, end, pool() - helped))
     return runs
 
 

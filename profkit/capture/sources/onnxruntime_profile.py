@@ -16,11 +16,11 @@ from profkit.ops.networks.layer import CONV2D, DENSE
 from profkit.ops.networks.network import Network
 
 NODE_SUFFIX = "_kernel_time"
-Event = Mapping[str, Any]
+ProfileEvent = Mapping[str, Any]
 Limits = tuple[int, int]
 
 
-class Run(NamedTuple):
+class TimedStep(NamedTuple):
     """One step: our clock around it, and the CPU time of the session's threads meanwhile."""
 
     start_ns: int
@@ -28,10 +28,10 @@ class Run(NamedTuple):
     pool_cpu_ns: int
 
 
-class Profile:
+class SessionProfile:
     """The events of a file; `origin_ns` is their time 0 on our clock."""
 
-    def __init__(self, network: Network, events: Sequence[Event], origin_ns: int, shows_memory: bool) -> None:
+    def __init__(self, network: Network, events: Sequence[ProfileEvent], origin_ns: int, shows_memory: bool) -> None:
         self._network = network
         self._layers = [layer.name for layer in network.layers]
         self._origin_ns = origin_ns
@@ -42,14 +42,14 @@ class Profile:
         self._nodes = [event for event in complete if event["cat"] == "Node" and event["name"].endswith(NODE_SUFFIX)]
         self._set_up = [event for event in complete if event["name"] == "session_initialization"]
 
-    def add_to(self, log: SpanLog, runs: Sequence[Run]) -> None:
+    def add_to(self, log: SpanLog, runs: Sequence[TimedStep]) -> None:
         """The last runs of the profile are the steps that count."""
         if len(self._runs) < len(runs) or not self._nodes:
             raise CaptureError(
                 f"ONNX Runtime's profile has {len(self._runs)} runs and {len(self._nodes)} nodes, but {len(runs)} runs "
                 "were recorded: it has lost events; record fewer steps"
             )
-        nodes: list[Event] = []
+        nodes: list[ProfileEvent] = []
         peaks: list[int] = []
         for run, event in zip(runs, self._runs[-len(runs) :]):
             log.step(run.start_ns, run.end_ns)
@@ -61,7 +61,7 @@ class Profile:
         if self._shows_memory and peaks:
             log.facts["peak_bytes"] = max(peaks)
 
-    def _add_run(self, log: SpanLog, run: Run, event: Event) -> list[Event]:
+    def _add_run(self, log: SpanLog, run: TimedStep, event: ProfileEvent) -> list[ProfileEvent]:
         thread = log.thread(int(event["tid"]), "main")
         limits = self._times(event, (run.start_ns, run.end_ns))
         about: dict[str, Any] = {"type": "run", "pool_cpu_ns": run.pool_cpu_ns, "quality": EXACT}
@@ -76,7 +76,9 @@ class Profile:
             self._add_node(log, node, layer, layer in apart, limits)
         return nodes
 
-    def _add_node(self, log: SpanLog, node: Event, layer: str | None, has_relu_apart: bool, limits: Limits) -> None:
+    def _add_node(
+        self, log: SpanLog, node: ProfileEvent, layer: str | None, has_relu_apart: bool, limits: Limits
+    ) -> None:
         arguments, kind, name = node["args"], _type(node), _name(node)
         is_reorder = kind.startswith("Reorder")
         layout = " NCHWc" if "_nchwc" in name else ""
@@ -110,7 +112,7 @@ class Profile:
         relu = ["Relu"] if layer.activation == "relu" and not has_relu_apart else []
         return "+".join([kind.removeprefix("Fused"), "Bias", *relu])
 
-    def _times(self, event: Event, limits: Limits) -> Limits:
+    def _times(self, event: ProfileEvent, limits: Limits) -> Limits:
         """On our clock. Times are cut to whole microseconds, so a child may stick out of its parent: that is cut."""
         start = self._origin_ns + int(event["ts"]) * 1000
         end = start + int(event["dur"]) * 1000
@@ -138,7 +140,7 @@ def _named_layer(name: str, layers: Sequence[str]) -> str | None:
     return max(fitting, key=len, default=None)
 
 
-def most_taken(nodes: Sequence[Event]) -> list[int]:
+def most_taken(nodes: Sequence[ProfileEvent]) -> list[int]:
     """The most bytes that a run had asked for above what the session held when it began; nothing if not told.
 
     A node's number is that of its end, when its inputs are not given back yet. The profile's own `mem_in_use_peak` is
@@ -152,12 +154,12 @@ def most_taken(nodes: Sequence[Event]) -> list[int]:
     return [max(known) - (known[0] - first)]
 
 
-def _inside(outer: Event, events: Sequence[Event]) -> list[Event]:
+def _inside(outer: ProfileEvent, events: Sequence[ProfileEvent]) -> list[ProfileEvent]:
     first, last = int(outer["ts"]), int(outer["ts"]) + int(outer["dur"])
     return [event for event in events if first <= int(event["ts"]) <= last]
 
 
-def _waits(nodes: Sequence[Event]) -> dict[str, int]:
+def _waits(nodes: Sequence[ProfileEvent]) -> dict[str, int]:
     """How long the calling thread waited for the pool at the end of each node, mean over the steps."""
     found: dict[str, list[int]] = {}
     for node in nodes:
@@ -167,12 +169,12 @@ def _waits(nodes: Sequence[Event]) -> dict[str, int]:
     return {name: sum(each) // len(each) for name, each in found.items()}
 
 
-def _name(event: Event) -> str:
+def _name(event: ProfileEvent) -> str:
     """The node's name after the optimiser's work."""
     return str(event["name"]).removesuffix(NODE_SUFFIX)
 
 
-def _type(event: Event) -> str:
+def _type(event: ProfileEvent) -> str:
     return str(event["args"].get("op_name", "unknown"))
 
 

@@ -13,12 +13,12 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 from profkit.backends.networks.contract import NetworkConditions
-from profkit.backends.networks.layer_program import Operation, Program, Watch
+from profkit.backends.networks.layer_program import CallWatcher, LayerProgram, Operation
 from profkit.capture.recording import EXACT, Recording, SpanLog
 from profkit.capture.schema import NONE, Level
-from profkit.capture.sources import MEMORY, TIME, Pass, Watched
+from profkit.capture.sources import MEMORY, TIME, Pass, SourceSubject
 from profkit.capture.sources.helper_threads import cpu_clock, helper_threads, pool_notes
-from profkit.capture.sources.numpy_allocations import Event, numpy_allocations
+from profkit.capture.sources.numpy_allocations import AllocationEvent, numpy_allocations
 
 MEMORY_NOTE = (
     "memory: every block that NumPy allocates (weights and batch were there before), in a pass of its own, "
@@ -26,7 +26,7 @@ MEMORY_NOTE = (
 )
 
 
-class Call(NamedTuple):
+class RecordedCall(NamedTuple):
     """One operation that ran."""
 
     operation: Operation
@@ -37,7 +37,7 @@ class Call(NamedTuple):
     """Which of the pass's allocations were made inside."""
 
 
-class Seen(NamedTuple):
+class CallFacts(NamedTuple):
     """What is the same in every step: shapes of the inputs, and bytes of the result."""
 
     shapes: str
@@ -54,12 +54,12 @@ class ScopeSource:
         """Time and memory apart: noting an allocation costs microseconds."""
         return [Pass("time", (TIME,)), Pass("memory", (MEMORY,), note=MEMORY_NOTE)]
 
-    def record(self, watched: Watched, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
         """Run the steps with a watch set."""
         log = SpanLog(self._framework, "scopes", name)
-        program: Program = watched.built.model
-        calls: list[Call] = []
-        seen: dict[str, Seen] = {}
+        program: LayerProgram = watched.built.model
+        calls: list[RecordedCall] = []
+        seen: dict[str, CallFacts] = {}
         if name == TIME:
             with self.timing(log, calls, seen) as watch, _watching(program, watch):
                 run_steps(log, watched, steps)
@@ -73,7 +73,7 @@ class ScopeSource:
         return log.finish()
 
     @contextmanager
-    def timing(self, log: SpanLog, calls: list[Call], seen: dict[str, Seen]) -> Iterator[Watch]:
+    def timing(self, log: SpanLog, calls: list[RecordedCall], seen: dict[str, CallFacts]) -> Iterator[CallWatcher]:
         """A watch that fills `calls`. Reading the pool's clocks takes system calls: it is no time of the operator."""
         helpers = helper_threads()
         now, pool_clock, no_clock = time.perf_counter_ns, cpu_clock(helpers), cpu_clock([])
@@ -84,19 +84,19 @@ class ScopeSource:
             start = now()
             result = operation.run(*arguments)
             end = now()
-            calls.append(Call(operation, start, end, pool() - helped))
+            calls.append(RecordedCall(operation, start, end, pool() - helped))
             see(seen, operation, arguments, result)
             return result
 
         yield watch
         log.facts["notes"] = pool_notes(helpers)
 
-    def allocations(self) -> AbstractContextManager[list[Event]]:
+    def allocations(self) -> AbstractContextManager[list[AllocationEvent]]:
         """A list that grows while memory is taken and given back."""
         return numpy_allocations()
 
 
-def run_steps(log: SpanLog, watched: Watched, steps: int) -> None:
+def run_steps(log: SpanLog, watched: SourceSubject, steps: int) -> None:
     """Each step with the clock around it."""
     for _ in range(steps):
         begin = time.perf_counter_ns()
@@ -105,7 +105,7 @@ def run_steps(log: SpanLog, watched: Watched, steps: int) -> None:
 
 
 @contextmanager
-def _watching(program: Program, watch: Watch) -> Iterator[None]:
+def _watching(program: LayerProgram, watch: CallWatcher) -> Iterator[None]:
     program.watch = watch
     try:
         yield
@@ -113,28 +113,31 @@ def _watching(program: Program, watch: Watch) -> Iterator[None]:
         program.watch = None
 
 
-def _noter(calls: list[Call], seen: dict[str, Seen], events: list[Event]) -> Watch:
+def _noter(calls: list[RecordedCall], seen: dict[str, CallFacts], events: list[AllocationEvent]) -> CallWatcher:
     now = time.perf_counter_ns
 
     def watch(operation: Operation, *arguments: Any) -> Any:
         first, start = len(events), now()
         result = operation.run(*arguments)
-        calls.append(Call(operation, start, now(), events=(first, len(events))))
+        calls.append(RecordedCall(operation, start, now(), events=(first, len(events))))
         see(seen, operation, arguments, result)
         return result
 
     return watch
 
 
-def see(seen: dict[str, Seen], operation: Operation, arguments: Sequence[Any], result: Any) -> None:
+def see(seen: dict[str, CallFacts], operation: Operation, arguments: Sequence[Any], result: Any) -> None:
     """Shapes, once: every step has the same."""
     if operation.name not in seen:
         shapes = ", ".join("x".join(map(str, each.shape)) for each in arguments)
-        seen[operation.name] = Seen(shapes, int(result.nbytes))
+        seen[operation.name] = CallFacts(shapes, int(result.nbytes))
 
 
 def add_spans(
-    log: SpanLog, calls: Sequence[Call], seen: dict[str, Seen], more: Sequence[dict[str, int]] | None = None
+    log: SpanLog,
+    calls: Sequence[RecordedCall],
+    seen: dict[str, CallFacts],
+    more: Sequence[dict[str, int]] | None = None,
 ) -> int:
     """A span of every call; returns the number of the first."""
     thread = log.thread(threading.get_native_id(), "main")
@@ -162,14 +165,14 @@ def add_spans(
     return rows[0] if rows else 0
 
 
-def _events_of(call: Call, events: Sequence[Event]) -> list[Event]:
+def _events_of(call: RecordedCall, events: Sequence[AllocationEvent]) -> list[AllocationEvent]:
     """What was allocated and freed inside; a workspace that is lent to the call (address 0) is around it all."""
     lent = call.operation.workspace_bytes
     inside = list(events[slice(*call.events)])
     return [(call.start_ns, 0, lent), *inside, (call.end_ns, 0, -lent)] if lent else inside
 
 
-def memory_of(events: Sequence[Event]) -> dict[str, int]:
+def memory_of(events: Sequence[AllocationEvent]) -> dict[str, int]:
     """Sums over one call's own blocks."""
     mine: dict[int, int] = {}
     requested = temporary = live = peak = 0
@@ -185,13 +188,13 @@ def memory_of(events: Sequence[Event]) -> dict[str, int]:
     return {"requested_bytes": requested, "temporary_bytes": temporary, "peak_bytes": peak}
 
 
-Inside = tuple[int, tuple[int, int], Sequence[Event]]
+Inside = tuple[int, tuple[int, int], Sequence[AllocationEvent]]
 """A span, which events of the pass were made inside it, and these events (with a workspace that was lent to it)."""
 
 
-def add_allocations(log: SpanLog, inside: Sequence[Inside], events: Sequence[Event]) -> int:
+def add_allocations(log: SpanLog, inside: Sequence[Inside], events: Sequence[AllocationEvent]) -> int:
     """Fill the table from spans in their order; returns the most that was live at once."""
-    rows: list[tuple[int, Event]] = []
+    rows: list[tuple[int, AllocationEvent]] = []
     done = 0
     for span, (first, last), own in inside:
         rows += [(NONE, event) for event in events[done:first]]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.tensorflow import EAGER, GRAPH, SessionNetwork, TensorflowNetwork
 from profkit.capture.recording import Recording
-from profkit.capture.sources import MEMORY, TIME, Pass, Watched
+from profkit.capture.sources import MEMORY, TIME, Pass, SourceSubject
 from profkit.capture.sources.tensorflow_eager import record_eager_time
 from profkit.capture.sources.tensorflow_eager_memory import record_eager_memory
 from profkit.capture.sources.tensorflow_graph import GraphFacts
@@ -39,7 +39,7 @@ class TensorflowSource:
             memory = Pass(MEMORY, (MEMORY,), note=SESSION_NOTE if conditions.mode == GRAPH else "")
         return Pass(TIME, (TIME,)), memory
 
-    def record(self, watched: Watched, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
         """Run the steps under this pass."""
         is_eager = watched.conditions.mode == EAGER
         if name == TIME:
@@ -48,7 +48,7 @@ class TensorflowSource:
         return replace(recording, facts={**recording.facts, "held_bytes": watched.built.model.held_bytes})
 
 
-def _graph_time(watched: Watched, steps: int) -> Recording:
+def _graph_time(watched: SourceSubject, steps: int) -> Recording:
     built = watched.built
     assert isinstance(built, (TensorflowNetwork, SessionNetwork))
     profile = profile_steps(new_log(FRAMEWORK), watched.step, steps)
@@ -57,7 +57,7 @@ def _graph_time(watched: Watched, steps: int) -> Recording:
     return profile.log.finish()
 
 
-def _graph_memory(watched: Watched, steps: int) -> Recording:
+def _graph_memory(watched: SourceSubject, steps: int) -> Recording:
     built, conditions = watched.built, watched.conditions
     place = placer([layer.name for layer in watched.network.layers])
     if isinstance(built, SessionNetwork):

@@ -16,11 +16,11 @@ from profkit.backends.networks.tensorflow import TensorflowNetwork
 from profkit.backends.networks.tensorflow_model import TensorflowModel
 from profkit.capture.recording import EXACT, INFERRED, Recording, SpanLog
 from profkit.capture.schema import BACKWARD, FORWARD, HOST, Level
-from profkit.capture.sources import TIME, Watched
-from profkit.capture.sources.tensorflow_names import Place, Placer, placer
+from profkit.capture.sources import TIME, SourceSubject
+from profkit.capture.sources.tensorflow_names import NetworkPlace, Placer, placer
 from profkit.capture.sources.tensorflow_pool import line_of, pool_regions
-from profkit.capture.sources.tensorflow_profile import STEP, Profile, profile_steps
-from profkit.capture.sources.xplane import Event
+from profkit.capture.sources.tensorflow_profile import STEP, HostProfile, profile_steps
+from profkit.capture.sources.xplane import XplaneEvent
 
 SCOPE, GRADIENT = "profkit scope: ", "profkit gradient: "
 _OPERATOR = "EagerLocalExecute: "
@@ -30,25 +30,25 @@ NO_GRADIENTS = "the tape of this TensorFlow cannot be watched: operators of the 
 
 
 @dataclass
-class Mark:
+class LayerCode:
     """Python code of a layer, of its gradient, or of its update."""
 
-    event: Event
-    place: Place
+    event: XplaneEvent
+    place: NetworkPlace
     quality: str
 
 
 @dataclass
-class Call:
+class EagerCall:
     """One operator: its kernel's event (at first the whole call, where no kernel is marked) and where it stands."""
 
     type: str
-    event: Event
-    place: Place
+    event: XplaneEvent
+    place: NetworkPlace
     quality: str
 
 
-def record_eager_time(watched: Watched, steps: int) -> Recording:
+def record_eager_time(watched: SourceSubject, steps: int) -> Recording:
     """Operators, their layers, and the pool's work."""
     profile, calls = profile_calls(watched, steps, SpanLog("tensorflow", "xplane", TIME))
     events = [call.event for call in calls]
@@ -64,7 +64,7 @@ def record_eager_time(watched: Watched, steps: int) -> Recording:
     return profile.log.finish()
 
 
-def profile_calls(watched: Watched, steps: int, log: SpanLog) -> tuple[Profile, list[Call]]:
+def profile_calls(watched: SourceSubject, steps: int, log: SpanLog) -> tuple[HostProfile, list[EagerCall]]:
     """Run the steps; the log has the runtime's and the layers' spans, the operators are left to the caller."""
     built = watched.built
     assert isinstance(built, TensorflowNetwork)
@@ -84,7 +84,7 @@ def profile_calls(watched: Watched, steps: int, log: SpanLog) -> tuple[Profile, 
     return profile, calls
 
 
-def add_call(profile: Profile, call: Call, **values: Any) -> int:
+def add_call(profile: HostProfile, call: EagerCall, **values: Any) -> int:
     """The span of an operator."""
     event = call.event
     columns = {**_columns(call), **values}
@@ -93,7 +93,7 @@ def add_call(profile: Profile, call: Call, **values: Any) -> int:
     )  # fmt: skip
 
 
-def _columns(call: Call) -> dict[str, Any]:
+def _columns(call: EagerCall) -> dict[str, Any]:
     return {"type": call.type, "layer": call.place.layer, "phase": call.place.phase, "quality": call.quality}
 
 
@@ -134,12 +134,12 @@ def _watch_gradients(trace: Callable[[str], Any]) -> Callable[[], None] | None:
     return lambda: register(original)
 
 
-def read_calls(profile: Profile, place: Placer) -> tuple[list[Mark], list[Call]]:
+def read_calls(profile: HostProfile, place: Placer) -> tuple[list[LayerCode], list[EagerCall]]:
     """Marks and operators of the calling thread, in order of time."""
-    marks: list[Mark] = []
-    calls: list[Call] = []
-    open_marks: list[Mark] = []
-    forward: list[Call] = []
+    marks: list[LayerCode] = []
+    calls: list[EagerCall] = []
+    open_marks: list[LayerCode] = []
+    forward: list[EagerCall] = []
     for event in profile.events:
         if line_of(event) != profile.main:
             continue
@@ -153,8 +153,8 @@ def read_calls(profile: Profile, place: Placer) -> tuple[list[Mark], list[Call]]
             open_marks.append(mark)
         elif event.name.startswith(_OPERATOR):
             mark_open = open_marks[-1] if open_marks else None
-            where, quality = (mark_open.place, mark_open.quality) if mark_open else (Place(None, HOST), EXACT)
-            calls.append(Call(event.name[len(_OPERATOR) :], event, where, quality))
+            where, quality = (mark_open.place, mark_open.quality) if mark_open else (NetworkPlace(None, HOST), EXACT)
+            calls.append(EagerCall(event.name[len(_OPERATOR) :], event, where, quality))
             if where.phase == FORWARD:
                 forward.append(calls[-1])
         elif event.name in _KERNELS and calls and event.end_ns <= calls[-1].event.end_ns:
@@ -162,15 +162,15 @@ def read_calls(profile: Profile, place: Placer) -> tuple[list[Mark], list[Call]]
     return marks, calls
 
 
-def _mark(event: Event, place: Placer, forward: list[Call]) -> Mark:
+def _mark(event: XplaneEvent, place: Placer, forward: list[EagerCall]) -> LayerCode:
     """A gradient takes the last forward operator of its type that had none yet, and drops those behind."""
     if event.name.startswith(SCOPE):
-        return Mark(event, place(event.name[len(SCOPE) :]), EXACT)
+        return LayerCode(event, place(event.name[len(SCOPE) :]), EXACT)
     kind = event.name[len(GRADIENT) :]
     if kind != _VARIABLE:  # these come at any time, and run nothing
         for number in range(len(forward) - 1, -1, -1):
             if forward[number].type == kind:
                 layer = forward[number].place.layer
                 del forward[number:]
-                return Mark(event, Place(layer, BACKWARD), INFERRED)
-    return Mark(event, Place(None, BACKWARD), INFERRED)
+                return LayerCode(event, NetworkPlace(layer, BACKWARD), INFERRED)
+    return LayerCode(event, NetworkPlace(None, BACKWARD), INFERRED)

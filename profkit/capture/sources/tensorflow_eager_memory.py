@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from profkit.capture.recording import Recording, SpanLog
 from profkit.capture.schema import NONE
-from profkit.capture.sources import MEMORY, Watched
-from profkit.capture.sources.tensorflow_eager import Call, add_call, profile_calls
+from profkit.capture.sources import MEMORY, SourceSubject
+from profkit.capture.sources.tensorflow_eager import EagerCall, add_call, profile_calls
 from profkit.capture.sources.tensorflow_names import kernel_of
 from profkit.capture.sources.tensorflow_pool import line_of
-from profkit.capture.sources.tensorflow_profile import STEP, Profile
-from profkit.capture.sources.xplane import Event
+from profkit.capture.sources.tensorflow_profile import STEP, HostProfile
+from profkit.capture.sources.xplane import XplaneEvent
 from profkit.errors import CaptureError
 
 TAKEN, GIVEN = "MemoryAllocation", "MemoryDeallocation"
@@ -20,7 +20,7 @@ MEMORY_NOTE = "memory: what each operator allocated in a step; weights and the b
 
 
 @dataclass
-class OperatorBytes:
+class EagerBytes:
     """What one operator took and gave back."""
 
     requested: int = 0
@@ -40,12 +40,12 @@ class OperatorBytes:
             "live_bytes": self.in_use,
         }
 
-    def add(self, event: Event) -> None:
+    def add(self, event: XplaneEvent) -> None:
         """A change of the allocator's while the operator ran."""
         self._take(event) if event.name == TAKEN else self._give(event)
         self.in_use = int(event.stats["bytes_allocated"])
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: XplaneEvent) -> None:
         size = int(event.stats["requested_bytes"])
         self.requested += size
         self.live += size
@@ -53,19 +53,19 @@ class OperatorBytes:
         self.blocks[event.stats["addr"]] = size
         self.implementation = kernel_of(str(event.stats.get("tf_op", ""))).implementation or self.implementation
 
-    def _give(self, event: Event) -> None:
+    def _give(self, event: XplaneEvent) -> None:
         size = self.blocks.pop(event.stats["addr"], 0)
         self.temporary += size
         self.live -= size
 
 
-def record_eager_memory(watched: Watched, steps: int) -> Recording:
+def record_eager_memory(watched: SourceSubject, steps: int) -> Recording:
     """Operators with their bytes."""
     log = SpanLog("tensorflow", "xplane", MEMORY)
     profile, calls = profile_calls(watched, steps, log)
     changes = allocator_changes(profile)
     owners = _owners(profile, calls, changes)
-    amounts = [OperatorBytes() for _ in calls]
+    amounts = [EagerBytes() for _ in calls]
     for event, owner in zip(changes, owners):
         if owner != NONE:
             amounts[owner].add(event)
@@ -74,7 +74,7 @@ def record_eager_memory(watched: Watched, steps: int) -> Recording:
     return log.finish()
 
 
-def allocator_changes(profile: Profile) -> list[Event]:
+def allocator_changes(profile: HostProfile) -> list[XplaneEvent]:
     """Everything that was taken and given back in the steps, in order of time."""
     changes = [event for event in profile.events if event.name in {TAKEN, GIVEN}]
     if not changes:
@@ -84,7 +84,7 @@ def allocator_changes(profile: Profile) -> list[Event]:
     return changes
 
 
-def add_changes(profile: Profile, changes: Sequence[Event], rows: Sequence[int]) -> None:
+def add_changes(profile: HostProfile, changes: Sequence[XplaneEvent], rows: Sequence[int]) -> None:
     """The allocations of a recording, and its peak; `rows` are the spans in which the changes happened, or NONE."""
     log = profile.log
     for event, row in zip(changes, rows):
@@ -97,11 +97,11 @@ def add_changes(profile: Profile, changes: Sequence[Event], rows: Sequence[int])
     )
 
 
-def _add(profile: Profile, call: Call, amount: OperatorBytes) -> int:
+def _add(profile: HostProfile, call: EagerCall, amount: EagerBytes) -> int:
     return add_call(profile, call, **amount.columns(), implementation=amount.implementation)
 
 
-def _owners(profile: Profile, calls: list[Call], changes: list[Event]) -> list[int]:
+def _owners(profile: HostProfile, calls: list[EagerCall], changes: list[XplaneEvent]) -> list[int]:
     """For each change the operator that was running on the calling thread, or NONE. Eager operators do not nest."""
     owners: list[int] = []
     number = 0
@@ -115,7 +115,7 @@ def _owners(profile: Profile, calls: list[Call], changes: list[Event]) -> list[i
     return owners
 
 
-def most_live(profile: Profile) -> int:
+def most_live(profile: HostProfile) -> int:
     """The most bytes live at once of what a step had taken itself."""
     most = live = 0
     blocks: dict[int, int] = {}

@@ -11,8 +11,8 @@ from profkit.capture.sources import TIME
 from profkit.capture.sources.tensorflow_graph import GraphFacts
 from profkit.capture.sources.tensorflow_names import Placer, kernel_of, split_event
 from profkit.capture.sources.tensorflow_pool import pool_regions
-from profkit.capture.sources.tensorflow_profile import Profile
-from profkit.capture.sources.xplane import Event
+from profkit.capture.sources.tensorflow_profile import HostProfile
+from profkit.capture.sources.xplane import XplaneEvent
 
 SOURCE = "xplane"
 CHEAP_NOTE = (
@@ -27,7 +27,7 @@ def new_log(framework: str) -> SpanLog:
 
 
 def add_kernels(
-    profile: Profile,
+    profile: HostProfile,
     place: Placer,
     graph: GraphFacts | None,
     values: Mapping[int, Mapping[str, Any]] | None = None,
@@ -44,7 +44,7 @@ def add_kernels(
         if region.owner is not None:
             helped[id(region.owner)] = helped.get(id(region.owner), 0) + region.end_ns - region.start_ns
 
-    def columns(event: Event) -> dict[str, Any]:
+    def columns(event: XplaneEvent) -> dict[str, Any]:
         node, kernel = operators[id(event)]
         kind = kernel_of(kernel)
         where = place(node)
@@ -74,6 +74,6 @@ def add_kernels(
     return rows
 
 
-def kernel_events(profile: Profile) -> list[Event]:
+def kernel_events(profile: HostProfile) -> list[XplaneEvent]:
     """The events that are operators."""
     return [event for event in profile.events if split_event(event.name)]

@@ -20,7 +20,7 @@ _ONEDNN = re.compile(r"_Mkl(?:Native|Eager)?(\w+)$")
 _KERNEL_EVENT = re.compile(r"([^:]+):([A-Za-z_]\w*)$")
 
 
-class Place(NamedTuple):
+class NetworkPlace(NamedTuple):
     """Position of an operator in the network."""
 
     layer: str | None
@@ -28,14 +28,14 @@ class Place(NamedTuple):
     quality: str = EXACT
 
 
-class Kernel(NamedTuple):
+class KernelType(NamedTuple):
     """An operator's type as the graph has it, and the kernel that does it where that has another name."""
 
     type: str
     implementation: str | None
 
 
-Placer = Callable[[str], Place]
+Placer = Callable[[str], NetworkPlace]
 
 
 def placer(layers: Collection[str]) -> Placer:
@@ -45,16 +45,16 @@ def placer(layers: Collection[str]) -> Placer:
     and numbers scopes that are opened twice (`conv1_1`).
     """
 
-    def place(node: str) -> Place:
+    def place(node: str) -> NetworkPlace:
         parts = node.split("/")
         layer = next((found for part in parts if (found := _layer(part, layers))), None)
         if UPDATES in parts:
-            return Place(layer, OPTIMISER)
+            return NetworkPlace(layer, OPTIMISER)
         if any(part in GRADIENTS for part in parts):
-            return Place(layer, BACKWARD)
+            return NetworkPlace(layer, BACKWARD)
         if layer is None and node.startswith(_FEEDS):
-            return Place(None, COPY)
-        return Place(layer, HOST if node in _ENDS else FORWARD)
+            return NetworkPlace(None, COPY)
+        return NetworkPlace(layer, HOST if node in _ENDS else FORWARD)
 
     return place
 
@@ -66,13 +66,13 @@ def _layer(part: str, layers: Collection[str]) -> str | None:
     return None
 
 
-def kernel_of(name: str) -> Kernel:
+def kernel_of(name: str) -> KernelType:
     """oneDNN's kernels are renamed by the runtime: `_MklNativeFusedConv2D` does the graph's `_FusedConv2D`."""
     found = _ONEDNN.match(name)
     if not found:
-        return Kernel(name, None)
+        return KernelType(name, None)
     plain = found.group(1)
-    return Kernel(f"_{plain}" if plain.startswith("Fused") else plain, name)
+    return KernelType(f"_{plain}" if plain.startswith("Fused") else plain, name)
 
 
 def split_event(name: str) -> tuple[str, str] | None:

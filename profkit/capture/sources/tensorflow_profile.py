@@ -12,8 +12,8 @@ from typing import Any
 from profkit.backends.scratch import temporary_folder
 from profkit.capture.recording import EXACT, SpanLog
 from profkit.capture.schema import HOST, NONE, Level
-from profkit.capture.sources.tensorflow_pool import EXECUTOR, STOP, Line, Region, line_of
-from profkit.capture.sources.xplane import Event, RealtimeClock, Space, read_clocks, read_xspace, recorded_levels
+from profkit.capture.sources.tensorflow_pool import EXECUTOR, STOP, Region, ThreadLine, line_of
+from profkit.capture.sources.xplane import RealtimeClock, Space, XplaneEvent, read_clocks, read_xspace, recorded_levels
 from profkit.errors import CaptureError
 
 STEP = "profkit step"
@@ -28,7 +28,7 @@ POOL_NOTE = (
 )
 
 
-class Profile:
+class HostProfile:
     """The events of the host's threads within the steps."""
 
     def __init__(self, log: SpanLog, space: Space, clock: RealtimeClock, steps: Sequence[tuple[int, int]]) -> None:
@@ -38,17 +38,17 @@ class Profile:
         marks = sorted((event for event in host if event.name == STEP), key=lambda each: each.start_ns)
         self.events = _within(host, steps)
         self.main = line_of(marks[0]) if marks else ("", 0)
-        self._rows: dict[Line, int] = {}
+        self._rows: dict[ThreadLine, int] = {}
         log.facts.update(
             notes=[*_clock_notes(marks, steps, clock), *space.warnings],
             profiler_levels=recorded_levels(space),
         )
 
-    def thread(self, event: Event) -> int:
+    def thread(self, event: XplaneEvent) -> int:
         """The row of an event's thread."""
         return self.thread_of(line_of(event))
 
-    def thread_of(self, line: Line) -> int:
+    def thread_of(self, line: ThreadLine) -> int:
         """TensorFlow's own threads get short names and no id of the system: the profile has none."""
         if line not in self._rows:
             if line == self.main:
@@ -60,7 +60,7 @@ class Profile:
                 self._rows[line] = self.log.thread(NONE, role, f"{pool} {number}")
         return self._rows[line]
 
-    def _short(self, line: Line) -> list[Line]:
+    def _short(self, line: ThreadLine) -> list[ThreadLine]:
         return [(name.removeprefix("tf_"), number) for name, number in self._rows if (name, number) != line]
 
     def add_runtime(self) -> None:
@@ -73,7 +73,7 @@ class Profile:
                 )  # fmt: skip
 
     def add_pool(
-        self, regions: Iterable[Region], rows: dict[int, int], columns: Callable[[Event], dict[str, Any]]
+        self, regions: Iterable[Region], rows: dict[int, int], columns: Callable[[XplaneEvent], dict[str, Any]]
     ) -> None:
         """Tasks of pool threads; `rows` are the spans of operators by the identity of their events."""
         linked = unlinked = after = 0
@@ -91,7 +91,7 @@ class Profile:
             self.log.facts["notes"].append(POOL_NOTE)
 
 
-def profile_steps(log: SpanLog, step: Callable[[], Any], steps: int) -> Profile:
+def profile_steps(log: SpanLog, step: Callable[[], Any], steps: int) -> HostProfile:
     """Run the steps under the profiler, after one that is not kept: the first fills the profiler's own buffers."""
     tf = importlib.import_module("tensorflow")
     brackets: list[tuple[int, int]] = []
@@ -115,13 +115,13 @@ def profile_steps(log: SpanLog, step: Callable[[], Any], steps: int) -> Profile:
         space = read_xspace(files[-1].read_bytes(), clock)
     for begin, end in brackets:
         log.step(begin, end)
-    return Profile(log, space, clock, brackets)
+    return HostProfile(log, space, clock, brackets)
 
 
-def _within(events: Iterable[Event], steps: Sequence[tuple[int, int]]) -> list[Event]:
+def _within(events: Iterable[XplaneEvent], steps: Sequence[tuple[int, int]]) -> list[XplaneEvent]:
     """Events that begin in a step, in order of time, outer ones first; and the ends of tasks, which may lie behind."""
     ordered = sorted(events, key=lambda each: (each.start_ns, -each.end_ns))
-    kept: list[Event] = []
+    kept: list[XplaneEvent] = []
     place = 0
     for event in ordered:
         while place < len(steps) and event.start_ns >= steps[place][1]:
@@ -131,7 +131,7 @@ def _within(events: Iterable[Event], steps: Sequence[tuple[int, int]]) -> list[E
     return kept
 
 
-def _clock_notes(marks: Sequence[Event], steps: Sequence[tuple[int, int]], clock: RealtimeClock) -> list[str]:
+def _clock_notes(marks: Sequence[XplaneEvent], steps: Sequence[tuple[int, int]], clock: RealtimeClock) -> list[str]:
     """Each mark must lie between the readings of our clock around it."""
     if len(marks) != len(steps):
         return [f"{len(steps)} steps were marked, {len(marks)} marks are in the profile: it may be incomplete"]

@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from profkit.backends.networks.contract import NetworkConditions
-from profkit.backends.networks.theano_origins import Mark, mark_of_node
+from profkit.backends.networks.theano_origins import VariableTag, mark_of_node
 from profkit.capture.recording import AGGREGATE, EXACT, Recording, SpanLog
 from profkit.capture.schema import Level
-from profkit.capture.sources import MEMORY, TIME, Pass, Watched
-from profkit.capture.sources.numpy_allocations import Event, numpy_allocations
+from profkit.capture.sources import MEMORY, TIME, Pass, SourceSubject
+from profkit.capture.sources.numpy_allocations import AllocationEvent, numpy_allocations
 from profkit.capture.sources.scopes import add_allocations, memory_of, run_steps
 
 CLOCK_GRAIN_NS = 1000
@@ -33,7 +33,7 @@ MEMORY_NOTE = (
 )
 
 
-class Call(NamedTuple):
+class TheanoCall(NamedTuple):
     """One operator that ran while recording."""
 
     place: int
@@ -51,13 +51,13 @@ class TheanoSource:
         """Time and memory apart: the Python machine is slower."""
         return [Pass("time", (TIME,)), Pass("memory", (MEMORY,), note=MEMORY_NOTE)]
 
-    def record(self, watched: Watched, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
         """Run the steps."""
         log = SpanLog("theano", "theano", name)
         return (_record_time if name == TIME else _record_memory)(log, watched, steps)
 
 
-def _record_time(log: SpanLog, watched: Watched, steps: int) -> Recording:
+def _record_time(log: SpanLog, watched: SourceSubject, steps: int) -> Recording:
     model = watched.built.model
     machine = model.function(watched.conditions.is_training).fn
     nodes = _described(machine)
@@ -85,11 +85,11 @@ def _record_time(log: SpanLog, watched: Watched, steps: int) -> Recording:
     return log.finish()
 
 
-def _record_memory(log: SpanLog, watched: Watched, steps: int) -> Recording:
+def _record_memory(log: SpanLog, watched: SourceSubject, steps: int) -> Recording:
     model, is_training = watched.built.model, watched.conditions.is_training
     function = model.compiled(is_training, mode=_python_mode())
     nodes = _described(function.fn)
-    calls: list[Call] = []
+    calls: list[TheanoCall] = []
     seen: dict[int, dict[str, Any]] = {}
     with model.using(function, is_training):
         watched.step()  # what is allocated once is not part of any step
@@ -121,14 +121,14 @@ def _python_mode() -> Any:
 
 
 def _watched_thunk(
-    place: int, thunk: Any, calls: list[Call], seen: dict[int, dict[str, Any]], events: list[Event]
+    place: int, thunk: Any, calls: list[TheanoCall], seen: dict[int, dict[str, Any]], events: list[AllocationEvent]
 ) -> Callable[[], Any]:
     now = time.perf_counter_ns
 
     def run() -> Any:
         first, start = len(events), now()
         result = thunk()
-        calls.append(Call(place, start, now(), (first, len(events))))
+        calls.append(TheanoCall(place, start, now(), (first, len(events))))
         if place not in seen:
             seen[place] = _shapes(thunk)
         return result
@@ -187,12 +187,12 @@ def _mapping_notes(machine: Any) -> list[str]:
     return notes
 
 
-def _words(mark: Mark) -> str:
+def _words(mark: VariableTag) -> str:
     return f"{mark.origin.phase} of {mark.origin.layer or 'the loss'}"
 
 
-def _others(mark: Mark) -> str:
-    return ", ".join(_words(Mark(origin)) for origin in sorted(mark.also))
+def _others(mark: VariableTag) -> str:
+    return ", ".join(_words(VariableTag(origin)) for origin in sorted(mark.also))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.recording import Recording
-from profkit.capture.sources import MEMORY, PRIMITIVES, TIME, Pass, Watched
+from profkit.capture.sources import MEMORY, PRIMITIVES, TIME, Pass, SourceSubject
 from profkit.capture.sources.helper_threads import clock_of, helper_threads
 from profkit.capture.sources.layer_shares import layer_facts
 from profkit.capture.sources.torch_build import load_recorder
@@ -44,7 +44,7 @@ class TorchSource:
         operators = Pass(OPERATORS, (TIME, MEMORY))
         return [operators, Pass(PRIMITIVES, (PRIMITIVES,), collector, POOL_NOTE)] if collector else [operators]
 
-    def record(self, watched: Watched, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
         """Run the steps with every operator, allocation and layer recorded."""
         built: Any = watched.built
         modules = Modules(
@@ -71,7 +71,7 @@ class Modules:
     """What a compiled model was made of."""
 
 
-def record_modules(watched: Watched, name: str, steps: int, modules: Modules) -> Recording:
+def record_modules(watched: SourceSubject, name: str, steps: int, modules: Modules) -> Recording:
     """Run the steps under the pass of this name."""
     torch = importlib.import_module("torch")
     notes: list[str] = []
@@ -98,7 +98,7 @@ def _collector() -> dict[str, str]:
         return {}
 
 
-def _runner(watched: Watched, steps: int, clock: Steps) -> Callable[[], None]:
+def _runner(watched: SourceSubject, steps: int, clock: Steps) -> Callable[[], None]:
     def run() -> None:
         for _ in range(steps):
             begin = time.perf_counter_ns()

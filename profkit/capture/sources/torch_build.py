@@ -57,7 +57,7 @@ def load_recorder() -> Any:
     """The recorder's module, built if need be; UnavailableError with the reason where that cannot be."""
     if MODULE in sys.modules:
         return sys.modules[MODULE]
-    build = Build()
+    build = RecorderBuild()
     path = build.path
     if not is_sealed(path, build.key):
         try:
@@ -72,7 +72,7 @@ def load_recorder() -> Any:
     return module
 
 
-class Build:
+class RecorderBuild:
     """How the recorder is compiled here, and the key of all that decides whether a file fits."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from profkit.capture.recording import EXACT, INFERRED
 from profkit.capture.schema import BACKWARD, Level
 from profkit.capture.sources.torch_events import TorchEvents
-from profkit.capture.sources.torch_meanings import Meanings
+from profkit.capture.sources.torch_meanings import SpanAnnotations
 
 COMPILER = ("Torch-Compiled Region", "TorchDynamo ", "CompiledFunction", "AOTDispatcher ", "## Call CompiledFxGraph")
 """Spans of torch.compile around its kernels."""
@@ -24,7 +24,7 @@ LIBRARY = frozenset(
 _GENERATED = re.compile(r"graph_(\d+)_(cpp_\w+)")
 
 
-def map_kernels(events: TorchEvents, found: Meanings, graphs: Any) -> dict[str, list[str]]:
+def map_kernels(events: TorchEvents, found: SpanAnnotations, graphs: Any) -> dict[str, list[str]]:
     """Set layer, type and fused of every kernel; returns those that work for several layers, with the layers."""
     regions: dict[int, list[int]] = {}
     parents = events.spans["parent"].tolist()
@@ -72,7 +72,7 @@ def _is_kernel(span: str, kernel: str) -> bool:
     return match.group(2) == kernel if match else span.rpartition("::")[2] in kernel.split(".")
 
 
-def _place(found: Meanings, row: int, kernel: Any) -> None:
+def _place(found: SpanAnnotations, row: int, kernel: Any) -> None:
     found.layer[row] = kernel.layers[0] if kernel.layers else None
     found.quality[row] = INFERRED if len(kernel.layers) > 1 else EXACT
     if _GENERATED.fullmatch(found.type[row]):

@@ -39,7 +39,7 @@ def record_kineto(torch: Any, layers: Mapping[str, Any], run: Callable[[], None]
             run()
         clock = RealtimeClock(before, read_clocks())
     roots = profile.profiler.kineto_results.experimental_event_tree()
-    return _Reader(clock.ahead_ns).read(roots, clock.error_ns)
+    return _EventTreeReader(clock.ahead_ns).read(roots, clock.error_ns)
 
 
 def _spanned(torch: Any) -> Callable[..., Any]:
@@ -58,7 +58,7 @@ def _spanned(torch: Any) -> Callable[..., Any]:
     return spanned
 
 
-class _Reader:
+class _EventTreeReader:
     """Walks the event tree."""
 
     def __init__(self, ahead_ns: int) -> None:

@@ -8,7 +8,7 @@ from profkit.capture.schema import Level
 
 
 @dataclass
-class Meanings:
+class SpanAnnotations:
     """The columns that torch itself does not report."""
 
     level: list[int] = field(default_factory=list)

@@ -24,7 +24,7 @@ ANCHOR, ANCHORS = "profkit clock anchor", 20
 DOMAINS = ("dnnl::primitive::execute", "dnnl::primitive::create")
 
 
-class Task(NamedTuple):
+class IttTask(NamedTuple):
     """An ITT task, on our clock."""
 
     thread: int
@@ -47,7 +47,7 @@ class Task(NamedTuple):
 class Tasks(NamedTuple):
     """What came through the door."""
 
-    tasks: Sequence[Task]
+    tasks: Sequence[IttTask]
     clock_error_ns: int
     notes: Sequence[str]
 
@@ -85,7 +85,7 @@ def _drop_anchors() -> list[tuple[int, int]]:
     return anchors
 
 
-def read_tasks(capture: Any, anchors: Sequence[tuple[int, int]]) -> tuple[list[Task], int]:
+def read_tasks(capture: Any, anchors: Sequence[tuple[int, int]]) -> tuple[list[IttTask], int]:
     """oneDNN's tasks of a capture, and how well their times are known."""
     ranges = capture.ranges
     titles = [capture.range_title(row) for row in range(len(ranges))]
@@ -98,7 +98,7 @@ def read_tasks(capture: Any, anchors: Sequence[tuple[int, int]]) -> tuple[list[T
     ahead_ns, error_ns = (low + high) // 2, abs(high - low) // 2 + 1
     os_ids = capture.threads.os_thread_id.tolist()
     tasks = [
-        Task(
+        IttTask(
             os_ids[int(ranges.thread[row])],
             title,
             int(ranges.start_ns[row]) + ahead_ns,
@@ -112,7 +112,7 @@ def read_tasks(capture: Any, anchors: Sequence[tuple[int, int]]) -> tuple[list[T
 
 def add_tasks(recording: Recording, found: Tasks, listed: Sequence[Primitive]) -> Recording:
     """The recording with a PRIMITIVE span per task of its main thread and a POOL span per task of any other."""
-    operators = _Operators(recording)
+    operators = _OperatorFinder(recording)
     main_id = next(thread["id"] for thread in recording.threads if thread["role"] == "main")
     threads = [dict(thread) for thread in recording.threads]
     numbers = {thread["id"]: number for number, thread in enumerate(threads)}
@@ -139,7 +139,7 @@ def add_tasks(recording: Recording, found: Tasks, listed: Sequence[Primitive]) -
     return replace(grown, threads=tuple(threads), clock_error_ns=error_ns, facts=facts)
 
 
-class _Operators:
+class _OperatorFinder:
     """Finds the innermost operator of the main thread at a moment."""
 
     def __init__(self, recording: Recording) -> None:
@@ -162,7 +162,7 @@ class _Operators:
         """Layer and phase of an operator, as numbers of strings."""
         return {name: int(self._spans[name][row]) if row != NONE else NONE for name in ("layer", "phase")}
 
-    def clipped(self, row: int, task: Task) -> dict[str, int]:
+    def clipped(self, row: int, task: IttTask) -> dict[str, int]:
         if row == NONE:
             return {}
         start, end = (int(self._spans[name][row]) for name in ("start_ns", "end_ns"))

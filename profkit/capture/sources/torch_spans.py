@@ -21,7 +21,7 @@ from profkit.capture.sources.torch_events import (
     TorchEvents,
 )
 from profkit.capture.sources.torch_kernels import COMPILER, map_kernels
-from profkit.capture.sources.torch_meanings import Meanings
+from profkit.capture.sources.torch_meanings import SpanAnnotations
 from profkit.capture.sources.torch_memory import memory_columns, peak_of, without_older_blocks
 
 ENGINE = "autograd::engine::evaluate_function: "
@@ -29,10 +29,10 @@ OPTIMIZER = "Optimizer."
 ACCUMULATE = "torch::autograd::AccumulateGrad"
 
 
-def understand(events: TorchEvents, owners: Mapping[int, str]) -> Meanings:
+def understand(events: TorchEvents, owners: Mapping[int, str]) -> SpanAnnotations:
     """What every span is; `owners` has the layer of each address of parameters and of what the optimiser keeps."""
     rows = list(zip(*(events.spans[name].tolist() for name in ("name", "scope", "parent"))))
-    found = Meanings()
+    found = SpanAnnotations()
     for number, scope, parent in rows:
         name = events.names[number]
         found.level.append(_level(name, scope))
@@ -60,7 +60,7 @@ def _phase(name: str, scope: int) -> str | None:
     return OPTIMISER if scope == USER_SCOPE and name.startswith(OPTIMIZER) else None
 
 
-def _map_backward(events: TorchEvents, found: Meanings) -> None:
+def _map_backward(events: TorchEvents, found: SpanAnnotations) -> None:
     """Layers of backward nodes, and of what lies in them."""
     made_by = _layers_by_sequence(events, found)
     names = ("scope", "sequence", "forward_thread", "thread", "parent")
@@ -85,7 +85,7 @@ def _map_backward(events: TorchEvents, found: Meanings) -> None:
             found.layer[parent], found.quality[parent] = found.layer[row], found.quality[row]
 
 
-def _layers_by_sequence(events: TorchEvents, found: Meanings) -> dict[tuple[int, int], str | None]:
+def _layers_by_sequence(events: TorchEvents, found: SpanAnnotations) -> dict[tuple[int, int], str | None]:
     """The layer that was open when a node was made, by thread and number; a thread of 0 stands for any.
 
     Operators read the number that the next node will have: of several with the same number the last one made it.
@@ -99,7 +99,7 @@ def _layers_by_sequence(events: TorchEvents, found: Meanings) -> dict[tuple[int,
     return made_by
 
 
-def _map_optimiser(events: TorchEvents, found: Meanings, owners: Mapping[int, str]) -> None:
+def _map_optimiser(events: TorchEvents, found: SpanAnnotations, owners: Mapping[int, str]) -> None:
     """An operator of the optimiser works for the layer whose parameter (or its momentum) it was given."""
     for row, parent in enumerate(events.spans["parent"].tolist()):
         if found.phase[row] == OPTIMISER:

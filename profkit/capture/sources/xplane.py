@@ -61,7 +61,7 @@ def read_clocks(tries: int = 15) -> ClockReading:
     return ClockReading(ahead, (width + 1) // 2)
 
 
-class Event(NamedTuple):
+class XplaneEvent(NamedTuple):
     """One event of one line; an instant has equal times."""
 
     plane: str
@@ -81,7 +81,7 @@ class Event(NamedTuple):
 class Space:
     """What a file holds. Planes are the host's threads, devices, and facts about the profile."""
 
-    events: list[Event] = field(default_factory=list)
+    events: list[XplaneEvent] = field(default_factory=list)
     """Line by line, as in the file: not sorted by time."""
     plane_stats: dict[str, Stats] = field(default_factory=dict)
     metadata: dict[str, dict[str, Stats]] = field(default_factory=dict)
@@ -189,7 +189,7 @@ class _Plane:
             result[self._stat_names.get(key, str(key))] = content
         return result
 
-    def events_of(self, data: bytes, begin_ns: int) -> Iterator[Event]:
+    def events_of(self, data: bytes, begin_ns: int) -> Iterator[XplaneEvent]:
         """The events of a line."""
         events: list[bytes] = []
         values: dict[int, Any] = {}
@@ -215,7 +215,9 @@ class _Plane:
             stats = self.stats_of(own) if own else {}
             start_ns = begin_ns + offset_ps // 1000
             end_ns = begin_ns + (offset_ps + values.get(3, 0)) // 1000
-            yield Event(self.name, line, line_id, name, start_ns, end_ns, {**shared, **stats} if shared else stats)
+            yield XplaneEvent(
+                self.name, line, line_id, name, start_ns, end_ns, {**shared, **stats} if shared else stats
+            )
 
 
 def _map_value(data: bytes) -> bytes:

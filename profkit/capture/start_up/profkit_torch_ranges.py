@@ -25,15 +25,15 @@ def turn_on(record_shapes: bool) -> None:
     if not hasattr(profiler, "emit_itt"):
         sys.stderr.write("profkit.trace: this torch has no emit_itt; its operators are not recorded\n")
         return
-    ranges = _Ranges(profiler, record_shapes)
-    ranges.give_way_to_others()
+    ranges = _TorchRanges(profiler, record_shapes)
+    ranges.yield_to_other_profilers()
     ranges.cover_new_threads()
     ranges.enter()
     # A state left on at exit makes torch complain about a leak.
     atexit.register(ranges.leave)
 
 
-class _Ranges:
+class _TorchRanges:
     """emit_itt per thread, by way of torch's own class."""
 
     def __init__(self, profiler: Any, record_shapes: bool) -> None:
@@ -63,7 +63,7 @@ class _Ranges:
             _state.is_on = False
             self._disable()
 
-    def give_way_to_others(self) -> None:
+    def yield_to_other_profilers(self) -> None:
         """Wrap the functions with which torch's Python code begins and ends a profiler of the program."""
         from torch.autograd import profiler_legacy
 

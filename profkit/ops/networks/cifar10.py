@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from profkit.ops import axes
 from profkit.ops.axes import axis
-from profkit.ops.networks.layer import Layer, Shape, Start
+from profkit.ops.networks.layer import Initialisation, Layer, Shape
 from profkit.ops.networks.network import Chain, Network
 
 DECAY = 0.004
@@ -32,9 +32,11 @@ class Cifar10(Network):
 
     def describe(self) -> tuple[Layer, ...]:
         chain = Chain(self.input_shape())
-        chain.conv("conv1", self.filters, 5, self.stride, start=Start(0.05, 0.0))
+        chain.conv("conv1", self.filters, 5, self.stride, start=Initialisation(0.05, 0.0))
         chain.max_pool("pool1", self.pool, self.pool_stride).norm("norm1")
-        chain.conv("conv2", self.filters, 5, self.stride, start=Start(0.05, 0.1))
+        chain.conv("conv2", self.filters, 5, self.stride, start=Initialisation(0.05, 0.1))
         chain.norm("norm2").max_pool("pool2", 3, 2).flatten()
-        chain.dense("local3", 384, start=Start(0.04, 0.1, DECAY)).dense("local4", 192, start=Start(0.04, 0.1, DECAY))
-        return chain.dense("softmax_linear", 10, "none", Start(1 / 192, 0.0)).layers
+        chain.dense("local3", 384, start=Initialisation(0.04, 0.1, DECAY)).dense(
+            "local4", 192, start=Initialisation(0.04, 0.1, DECAY)
+        )
+        return chain.dense("softmax_linear", 10, "none", Initialisation(1 / 192, 0.0)).layers

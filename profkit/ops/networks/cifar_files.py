@@ -35,7 +35,7 @@ DIGESTS = {
     "test_batch": "40351d587109b95175f43aff81a1287e",
 }
 PUBLISHED_BYTES = 10_000 * (1 + PIXELS)  # of a file of the binary version
-Part = tuple[Array, Array]
+ImageLabels = tuple[Array, Array]
 
 
 def load_cifar10(folder: str | Path, crop: int = SIDE) -> Data:
@@ -65,7 +65,7 @@ def _find(folder: Path) -> tuple[Path, str]:
     raise UsageError(f"{folder} has no CIFAR-10 files (data_batch_1.bin or data_batch_1, ...): {WHERE}")
 
 
-def _read_binary(path: Path) -> Part:
+def _read_binary(path: Path) -> ImageLabels:
     """Records of one label byte and 3072 pixels: red, green, blue, each row by row."""
     raw = np.fromfile(path, np.uint8)
     if not len(raw) or len(raw) % (1 + PIXELS):
@@ -77,7 +77,7 @@ def _read_binary(path: Path) -> Part:
     return _checked(path, records[:, 1:], records[:, 0])
 
 
-def _read_python(path: Path) -> Part:
+def _read_python(path: Path) -> ImageLabels:
     """A pickled dictionary with `data` [n, 3072] and `labels`."""
     try:
         with path.open("rb") as stream:
@@ -93,7 +93,7 @@ def _read_python(path: Path) -> Part:
     return _checked(path, pixels, labels)
 
 
-def _checked(path: Path, pixels: Array, labels: Array) -> Part:
+def _checked(path: Path, pixels: Array, labels: Array) -> ImageLabels:
     if not len(labels) or int(labels.min()) < 0 or int(labels.max()) >= CLASSES:
         found = f"labels up to {labels.max()}" if len(labels) else "no images"
         raise UsageError(f"{path} is damaged: {found}, expected 0 to {CLASSES - 1}; {WHERE}")

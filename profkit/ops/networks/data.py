@@ -1,4 +1,4 @@
-"""Images and labels for networks: made up here (learnable, seeded, called synthetic), or read elsewhere."""
+"""Images and labels for networks: synthetic ones (learnable, seeded), or read elsewhere."""
 
 from __future__ import annotations
 

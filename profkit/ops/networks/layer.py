@@ -15,7 +15,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Start:
+class Initialisation:
     """How the parameters of a layer begin, and which decay its weights have."""
 
     stddev: float = 0.05
@@ -25,7 +25,7 @@ class Start:
     """Gradient of the weights + weight_decay * weights, as an L2 loss of weight_decay/2 * sum(w^2) gives."""
 
 
-DEFAULT_START = Start()
+DEFAULT_START = Initialisation()
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Layer:
     """relu or none, applied to the result with its bias; the same as spec.activation for a convolution."""
     rate: float = 0.0
     """Of dropout: the share that is set to 0 in training."""
-    start: Start = DEFAULT_START
+    start: Initialisation = DEFAULT_START
 
     def parameter_shapes(self) -> dict[str, Shape]:
         """`<layer>.w` and `<layer>.b`: convolutions [out, in, kernel_h, kernel_w], dense layers [inputs, outputs]."""

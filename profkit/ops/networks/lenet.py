@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from profkit.ops import axes
 from profkit.ops.axes import axis
-from profkit.ops.networks.layer import Layer, Shape, Start
+from profkit.ops.networks.layer import Initialisation, Layer, Shape
 from profkit.ops.networks.network import Chain, Network
 
 
@@ -39,6 +39,6 @@ class LeNet(Network):
         return chain.layers
 
 
-def he(input_shape: Shape) -> Start:
+def he(input_shape: Shape) -> Initialisation:
     """Weights of deviation sqrt(2 / n), n the size of one input of the layer (not of a filter), as the study has it."""
-    return Start(math.sqrt(2 / math.prod(input_shape[1:])))
+    return Initialisation(math.sqrt(2 / math.prod(input_shape[1:])))

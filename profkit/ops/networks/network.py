@@ -21,9 +21,9 @@ from profkit.ops.networks.layer import (
     IMAGES,
     LRN,
     POOL2D,
+    Initialisation,
     Layer,
     Shape,
-    Start,
 )
 from profkit.ops.pool2d import Pool2d
 from profkit.ops.spec import Array
@@ -115,7 +115,13 @@ class Chain:
         return tuple(self._layers)
 
     def conv(
-        self, name: str, filters: int, kernel: int, stride: int = 1, padding: Any = "same", start: Start = DEFAULT_START
+        self,
+        name: str,
+        filters: int,
+        kernel: int,
+        stride: int = 1,
+        padding: Any = "same",
+        start: Initialisation = DEFAULT_START,
     ) -> Chain:
         """Convolution + bias + ReLU."""
         batch, channels, height, width = self._shape
@@ -143,7 +149,7 @@ class Chain:
         """Nothing in inference; in training a random share becomes 0 and the rest grows by 1/(1-rate)."""
         return self._add(Layer(name, DROPOUT, None, self._shape, self._last(), rate=rate))
 
-    def dense(self, name: str, outputs: int, activation: str = "relu", start: Start = DEFAULT_START) -> Chain:
+    def dense(self, name: str, outputs: int, activation: str = "relu", start: Initialisation = DEFAULT_START) -> Chain:
         """x w + b, then the activation."""
         batch, inputs = self._shape
         spec = MatMul(m=batch, n=outputs, k=inputs, bias=True)

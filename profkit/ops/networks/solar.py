@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from profkit.ops import axes
 from profkit.ops.axes import axis
-from profkit.ops.networks.layer import Layer, Shape, Start
+from profkit.ops.networks.layer import Initialisation, Layer, Shape
 from profkit.ops.networks.lenet import he
 from profkit.ops.networks.network import SQUARED_ERROR, Chain, Network
 
@@ -36,4 +36,4 @@ class Solar(Network):
         if self.dropout:
             chain.dropout("dropout2", 0.5)
         # A ReLU at the end that begins below 0 gives 0 for everything and never learns: begin at the targets' mean.
-        return chain.dense("output", 1, start=Start(0.01, 0.5)).layers
+        return chain.dense("output", 1, start=Initialisation(0.01, 0.5)).layers

@@ -27,7 +27,7 @@ Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Work:
+class StepWork:
     """Of one step."""
 
     flops: int = 0
@@ -45,10 +45,10 @@ class Work:
         return self.flops - self.padding_flops
 
 
-def fused(parts: Iterable[Work]) -> Work:
+def fused(parts: Iterable[StepWork]) -> StepWork:
     """The work of one operator that does all of these, in this order."""
     first, *others = parts
-    return Work(
+    return StepWork(
         first.flops + sum(each.flops for each in others),
         first.bytes + sum(each.bytes - 2 * each.carried_bytes for each in others),
         first.carried_bytes,
@@ -56,9 +56,9 @@ def fused(parts: Iterable[Work]) -> Work:
     )
 
 
-def network_work(network: Network, training: Training | None = None) -> dict[Key, Work]:
+def network_work(network: Network, training: Training | None = None) -> dict[Key, StepWork]:
     """Everything that a step of inference does; with `training`, of a training step."""
-    work: dict[Key, Work] = {}
+    work: dict[Key, StepWork] = {}
     for layer in network.layers:
         work |= {(layer.name, FORWARD, kind): part for kind, part in _forward(layer, training is not None).items()}
     if training is None:
@@ -66,8 +66,8 @@ def network_work(network: Network, training: Training | None = None) -> dict[Key
     outputs = math.prod(network.output_shape())
     # Softmax and logarithm: subtract the largest, exponential, sum, logarithm, pick. Squares: subtract, square, add.
     per_output = 5 if network.loss == CROSS_ENTROPY else 3
-    work[NO_LAYER, FORWARD, "loss"] = Work(per_output * outputs, 2 * outputs * FLOAT_BYTES)
-    work[NO_LAYER, BACKWARD, "loss"] = Work(2 * outputs, 2 * outputs * FLOAT_BYTES)
+    work[NO_LAYER, FORWARD, "loss"] = StepWork(per_output * outputs, 2 * outputs * FLOAT_BYTES)
+    work[NO_LAYER, BACKWARD, "loss"] = StepWork(2 * outputs, 2 * outputs * FLOAT_BYTES)
     for layer in network.layers:
         work |= {(layer.name, BACKWARD, kind): part for kind, part in _backward(layer).items()}
         if layer.parameter_shapes():
@@ -75,11 +75,11 @@ def network_work(network: Network, training: Training | None = None) -> dict[Key
     return work
 
 
-def _forward(layer: Layer, is_training: bool) -> dict[str, Work]:
+def _forward(layer: Layer, is_training: bool) -> dict[str, StepWork]:
     spec = layer.spec
     if layer.kind == DROPOUT and is_training:
         size = math.prod(layer.output_shape)
-        return {"dropout": Work(size, 2 * size * FLOAT_BYTES)}
+        return {"dropout": StepWork(size, 2 * size * FLOAT_BYTES)}
     if spec is None:
         return {}
     if isinstance(spec, Conv2d):
@@ -87,41 +87,41 @@ def _forward(layer: Layer, is_training: bool) -> dict[str, Work]:
     elif isinstance(spec, MatMul):
         bare = spec.replaced(bias=False)
     else:
-        return {_KINDS[type(spec)]: Work(spec.flops(), spec.min_bytes())}
+        return {_KINDS[type(spec)]: StepWork(spec.flops(), spec.min_bytes())}
     outputs = math.prod(layer.output_shape)
     carried = outputs * FLOAT_BYTES
-    parts = {bare.op: Work(bare.flops(), bare.min_bytes(), padding_flops=bare.flops() - bare.least_flops())}
-    parts["bias"] = Work(outputs, 2 * carried + _bias_bytes(layer), carried)
+    parts = {bare.op: StepWork(bare.flops(), bare.min_bytes(), padding_flops=bare.flops() - bare.least_flops())}
+    parts["bias"] = StepWork(outputs, 2 * carried + _bias_bytes(layer), carried)
     if layer.activation == "relu":
-        parts["relu"] = Work(outputs, 2 * carried, carried)
+        parts["relu"] = StepWork(outputs, 2 * carried, carried)
     return parts
 
 
-def _backward(layer: Layer) -> dict[str, Work]:
+def _backward(layer: Layer) -> dict[str, StepWork]:
     """No gradient is needed of what the network is given."""
     spec = layer.spec
     size = math.prod(layer.output_shape)
     if layer.kind == DROPOUT:
-        return {"dropout": Work(size, 2 * size * FLOAT_BYTES)}
+        return {"dropout": StepWork(size, 2 * size * FLOAT_BYTES)}
     if isinstance(spec, Pool2d):
         # Reads x and dy, adds each dy to one place of dx.
-        return {"pool": Work(size, (2 * math.prod(spec.input_shapes()["x"]) + size) * FLOAT_BYTES)}
+        return {"pool": StepWork(size, (2 * math.prod(spec.input_shapes()["x"]) + size) * FLOAT_BYTES)}
     if isinstance(spec, LocalResponseNorm):
         # The energy again, the sum of what depends on x, two powers, and five products.
-        return {"lrn": Work(size * (4 * spec.size + 9), 3 * size * FLOAT_BYTES)}
+        return {"lrn": StepWork(size * (4 * spec.size + 9), 3 * size * FLOAT_BYTES)}
     if not isinstance(spec, (Conv2d, MatMul)):
         return {}
     forward = _forward(layer, is_training=True)[spec.op]
     # The same three arrays meet, another one of them is the result.
     gradients = 1 if layer.inputs == (IMAGES,) else 2
     parts = {
-        spec.op: Work(
+        spec.op: StepWork(
             gradients * forward.flops, gradients * forward.bytes, padding_flops=gradients * forward.padding_flops
         )
     }
-    parts["bias"] = Work(size, size * FLOAT_BYTES + _bias_bytes(layer))
+    parts["bias"] = StepWork(size, size * FLOAT_BYTES + _bias_bytes(layer))
     if layer.activation == "relu":
-        parts["relu"] = Work(size, 3 * size * FLOAT_BYTES, size * FLOAT_BYTES)
+        parts["relu"] = StepWork(size, 3 * size * FLOAT_BYTES, size * FLOAT_BYTES)
     return parts
 
 
@@ -129,7 +129,7 @@ def _bias_bytes(layer: Layer) -> int:
     return math.prod(layer.parameter_shapes()[f"{layer.name}.b"]) * FLOAT_BYTES
 
 
-def _update(layer: Layer, training: Training) -> Work:
+def _update(layer: Layer, training: Training) -> StepWork:
     """w -= rate * velocity: reads w and gradient, writes w; momentum and decay add a multiply-add each."""
     flops = arrays = 0
     for name, shape in layer.parameter_shapes().items():
@@ -137,7 +137,7 @@ def _update(layer: Layer, training: Training) -> Work:
         size = math.prod(shape)
         flops += size * (2 + (2 if training.momentum else 0) + (2 if has_decay else 0))
         arrays += size * (5 if training.momentum else 3)
-    return Work(flops, arrays * FLOAT_BYTES)
+    return StepWork(flops, arrays * FLOAT_BYTES)
 
 
 _KINDS: dict[type, str] = {Pool2d: "pool", LocalResponseNorm: "lrn"}

@@ -57,23 +57,23 @@ def test_numbers_stay_32_bit_as_in_other_peoples_programs() -> None:
     assert "JAX_ENABLE_X64" not in environment
 
 
-def test_turned_weights_compute_the_same_on_turned_images() -> None:
+def test_nhwc_weights_compute_the_same_on_nhwc_images() -> None:
     network = Cifar10(batch=2, crop=24, filters=4)
     weights = network.initial_weights()
     images = np.random.default_rng(0).standard_normal((2, 4, 6, 6), dtype=np.float32)
 
-    turned = weights_to_nhwc(network, weights)
+    converted = weights_to_nhwc(network, weights)
     flat = images_to_nhwc(images).reshape(2, -1)
 
     expected = images.reshape(2, -1) @ weights["local3.w"]
-    np.testing.assert_allclose(flat @ turned["local3.w"], expected, rtol=1e-4, atol=1e-4)
-    assert turned["conv2.w"].shape == (5, 5, 4, 4)
-    np.testing.assert_array_equal(turned["conv1.w"][1, 2, 0, 3], weights["conv1.w"][3, 0, 1, 2])
-    np.testing.assert_array_equal(turned["local4.w"], weights["local4.w"])
+    np.testing.assert_allclose(flat @ converted["local3.w"], expected, rtol=1e-4, atol=1e-4)
+    assert converted["conv2.w"].shape == (5, 5, 4, 4)
+    np.testing.assert_array_equal(converted["conv1.w"][1, 2, 0, 3], weights["conv1.w"][3, 0, 1, 2])
+    np.testing.assert_array_equal(converted["local4.w"], weights["local4.w"])
 
 
 @pytest.mark.parametrize("network", [Cifar10(batch=2, crop=24, filters=4), Solar(batch=1), Mlp(batch=2)])
-def test_turning_weights_there_and_back_changes_nothing(network: Cifar10 | Solar | Mlp) -> None:
+def test_converting_weights_there_and_back_changes_nothing(network: Cifar10 | Solar | Mlp) -> None:
     weights = network.initial_weights()
 
     back = weights_from_nhwc(network, weights_to_nhwc(network, weights))

@@ -16,7 +16,7 @@ from profkit import _core
 from profkit.backends.native_policy import choose_kernel
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
-from profkit.backends.networks.layer_program import Operation, Program
+from profkit.backends.networks.layer_program import LayerProgram, Operation
 from profkit.backends.networks.plain_layers import refusal
 from profkit.errors import UnsupportedError
 from profkit.ops.networks import Cifar10, Layer, Mlp, Network, Solar, Training
@@ -130,7 +130,7 @@ def test_values_are_dropped_after_their_last_use() -> None:
 
     chain = [operation("images", "a"), operation("a", "b"), operation("b", "c"), operation("c", "d")]
 
-    result = Program(chain, {}, "d")({"images": np.zeros(1)})
+    result = LayerProgram(chain, {}, "d")({"images": np.zeros(1)})
 
     assert result == [4.0]
     assert alive == [0, 1, 1, 1]

@@ -12,7 +12,7 @@ from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.recording import Recording
 from profkit.capture.schema import NONE, Level
-from profkit.capture.sources import Watched, load_source
+from profkit.capture.sources import SourceSubject, load_source
 from profkit.ops.networks import Network
 
 Row = dict[str, Any]
@@ -24,7 +24,7 @@ def recorded(
     """So many steps under a pass of the framework's source."""
     trial = built_here(load_builder(framework), network, conditions)
     run = trial.built.train if conditions.is_training else trial.built.infer
-    watched = Watched(network, trial.built, conditions, lambda: run(trial.batch))
+    watched = SourceSubject(network, trial.built, conditions, lambda: run(trial.batch))
     for _ in range(warm_up):
         watched.step()
     return load_source(framework).record(watched, name, steps)

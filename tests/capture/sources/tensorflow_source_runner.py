@@ -18,7 +18,7 @@ from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import BuiltNetwork, NetworkConditions
 from profkit.backends.networks.tensorflow import SessionNetwork
 from profkit.capture.recording import save
-from profkit.capture.sources import Watched, load_source
+from profkit.capture.sources import SourceSubject, load_source
 from profkit.capture.sources.tensorflow_graph import GraphFacts
 from profkit.capture.sources.tensorflow_names import placer
 from profkit.capture.sources.tensorflow_stepstats import record_step_stats
@@ -35,17 +35,17 @@ IMAGES, LABELS = synthetic_data(NETWORK, train=8, test=8).batch(4)
 BUILDER, SOURCE = load_builder("tensorflow"), load_source("tensorflow")
 
 
-def watched(mode: str, is_training: bool) -> Watched:
+def watched(mode: str, is_training: bool) -> SourceSubject:
     conditions = NetworkConditions(2, mode, is_training)
     built = BUILDER.build(NETWORK, NETWORK.initial_weights(), conditions)
     batch = built.put(IMAGES, LABELS)
     run = built.train if is_training else built.infer
     for _ in range(2):
         run(batch)
-    return Watched(NETWORK, built, conditions, lambda: run(batch))
+    return SourceSubject(NETWORK, built, conditions, lambda: run(batch))
 
 
-def record(what: Watched, *passes: str) -> None:
+def record(what: SourceSubject, *passes: str) -> None:
     for each in passes:
         phase = "training" if what.conditions.is_training else "inference"
         recording = SOURCE.record(what, each, STEPS)
@@ -71,7 +71,7 @@ def error_of(built: BuiltNetwork) -> list[float]:
     return [max_error(np.asarray(logits), reference), network_tolerance(NETWORK, is_training=False)]
 
 
-def step_stats(what: Watched, level: str) -> list[list[Any]]:
+def step_stats(what: SourceSubject, level: str) -> list[list[Any]]:
     """What RunMetadata says of a step, read with TensorFlow's own classes: name, label, bytes, temporaries, outputs."""
     import tensorflow as tf
 

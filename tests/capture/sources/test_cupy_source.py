@@ -1,4 +1,4 @@
-"""What is recorded of CuPy's networks, with NumPy and a made-up device in CuPy's place."""
+"""What is recorded of CuPy's networks, with NumPy and a fake device in CuPy's place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.cupy import BUILDER
 from profkit.capture.recording import Recording
 from profkit.capture.schema import NONE
-from profkit.capture.sources import Watched, load_source
+from profkit.capture.sources import SourceSubject, load_source
 from profkit.ops.networks import Mlp
 
 NETWORK = Mlp(batch=4, hidden=1, neurons=8)
@@ -29,7 +29,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> FakeCupy:
 def record(name: str, steps: int = 1) -> Recording:
     conditions = NetworkConditions()
     trial = with_batch(NETWORK, BUILDER.build(NETWORK, NETWORK.initial_weights(), conditions))
-    watched = Watched(NETWORK, trial.built, conditions, lambda: trial.built.infer(trial.batch))
+    watched = SourceSubject(NETWORK, trial.built, conditions, lambda: trial.built.infer(trial.batch))
     return load_source("cupy").record(watched, name, steps)
 
 

@@ -16,7 +16,7 @@ from profkit.capture.sources.jax_hlo import parse_module, shape_bytes
 from profkit.capture.sources.jax_placement import Placement, Scope, scope_reader
 from profkit.capture.sources.jax_thunks import add_spans, read_thunks
 from profkit.capture.sources.layer_shares import mapped_shares, without_layer
-from profkit.capture.sources.xplane import Event
+from profkit.capture.sources.xplane import XplaneEvent
 
 PROGRAM = """\
 HloModule jit_train_step, is_scheduled=true, entry_computation_layout={(f32[4,8]{1,0})->f32[4,3]{1,0}}
@@ -155,15 +155,15 @@ def test_shapes_have_bytes(shape: str, expected: int) -> None:
     assert shape_bytes(shape) == expected
 
 
-def event(line: str, name: str, start: int, end: int, **stats: Any) -> Event:
-    return Event("/host:CPU", line, 0, name, start, end, stats)
+def event(line: str, name: str, start: int, end: int, **stats: Any) -> XplaneEvent:
+    return XplaneEvent("/host:CPU", line, 0, name, start, end, stats)
 
 
-def thunk(line: str, name: str, start: int, end: int) -> Event:
+def thunk(line: str, name: str, start: int, end: int) -> XplaneEvent:
     return event(line, name, start, end, hlo_op=name)
 
 
-def listener(line: str, name: str, at: int, **stats: int) -> Event:
+def listener(line: str, name: str, at: int, **stats: int) -> XplaneEvent:
     return event(line, f"ThreadpoolListener::{name}", at, at, **stats)
 
 

@@ -15,7 +15,7 @@ from profkit.capture.recording import Recording
 from profkit.capture.schema import NONE, Level
 from profkit.capture.sources import load_source
 from profkit.capture.sources.keras_names import KerasPlacer, layer_of
-from profkit.capture.sources.tensorflow_names import Place
+from profkit.capture.sources.tensorflow_names import NetworkPlace
 
 TIME_PASS = {"tensorflow": "time", "torch": "operators", "jax": "time", "tensorflow_xla": "time"}
 WEIGHTED = [layer.name for layer in CIFAR10.layers if layer.parameter_shapes()]
@@ -99,7 +99,7 @@ def test_numbers_are_stripped_from_known_layers_only(part: str, layer: str | Non
 def test_names_of_nodes_say_layer_and_phase(node: str, layer: str | None, phase: str) -> None:
     place = KerasPlacer(Graph(), LAYERS, ("sparse_categorical_crossentropy",))
 
-    assert place(node) == Place(layer, phase, "exact")
+    assert place(node) == NetworkPlace(layer, phase, "exact")
 
 
 def test_nodes_without_a_layer_in_their_names_go_by_their_neighbours() -> None:
@@ -115,12 +115,14 @@ def test_nodes_without_a_layer_in_their_names_go_by_their_neighbours() -> None:
     Node("sgd/Mul_2", together.outputs[0], rate.value)
     place = KerasPlacer(Graph(decay, total, rate, update, kept, store), LAYERS, ())
 
-    assert place("AddN") == Place("local3", "backward", "inferred")
-    assert place("gradient_tape/Mul") == Place("local3", "backward", "inferred")
-    assert place("sgd/Mul") == Place("local3", "optimiser", "inferred")
-    assert place("sgd/Sub") == Place("local3", "optimiser", "inferred")
-    assert place("sgd/Mul_1") == Place("local3", "optimiser", "inferred")  # of the velocity: by what it is added to
-    assert place("sgd/Cast") == Place(None, "optimiser", "exact")
+    assert place("AddN") == NetworkPlace("local3", "backward", "inferred")
+    assert place("gradient_tape/Mul") == NetworkPlace("local3", "backward", "inferred")
+    assert place("sgd/Mul") == NetworkPlace("local3", "optimiser", "inferred")
+    assert place("sgd/Sub") == NetworkPlace("local3", "optimiser", "inferred")
+    assert place("sgd/Mul_1") == NetworkPlace(
+        "local3", "optimiser", "inferred"
+    )  # of the velocity: by what it is added to
+    assert place("sgd/Cast") == NetworkPlace(None, "optimiser", "exact")
 
 
 def test_a_node_between_two_layers_is_that_of_its_inputs() -> None:

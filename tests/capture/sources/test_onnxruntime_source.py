@@ -1,4 +1,4 @@
-"""ONNX Runtime's profile: made-up events become spans as they should, and so do those of a real session."""
+"""ONNX Runtime's profile: fake events become spans as they should, and so do those of a real session."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.recording import Recording, SpanLog
 from profkit.capture.schema import NONE, Level
-from profkit.capture.sources import Watched, load_source
-from profkit.capture.sources.onnxruntime_profile import Event, Profile, Run, layers_of
+from profkit.capture.sources import SourceSubject, load_source
+from profkit.capture.sources.onnxruntime_profile import ProfileEvent, SessionProfile, TimedStep, layers_of
 from profkit.errors import CaptureError
 from profkit.ops.networks import Cifar10, Mlp
 
@@ -22,20 +22,20 @@ SMALL = Cifar10(batch=4, crop=24, filters=16)
 ORIGIN_NS = 5_000_000
 
 
-def event(name: str, ts: int, dur: int, category: str = "Session", **arguments: Any) -> Event:
+def event(name: str, ts: int, dur: int, category: str = "Session", **arguments: Any) -> ProfileEvent:
     """One of the profile: times in us."""
     return {"cat": category, "ph": "X", "tid": 7, "name": name, "ts": ts, "dur": dur, "args": arguments}
 
 
-def node(name: str, kind: str, ts: int, dur: int, **arguments: Any) -> Event:
+def node(name: str, kind: str, ts: int, dur: int, **arguments: Any) -> ProfileEvent:
     """A node of a run."""
     return event(f"{name}_kernel_time", ts, dur, "Node", op_name=kind, provider="CPU", **arguments)
 
 
-def read(events: list[Event], *runs: Run, shows_memory: bool = False) -> Recording:
-    """The recording of a made-up profile."""
+def read(events: list[ProfileEvent], *runs: TimedStep, shows_memory: bool = False) -> Recording:
+    """The recording of a fake profile."""
     log = SpanLog("onnxruntime", "onnxruntime", "memory" if shows_memory else "time")
-    Profile(SMALL, events, ORIGIN_NS, shows_memory).add_to(log, runs)
+    SessionProfile(SMALL, events, ORIGIN_NS, shows_memory).add_to(log, runs)
     return log.finish()
 
 
@@ -48,7 +48,7 @@ def test_the_last_runs_of_a_profile_are_the_steps_and_warm_up_is_left_out() -> N
     warm_up = [node("conv1_nchwc", "Conv", 11, 5), event("model_run", 10, 10)]
     step = [node("conv1_nchwc", "Conv", 31, 5), event("SequentialExecutor::Execute", 30, 9), event("model_run", 30, 10)]
 
-    recording = read([*warm_up, *step], Run(at(29), at(41), 900))
+    recording = read([*warm_up, *step], TimedStep(at(29), at(41), 900))
 
     [operator] = rows(recording)
     assert (operator["start_ns"], operator["end_ns"], operator["step"]) == (at(31), at(36), 0)
@@ -60,7 +60,7 @@ def test_the_last_runs_of_a_profile_are_the_steps_and_warm_up_is_left_out() -> N
 def test_rounded_times_that_stick_out_of_their_parent_are_cut() -> None:
     events = [event("model_run", 30, 10), node("conv1_nchwc", "Conv", 30, 6), node("pool1/MaxPool", "MaxPool", 36, 5)]
 
-    recording = read(events, Run(at(30) + 400, at(40) + 300, 0))
+    recording = read(events, TimedStep(at(30) + 400, at(40) + 300, 0))
 
     assert_sound(recording, steps=1)
     assert rows(recording)[0]["start_ns"] == at(30) + 400
@@ -86,7 +86,7 @@ def test_relu_is_part_of_a_node_unless_it_has_one_of_its_own() -> None:
         node("softmax_linear/Gemm", "Gemm", 20, 2),
     ]
 
-    recording = read(events, Run(at(0), at(100), 0))
+    recording = read(events, TimedStep(at(0), at(100), 0))
 
     found = {row["name"]: row for row in rows(recording)}
     assert found["conv1_nchwc"]["fused"] == "Conv+Bias+Relu"
@@ -102,7 +102,7 @@ def test_memory_is_said_only_where_it_was_looked_for() -> None:
     memory = {"mem_requested_in_use_delta": "640", "mem_bytes_requested_in_use": "5000", "mem_in_use_peak": "6000"}
     events = [event("model_run", 0, 100), node("conv1_nchwc", "Conv", 1, 5, output_size="512", **memory)]
 
-    silent, loud = (read(events, Run(at(0), at(100), 0), shows_memory=shows) for shows in (False, True))
+    silent, loud = (read(events, TimedStep(at(0), at(100), 0), shows_memory=shows) for shows in (False, True))
 
     assert (rows(silent)[0]["requested_bytes"], rows(silent)[0]["output_bytes"]) == (NONE, 512)
     assert (rows(loud)[0]["requested_bytes"], rows(loud)[0]["live_bytes"]) == (640, 5000)
@@ -118,7 +118,7 @@ def test_the_peak_is_the_most_of_one_run_above_what_the_session_held() -> None:
         for place, (delta, held) in enumerate(sizes)
     ]  # fmt: skip
 
-    recording = read(events, Run(at(0), at(100), 0), shows_memory=True)
+    recording = read(events, TimedStep(at(0), at(100), 0), shows_memory=True)
 
     assert recording.facts["peak_bytes"] == 4700 + 1200
 
@@ -126,7 +126,7 @@ def test_the_peak_is_the_most_of_one_run_above_what_the_session_held() -> None:
 def test_a_profile_without_memory_has_no_peak_rather_than_none_at_all() -> None:
     events = [event("model_run", 0, 100), node("conv1_nchwc", "Conv", 1, 5)]
 
-    recording = read(events, Run(at(0), at(100), 0), shows_memory=True)
+    recording = read(events, TimedStep(at(0), at(100), 0), shows_memory=True)
 
     assert "peak_bytes" not in recording.facts
     assert rows(recording)[0]["requested_bytes"] == NONE
@@ -136,7 +136,7 @@ def test_a_profile_that_has_lost_runs_is_refused_with_the_numbers() -> None:
     events = [event("model_run", 0, 100), node("conv1_nchwc", "Conv", 1, 5)]
 
     with pytest.raises(CaptureError, match="1 runs and 1 nodes, but 2 runs"):
-        read(events, Run(at(0), at(100), 0), Run(at(100), at(200), 0))
+        read(events, TimedStep(at(0), at(100), 0), TimedStep(at(100), at(200), 0))
 
 
 @pytest.mark.parametrize("name", ["time", "memory"])
@@ -183,9 +183,11 @@ def test_the_usual_session_is_back_after_a_recording_and_no_file_is_left(
     usual = trial.built.model.session
     source = load_source("onnxruntime")
 
-    source.record(Watched(trial.network, trial.built, conditions, lambda: trial.built.infer(trial.batch)), "time", 1)
+    source.record(
+        SourceSubject(trial.network, trial.built, conditions, lambda: trial.built.infer(trial.batch)), "time", 1
+    )
     with pytest.raises(RuntimeError, match="failed step"):
-        source.record(Watched(trial.network, trial.built, conditions, fail), "time", 1)
+        source.record(SourceSubject(trial.network, trial.built, conditions, fail), "time", 1)
 
     assert trial.built.model.session is usual
     assert not list(tmp_path.iterdir())

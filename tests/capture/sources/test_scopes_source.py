@@ -16,7 +16,7 @@ from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.backends.networks.layer_program import Operation
 from profkit.capture.schema import NONE
-from profkit.capture.sources import Watched, load_source
+from profkit.capture.sources import SourceSubject, load_source
 from profkit.measurement.network_run import NetworkRequest, run_network
 from profkit.ops.networks import Cifar10, Mlp
 
@@ -136,7 +136,7 @@ def test_numpy_says_which_of_its_operators_blas_may_split() -> None:
 
 def test_a_failing_step_leaves_nothing_behind() -> None:
     trial = built_here(load_builder("numpy"), Mlp(batch=2, hidden=1, neurons=4), INFERENCE)
-    watched = Watched(trial.network, trial.built, INFERENCE, lambda: trial.built.infer({}))
+    watched = SourceSubject(trial.network, trial.built, INFERENCE, lambda: trial.built.infer({}))
 
     for name in ("time", "memory"):
         with pytest.raises(KeyError):

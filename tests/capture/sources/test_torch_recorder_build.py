@@ -16,7 +16,7 @@ from source_checks import recorded
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.sources import torch_build
 from profkit.capture.sources.torch import CHOICE, record_events
-from profkit.capture.sources.torch_build import MODULE, Build, is_sealed, load_recorder, seal
+from profkit.capture.sources.torch_build import MODULE, RecorderBuild, is_sealed, load_recorder, seal
 from profkit.errors import UnavailableError
 from profkit.ops.networks import Mlp
 
@@ -83,13 +83,13 @@ def test_an_entry_for_another_torch_or_a_damaged_one_is_made_again_and_never_loa
         loaded.append(path)
         return sys
 
-    def make(build: Build, path: Path) -> None:
+    def make(build: RecorderBuild, path: Path) -> None:
         path.write_bytes(b"fits")
         seal(path, build.key)
 
     monkeypatch.setattr(torch_build, "_imported", imported)
-    monkeypatch.setattr(Build, "make", make)
-    path, key = Build().path, Build().key
+    monkeypatch.setattr(RecorderBuild, "make", make)
+    path, key = RecorderBuild().path, RecorderBuild().key
     path.parent.mkdir(parents=True)
 
     for content, seal_key in ((b"of another torch", "another key"), (b"torn", None), (b"", None)):
@@ -106,19 +106,19 @@ def test_an_entry_for_another_torch_or_a_damaged_one_is_made_again_and_never_loa
 
 
 def test_torch_python_compiler_and_sources_are_part_of_the_key(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = [Build().key, Build().key]
+    keys = [RecorderBuild().key, RecorderBuild().key]
     with monkeypatch.context() as patch:
         patch.setattr(torch, "__version__", "2.99.0")
-        keys.append(Build().key)
+        keys.append(RecorderBuild().key)
     with monkeypatch.context() as patch:
         patch.setattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", not torch._C._GLIBCXX_USE_CXX11_ABI)
-        keys.append(Build().key)
+        keys.append(RecorderBuild().key)
     with monkeypatch.context() as patch:
         patch.setenv("CXX", write_compiler(fresh / "compiler", ""))
-        keys.append(Build().key)
+        keys.append(RecorderBuild().key)
     with monkeypatch.context() as patch:
         patch.setattr(torch_build, "SOURCES", fresh)
-        keys.append(Build().key)
+        keys.append(RecorderBuild().key)
 
     assert keys[0] == keys[1]
     assert len(set(keys)) == 5
@@ -169,7 +169,7 @@ def test_what_cannot_be_compiled_says_why(
     with monkeypatch.context() as patch:
         change(patch)
         with pytest.raises(UnavailableError, match=reason):
-            Build()
+            RecorderBuild()
 
 
 def test_asking_for_the_recorder_where_it_cannot_be_is_an_error(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:

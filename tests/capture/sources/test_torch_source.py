@@ -24,7 +24,7 @@ from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.recording import INFERRED, Recording, load
 from profkit.capture.schema import BACKWARD, FORWARD, NONE, OPTIMISER, Level
-from profkit.capture.sources import Watched, load_source
+from profkit.capture.sources import SourceSubject, load_source
 from profkit.capture.sources.torch import CHOICE, record_events
 from profkit.capture.sources.torch_native import SPAN, read_logs
 from profkit.capture.sources.torch_onednn import parse_lines
@@ -244,7 +244,7 @@ def test_the_peak_of_a_step_is_that_of_torchs_own_profiler(is_training: bool) ->
 
     run(trial.batch)
     clean()
-    watched = Watched(SMALL, built, conditions_of(is_training), lambda: run(trial.batch))
+    watched = SourceSubject(SMALL, built, conditions_of(is_training), lambda: run(trial.batch))
     ours = load_source("torch").record(watched, "operators", 1)
     clean()
     profiler = torch.profiler
@@ -296,7 +296,7 @@ def test_recording_leaves_the_model_and_torch_as_they_were() -> None:
         assert "forward" in vars(trial.built.model.conv1)
         raise ZeroDivisionError
 
-    watched = Watched(SMALL, trial.built, conditions_of(True), fail)
+    watched = SourceSubject(SMALL, trial.built, conditions_of(True), fail)
     with pytest.raises(ZeroDivisionError):
         load_source("torch").record(watched, "operators", 1)
 

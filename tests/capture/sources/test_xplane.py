@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from profkit.capture.schema import BACKWARD, COPY, FORWARD, HOST, OPTIMISER
-from profkit.capture.sources.tensorflow_names import Kernel, kernel_of, placer, split_event
+from profkit.capture.sources.tensorflow_names import KernelType, kernel_of, placer, split_event
 from profkit.capture.sources.tensorflow_pool import RECORD, START, STOP, pool_regions
 from profkit.capture.sources.xplane import (
     ClockReading,
-    Event,
     RealtimeClock,
+    XplaneEvent,
     read_clocks,
     read_xspace,
     recorded_levels,
@@ -81,7 +81,7 @@ def test_events_have_names_stats_and_times_on_our_clock() -> None:
     [found] = space.events
     start = BEGIN - AHEAD + 1000 + 2000
     stats = {"s1": -3, "s2": "text", "s3": "s4", "s5": 0.25, "s6": b"\xff\x00", "s7": 1 << 63}
-    assert found == Event("/host:CPU", "tf_Compute/7", -5, "conv1/Relu:Relu", start, start + 3500, stats)
+    assert found == XplaneEvent("/host:CPU", "tf_Compute/7", -5, "conv1/Relu:Relu", start, start + 3500, stats)
     assert recorded_levels(space) == {"host": 2, "device": 1, "python": 0}
 
 
@@ -137,8 +137,8 @@ def test_a_wall_clock_that_was_set_meanwhile_is_part_of_the_error() -> None:
     assert read_clocks().error_ns > 0
 
 
-def make(name: str, start: int, end: int | None = None, line: str = "tf_Compute", **stats: Any) -> Event:
-    return Event("/host:CPU", line, hash(line), name, start, start if end is None else end, stats)
+def make(name: str, start: int, end: int | None = None, line: str = "tf_Compute", **stats: Any) -> XplaneEvent:
+    return XplaneEvent("/host:CPU", line, hash(line), name, start, start if end is None else end, stats)
 
 
 def test_tasks_are_followed_over_other_tasks_to_the_operator() -> None:
@@ -200,14 +200,14 @@ def test_paths_of_nodes_give_layer_and_phase(node: str, layer: str | None, phase
 @pytest.mark.parametrize(
     ("name", "kernel"),
     [
-        ("Conv2D", Kernel("Conv2D", None)),
-        ("_FusedConv2D", Kernel("_FusedConv2D", None)),
-        ("_MklNativeFusedConv2D", Kernel("_FusedConv2D", "_MklNativeFusedConv2D")),
-        ("_MklMatMul", Kernel("MatMul", "_MklMatMul")),
-        ("_MklEagerConv2D", Kernel("Conv2D", "_MklEagerConv2D")),
+        ("Conv2D", KernelType("Conv2D", None)),
+        ("_FusedConv2D", KernelType("_FusedConv2D", None)),
+        ("_MklNativeFusedConv2D", KernelType("_FusedConv2D", "_MklNativeFusedConv2D")),
+        ("_MklMatMul", KernelType("MatMul", "_MklMatMul")),
+        ("_MklEagerConv2D", KernelType("Conv2D", "_MklEagerConv2D")),
     ],
 )
-def test_kernels_have_the_type_of_the_operator_that_they_do(name: str, kernel: Kernel) -> None:
+def test_kernels_have_the_type_of_the_operator_that_they_do(name: str, kernel: KernelType) -> None:
     assert kernel_of(name) == kernel
 
 

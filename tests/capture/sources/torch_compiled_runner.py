@@ -11,7 +11,7 @@ from network_checks import built_here
 from profkit.backends.networks import load_builder
 from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.recording import save
-from profkit.capture.sources import Watched, load_source
+from profkit.capture.sources import SourceSubject, load_source
 from profkit.ops.networks import LeNet, Mlp, Training
 
 STEPS = 2
@@ -28,7 +28,7 @@ def _run(folder: Path) -> dict[str, float]:
         else:
             errors[name] = trial.logits_error() / trial.tolerance()
         run = trial.built.train if conditions.is_training else trial.built.infer
-        watched = Watched(network, trial.built, conditions, lambda run=run, batch=trial.batch: run(batch))  # type: ignore[misc]
+        watched = SourceSubject(network, trial.built, conditions, lambda run=run, batch=trial.batch: run(batch))  # type: ignore[misc]
         save(load_source("torch").record(watched, "operators", STEPS), folder / f"{name}.recording")
     return errors
 

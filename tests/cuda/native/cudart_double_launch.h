@@ -15,7 +15,7 @@ struct Extent {
 std::function<void()> bound_kernel(const char* name, Extent grid, Extent block, size_t dynamic_shared_bytes,
                                    void** arguments);
 
-// What events tell: the host's clock, or a made-up one that goes on by a microsecond with every thread of a
+// What events tell: the host's clock, or a fake one that goes on by a microsecond with every thread of a
 // kernel that ran, which is the same on a busy machine.
 long long device_ns();
 

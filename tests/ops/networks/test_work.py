@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from profkit.ops.networks import Cifar10, LeNet, Mlp, Network, Solar, Training
-from profkit.ops.networks.work import Work, fused, network_work
+from profkit.ops.networks.work import StepWork, fused, network_work
 
 NETWORKS: tuple[Network, ...] = (Cifar10(crop=24), Cifar10(stride=3), LeNet(), Mlp(), Solar())
 
@@ -26,11 +26,11 @@ def test_the_parts_of_a_convolution_layer_by_hand() -> None:
 
     # Of 24 rows of 5 taps, the outer two lose 2 and 1 at each end; the same along the width.
     inside = 2 * 64 * 2 * 3 * (24 * 5 - 6) ** 2
-    expected = Work(2 * 75 * outputs, 4 * (inputs + weights + outputs), padding_flops=2 * 75 * outputs - inside)
+    expected = StepWork(2 * 75 * outputs, 4 * (inputs + weights + outputs), padding_flops=2 * 75 * outputs - inside)
     assert work["conv1", "forward", "conv2d"] == expected
     assert expected.least_flops == inside
-    assert work["conv1", "forward", "bias"] == Work(outputs, 4 * (2 * outputs + 64), 4 * outputs)
-    assert work["conv1", "forward", "relu"] == Work(outputs, 8 * outputs, 4 * outputs)
+    assert work["conv1", "forward", "bias"] == StepWork(outputs, 4 * (2 * outputs + 64), 4 * outputs)
+    assert work["conv1", "forward", "relu"] == StepWork(outputs, 8 * outputs, 4 * outputs)
 
 
 def test_a_fused_convolution_moves_no_intermediate_result() -> None:
@@ -61,7 +61,7 @@ def test_the_optimiser_touches_every_parameter() -> None:
     with_momentum = network_work(network, Training(momentum=0.9, weight_decay=False))
     with_decay = network_work(network, Training())
 
-    def total(work: dict[tuple[str, str, str], Work]) -> tuple[int, int]:
+    def total(work: dict[tuple[str, str, str], StepWork]) -> tuple[int, int]:
         parts = [part for (_, phase, _), part in work.items() if phase == "optimiser"]
         return sum(part.flops for part in parts), sum(part.bytes for part in parts)
 

@@ -7,13 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from profkit.backends.adapter import Conditions, Implementation
-from profkit.measurement.asking import wait_for_one
 from profkit.measurement.cores import cores_for, usable_cpus
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.process import WorkerFailure, WorkerProcess, WorkerSettings
+from profkit.measurement.requests import wait_for_one
 
 
-class Crew:
+class WorkerPool:
     """The workers of one thread count; they live from cell to cell, so that a framework is imported once."""
 
     def __init__(self, options: MeasureOptions, threads: int) -> None:

@@ -1,14 +1,14 @@
-// conv2d/native/cpu/inside_taps: forward and input gradient, in NHWC; planes are turned into pixels and back
-// inside the call (cpu_turned_images.inl). Register tiles of positions x result
-// channels read the image in place, and only with those taps that fall inside it: nothing is copied, and no
-// product with a zero of the padding is made (5x5 on 16x16: 14 % of them; at stride 5: 36 %). Positions with
-// the same taps form a class, and tiles are made of one class; what is left of the classes shares tiles that
-// take one pointer per tap and position, to zeros where the tap is outside. A thread owns rows of the grid x
-// result channels. Bottleneck: FMA; with few channels, short runs.
+// conv2d/native/cpu/skip_padding: forward and input gradient, in NHWC; NCHW images are transposed to NHWC and
+// back inside the call (cpu_layout_transpose.inl). Register tiles of positions x result channels read the
+// image in place, and only with those taps that fall inside it: nothing is copied, and no product with a zero
+// of the padding is made (5x5 on 16x16: 14 % of them; at stride 5: 36 %). Positions with the same taps form a
+// class, and tiles are made of one class; what is left of the classes shares tiles that take one pointer per
+// tap and position, to zeros where the tap is outside. A thread owns rows of the grid x result channels.
+// Bottleneck: FMA; with few channels, short runs.
 #pragma once
 
+#include "kernels/conv2d/cpu_layout_transpose.inl"
 #include "kernels/conv2d/cpu_tap_classes.inl"
-#include "kernels/conv2d/cpu_turned_images.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
@@ -25,7 +25,7 @@ struct Piece {
 };
 
 template <class T>
-struct InsidePlan {
+struct SkipPaddingPlan {
   Gather gather;
   const profkit_conv2d_params* params;
   Grid grid;
@@ -33,8 +33,8 @@ struct InsidePlan {
   int64_t source_image, source_row, source_column;
   int64_t block;  // rows of the grid whose classes are gathered together
   int64_t block_positions;
-  int64_t write_ahead;  // positions: lines of the result are asked for so long before they are written
-  bool asks_between_steps;
+  int64_t write_ahead;  // positions: lines of the result are prefetched so long before they are written
+  bool prefetches_between_steps;
   TapClass *h_classes, *w_classes;
   int64_t h_count = 0, w_count = 0;
   T* zeros;
@@ -45,8 +45,8 @@ struct InsidePlan {
   TapRun* runs;
   const T** pixels;
 
-  InsidePlan(const profkit_conv2d_params& p, const Gather& g, int threads, const CpuBlocking& blocking,
-             Arena& arena)
+  SkipPaddingPlan(const profkit_conv2d_params& p, const Gather& g, int threads, const CpuBlocking& blocking,
+                  Arena& arena)
       : gather(g), params(&p), weights(g, larger(1, g.reduction()), false, arena) {
     source_column = g.channels * g.groups;
     source_row = g.w.size * source_column;
@@ -63,10 +63,11 @@ struct InsidePlan {
     const int64_t per_row = larger(1, source_row * g.h.step);
     const int64_t most = larger(1, smaller(limit / per_row, 4096 / larger(1, g.w.grid)));
     const int64_t unit = most >= g.h.grid ? larger(1, g.h.grid) : 1;
-    block = asked_or(blocking.asked.rows, rows, 1, even_block(larger(1, rows), most / unit * unit, unit));
+    block =
+        requested_or(blocking.requested.rows, rows, 1, even_block(larger(1, rows), most / unit * unit, unit));
     block_positions = block * g.w.grid;
     write_ahead = kTileRows * (96 / larger(1, g.reduction()));
-    asks_between_steps = g.reduction() >= 64;  // shorter sums were not faster for it
+    prefetches_between_steps = g.reduction() >= 64;  // shorter sums were not faster for it
     h_classes = arena.take<TapClass>(g.h.grid);
     w_classes = arena.take<TapClass>(g.w.grid);
     zeros = arena.take<T>(g.channels);
@@ -87,8 +88,8 @@ struct InsidePlan {
 };
 
 template <class T>
-struct InsideWorker {
-  const InsidePlan<T>& plan;
+struct SkipPaddingWorker {
+  const SkipPaddingPlan<T>& plan;
   const Gather& g;
   const T* source;
   int64_t *sources, *results, *stray_results, *tap_weights;
@@ -102,7 +103,7 @@ struct InsideWorker {
   const char *ahead = nullptr, *ahead_end = nullptr;
   int64_t ahead_bytes = 0;
 
-  InsideWorker(const InsidePlan<T>& the_plan, const void* image, int thread)
+  SkipPaddingWorker(const SkipPaddingPlan<T>& the_plan, const void* image, int thread)
       : plan(the_plan), g(the_plan.gather), source(static_cast<const T*>(image)) {
     sources = plan.sources + thread * plan.block_positions;
     results = plan.results + thread * plan.block_positions;
@@ -216,38 +217,38 @@ struct InsideWorker {
   }
 
   void run_piece(const Piece& piece, const T* b, int64_t j, int64_t columns, const Out<T>& out) {
-    AskingClassTile<T> tile;
+    PrefetchingClassTile<T> tile;
     tile.runs = runs;
     tile.run_count = find_runs(*piece.h, *piece.w);
     tile.b = b;
     const T* origin = source + (tile.run_count ? tap_offset(piece.h->first, piece.w->first) : 0);
-    if constexpr (kMayAskBetweenSteps) {
-      if (plan.asks_between_steps) return run_asking(tile, origin, piece, j, columns, out);
+    if constexpr (kMayPrefetchBetweenSteps) {
+      if (plan.prefetches_between_steps) return run_prefetching(tile, origin, piece, j, columns, out);
     }
     run_plain(tile, origin, piece, j, columns, out);
   }
 
-  void run_asking(AskingClassTile<T>& tile, const T* origin, const Piece& piece, int64_t j, int64_t columns,
-                  const Out<T>& out) {
-    int64_t askings = 0;
-    for (int64_t r = 0; r < tile.run_count; ++r) askings += runs[r].length / Asked<T>::kSteps;
-    Asked<T>& asked = tile.asked;
-    asked.source_bytes = ceil_div(ahead_bytes, larger(1, askings));
-    asked.rows_at_once = ceil_div(kTileRows, larger(1, askings));
-    asked.written = out.data + j;
+  void run_prefetching(PrefetchingClassTile<T>& tile, const T* origin, const Piece& piece, int64_t j,
+                       int64_t columns, const Out<T>& out) {
+    int64_t prefetch_steps = 0;
+    for (int64_t r = 0; r < tile.run_count; ++r) prefetch_steps += runs[r].length / PrefetchQueue<T>::kSteps;
+    PrefetchQueue<T>& queue = tile.queue;
+    queue.source_bytes = ceil_div(ahead_bytes, larger(1, prefetch_steps));
+    queue.rows_at_once = ceil_div(kTileRows, larger(1, prefetch_steps));
+    queue.written = out.data + j;
     for (int64_t i = piece.begin; i < piece.end; i += kTileRows) {
       const int64_t rows = smaller(kTileRows, piece.end - i), next = i + rows;
       for (int64_t r = 0; r < rows; ++r) tile.rows[r] = origin + sources[i + r];
-      asked.written_rows = results + next;
-      asked.written_count = smaller(kTileRows, piece.end - next);
-      asked.source = ahead;
+      queue.written_rows = results + next;
+      queue.written_count = smaller(kTileRows, piece.end - next);
+      queue.source = ahead;
       ahead += smaller(ahead_bytes, ahead_end - ahead);
-      asked.source_end = ahead;
+      queue.source_end = ahead;
       run_tile<T>(tile, out, i, j, rows, columns);
     }
   }
 
-  void run_plain(const AskingClassTile<T>& feed, const T* origin, const Piece& piece, int64_t j,
+  void run_plain(const PrefetchingClassTile<T>& feed, const T* origin, const Piece& piece, int64_t j,
                  int64_t columns, const Out<T>& out) {
     ClassTile<T> tile{{}, feed.runs, feed.run_count, feed.b};
     for (int64_t i = piece.begin; i < piece.end; i += kTileRows) {
@@ -297,7 +298,7 @@ struct InsideWorker {
 };
 
 template <class T>
-void run_inside(InsidePlan<T>& plan, const CpuCall& call, const void* bias) {
+void run_skip_padding(SkipPaddingPlan<T>& plan, const CpuCall& call, const void* bias) {
   const Gather& g = plan.gather;
   const profkit_conv2d_params& p = *plan.params;
   if (g.positions() == 0) return;
@@ -306,7 +307,7 @@ void run_inside(InsidePlan<T>& plan, const CpuCall& call, const void* bias) {
   for (int64_t c = 0; c < g.channels; ++c) plan.zeros[c] = 0;
   plan.weights.pack_or_take(p, g, call.inputs[1], call.packed, call.threads);
   on_threads(call.threads, [&](int thread) {
-    InsideWorker<T> worker(plan, call.inputs[0], thread);
+    SkipPaddingWorker<T> worker(plan, call.inputs[0], thread);
     const Part rows = part_of(g.batch * g.h.grid, 1, plan.grid.rows, thread / plan.grid.columns);
     const Part columns =
         part_of(g.out_channels, kTileColumns<T>, plan.grid.columns, thread % plan.grid.columns);
@@ -321,34 +322,36 @@ void run_inside(InsidePlan<T>& plan, const CpuCall& call, const void* bias) {
 }
 
 template <class T>
-void inside_taps_on_pixels(const profkit_conv2d_params& p, const CpuCall& call) {
+void skip_padding_on_pixels(const profkit_conv2d_params& p, const CpuCall& call) {
   const void* bias = p.bias && p.direction == PROFKIT_FORWARD ? call.inputs[2] : nullptr;
-  for_each_phase<InsidePlan<T>>(p, call.threads, call.blocking, call.workspace,
-                                [&](InsidePlan<T>& plan) { run_inside<T>(plan, call, bias); });
+  for_each_phase<SkipPaddingPlan<T>>(
+      p, call.threads, call.blocking, call.workspace,
+      [&](SkipPaddingPlan<T>& plan) { run_skip_padding<T>(plan, call, bias); });
 }
 
-// Planes: weights are packed once, then images are turned, multiplied and turned back, some at a time.
+// Planes: weights are packed once, then images are transposed, multiplied and transposed back, some at a
+// time.
 template <class T>
 struct PlanesPlan {
   int64_t images;
   Arena arena;
-  TurnedConvolution<T> turned;
+  NhwcConvolution<T> nhwc;
   void* packed;
   void* workspace;
 
   PlanesPlan(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking, void* base)
-      : images(TurnedConvolution<T>::images_at_a_time(p, threads, blocking)),
+      : images(NhwcConvolution<T>::images_at_a_time(p, threads, blocking)),
         arena(base),
-        turned(p, images, arena) {
+        nhwc(p, images, arena) {
     packed = arena.take<char>(
-        static_cast<int64_t>(packed_weights_bytes<InsidePlan<T>>(turned.params, threads, blocking)));
+        static_cast<int64_t>(packed_weights_bytes<SkipPaddingPlan<T>>(nhwc.params, threads, blocking)));
     size_t most = 0;
     const int64_t counts[] = {images, images ? p.batch % images : 0};
     for (const int64_t count : counts) {
-      profkit_conv2d_params some = turned.params;
+      profkit_conv2d_params some = nhwc.params;
       some.batch = count;
       const size_t bytes =
-          for_each_phase<InsidePlan<T>>(some, threads, blocking, nullptr, [](const auto&) {});
+          for_each_phase<SkipPaddingPlan<T>>(some, threads, blocking, nullptr, [](const auto&) {});
       most = bytes > most ? bytes : most;
     }
     workspace = arena.take<char>(static_cast<int64_t>(most));
@@ -356,25 +359,25 @@ struct PlanesPlan {
 };
 
 template <class T>
-void inside_taps_run(const profkit_conv2d_params& p, const CpuCall& call) {
-  if (p.layout == PROFKIT_NHWC) return inside_taps_on_pixels<T>(p, call);
+void skip_padding_run(const profkit_conv2d_params& p, const CpuCall& call) {
+  if (p.layout == PROFKIT_NHWC) return skip_padding_on_pixels<T>(p, call);
   const PlanesPlan<T> plan(p, call.threads, call.blocking, call.workspace);
   CpuCall packed = call;
   if (!call.packed && p.direction == PROFKIT_FORWARD) {
-    pack_weights_ahead<InsidePlan<T>>(plan.turned.params, call.inputs[1], plan.packed, call.threads,
-                                      call.blocking);
+    pack_weights_ahead<SkipPaddingPlan<T>>(plan.nhwc.params, call.inputs[1], plan.packed, call.threads,
+                                           call.blocking);
     packed.packed = plan.packed;
   }
   for (int64_t first = 0; first < p.batch; first += plan.images) {
-    plan.turned.launch(packed, first, smaller(plan.images, p.batch - first), plan.workspace,
-                       inside_taps_on_pixels<T>);
+    plan.nhwc.launch(packed, first, smaller(plan.images, p.batch - first), plan.workspace,
+                     skip_padding_on_pixels<T>);
   }
 }
 
 template <class T>
-size_t inside_taps_workspace(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
+size_t skip_padding_workspace(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
   const auto nothing = [](const auto&) {};
-  return p.layout == PROFKIT_NHWC ? for_each_phase<InsidePlan<T>>(p, threads, blocking, nullptr, nothing)
+  return p.layout == PROFKIT_NHWC ? for_each_phase<SkipPaddingPlan<T>>(p, threads, blocking, nullptr, nothing)
                                   : PlanesPlan<T>(p, threads, blocking, nullptr).arena.used_bytes();
 }
 
@@ -383,41 +386,42 @@ PROFKIT_INLINE profkit_conv2d_params as_pixels(profkit_conv2d_params p) {
   return p;
 }
 
-inline size_t inside_taps_workspace_bytes(const profkit_conv2d_params& p, int threads,
-                                          const CpuBlocking& blocking) {
-  return p.dtype == PROFKIT_FLOAT32 ? inside_taps_workspace<float>(p, threads, blocking)
-                                    : inside_taps_workspace<double>(p, threads, blocking);
+inline size_t skip_padding_workspace_bytes(const profkit_conv2d_params& p, int threads,
+                                           const CpuBlocking& blocking) {
+  return p.dtype == PROFKIT_FLOAT32 ? skip_padding_workspace<float>(p, threads, blocking)
+                                    : skip_padding_workspace<double>(p, threads, blocking);
 }
 
-inline void inside_taps_launch(const profkit_conv2d_params& p, const CpuCall& call) {
-  p.dtype == PROFKIT_FLOAT32 ? inside_taps_run<float>(p, call) : inside_taps_run<double>(p, call);
+inline void skip_padding_launch(const profkit_conv2d_params& p, const CpuCall& call) {
+  p.dtype == PROFKIT_FLOAT32 ? skip_padding_run<float>(p, call) : skip_padding_run<double>(p, call);
 }
 
-inline CpuTunables inside_taps_tunables(const profkit_conv2d_params& p, int threads,
+inline CpuTunables skip_padding_tunables(const profkit_conv2d_params& p, int threads,
+                                         const CpuBlocking& blocking) {
+  const profkit_conv2d_params q = as_pixels(p);
+  return p.dtype == PROFKIT_FLOAT32 ? phase_tunables<SkipPaddingPlan<float>>(q, threads, blocking)
+                                    : phase_tunables<SkipPaddingPlan<double>>(q, threads, blocking);
+}
+
+inline size_t skip_padding_packed_bytes(const profkit_conv2d_params& p, int threads,
                                         const CpuBlocking& blocking) {
   const profkit_conv2d_params q = as_pixels(p);
-  return p.dtype == PROFKIT_FLOAT32 ? phase_tunables<InsidePlan<float>>(q, threads, blocking)
-                                    : phase_tunables<InsidePlan<double>>(q, threads, blocking);
+  return p.dtype == PROFKIT_FLOAT32 ? packed_weights_bytes<SkipPaddingPlan<float>>(q, threads, blocking)
+                                    : packed_weights_bytes<SkipPaddingPlan<double>>(q, threads, blocking);
 }
 
-inline size_t inside_taps_packed_bytes(const profkit_conv2d_params& p, int threads,
-                                       const CpuBlocking& blocking) {
+inline void skip_padding_pack(const profkit_conv2d_params& p, const void* weights, void* packed, int threads,
+                              const CpuBlocking& blocking) {
   const profkit_conv2d_params q = as_pixels(p);
-  return p.dtype == PROFKIT_FLOAT32 ? packed_weights_bytes<InsidePlan<float>>(q, threads, blocking)
-                                    : packed_weights_bytes<InsidePlan<double>>(q, threads, blocking);
+  p.dtype == PROFKIT_FLOAT32
+      ? pack_weights_ahead<SkipPaddingPlan<float>>(q, weights, packed, threads, blocking)
+      : pack_weights_ahead<SkipPaddingPlan<double>>(q, weights, packed, threads, blocking);
 }
 
-inline void inside_taps_pack(const profkit_conv2d_params& p, const void* weights, void* packed, int threads,
-                             const CpuBlocking& blocking) {
-  const profkit_conv2d_params q = as_pixels(p);
-  p.dtype == PROFKIT_FLOAT32 ? pack_weights_ahead<InsidePlan<float>>(q, weights, packed, threads, blocking)
-                             : pack_weights_ahead<InsidePlan<double>>(q, weights, packed, threads, blocking);
-}
-
-extern const CpuEntry<profkit_conv2d_params> conv2d_inside_taps;
-const CpuEntry<profkit_conv2d_params> conv2d_inside_taps = {inside_taps_workspace_bytes, inside_taps_launch,
-                                                            inside_taps_tunables, inside_taps_packed_bytes,
-                                                            inside_taps_pack};
+extern const CpuEntry<profkit_conv2d_params> conv2d_skip_padding;
+const CpuEntry<profkit_conv2d_params> conv2d_skip_padding = {skip_padding_workspace_bytes,
+                                                             skip_padding_launch, skip_padding_tunables,
+                                                             skip_padding_packed_bytes, skip_padding_pack};
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

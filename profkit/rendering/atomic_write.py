@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all: text or bytes in, a finished file out; a failure leaves what was there before."""
+"""Atomic writes of files: text or bytes in, a finished file out; a failure leaves what was there before."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def refuse_dash(path: str | Path) -> None:
         raise UsageError("cannot write -: name a file; standard output is /dev/stdout, a file called - is ./-")
 
 
-def write_whole(path: str | Path, text: str) -> None:
+def write_atomically(path: str | Path, text: str) -> None:
     """Write a temporary file beside the target, sync it, and rename it over the target; a stream is written into."""
-    with whole_file(path) as stream:
+    with atomic_write(path) as stream:
         stream.write(text.encode("utf-8"))
 
 
 @contextlib.contextmanager
-def whole_file(path: str | Path, *, syncs: bool = True) -> Iterator[BinaryIO]:
+def atomic_write(path: str | Path, *, syncs: bool = True) -> Iterator[BinaryIO]:
     """The same for a file written in pieces; it takes its place when the block ends without an error.
 
     Without `syncs` a power failure may empty the file: right for what is large and made again in a second.

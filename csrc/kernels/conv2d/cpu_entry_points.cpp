@@ -1,5 +1,5 @@
-// Doors of the conv2d kernels that exist per instruction set: their limits. The kernels are in the cpu_*.inl
-// of the same name.
+// Entry points of the conv2d kernels that exist per instruction set: their limits. The kernels are in the
+// cpu_*.inl of the same name.
 #include "kernels/conv2d/kernels.h"
 #include "kernels/cpu_dispatch.h"
 
@@ -10,7 +10,7 @@ PROFKIT_VECTOR_ENTRY(Conv, conv2d_direct)
 PROFKIT_VECTOR_ENTRY(Conv, conv2d_im2col)
 PROFKIT_VECTOR_ENTRY(Conv, conv2d_im2col_batched)
 PROFKIT_CPU_ENTRY(Conv, conv2d_implicit_gemm)
-PROFKIT_VECTOR_ENTRY(Conv, conv2d_inside_taps)
+PROFKIT_VECTOR_ENTRY(Conv, conv2d_skip_padding)
 
 namespace {
 std::string direct_supports(const Conv& params) {
@@ -24,9 +24,9 @@ std::string direct_supports(const Conv& params) {
   }
   return supports_wide_floats(params);
 }
-std::string inside_taps_supports(const Conv& params) {
+std::string skip_padding_supports(const Conv& params) {
   if (params.direction == PROFKIT_WEIGHT_GRADIENT) {
-    return "inside_taps sums over channels and taps; the weight gradient sums over positions: use "
+    return "skip_padding sums over channels and taps; the weight gradient sums over positions: use "
            "implicit_gemm";
   }
   return supports_wide_floats(params);
@@ -36,8 +36,8 @@ std::string inside_taps_supports(const Conv& params) {
 Kernel<Conv> conv2d_implicit_gemm_row() {
   return cpu_row<Conv, conv2d_implicit_gemm>("conv2d/native/cpu/implicit_gemm");
 }
-Kernel<Conv> conv2d_inside_taps_row() {
-  return cpu_row<Conv, conv2d_inside_taps, inside_taps_supports>("conv2d/native/cpu/inside_taps");
+Kernel<Conv> conv2d_skip_padding_row() {
+  return cpu_row<Conv, conv2d_skip_padding, skip_padding_supports>("conv2d/native/cpu/skip_padding");
 }
 Kernel<Conv> conv2d_direct_row() {
   return cpu_row<Conv, conv2d_direct, direct_supports>("conv2d/native/cpu/direct");

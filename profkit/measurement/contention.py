@@ -1,4 +1,4 @@
-"""Whether others used the processors meanwhile: two readings of the system's clocks in, their share of the time out.
+"""CPU contention: two readings of the system's clocks in, their share of the time out.
 
 A load average looks a minute back, at profkit's own work too; these clocks tell exactly what ran beside a measurement.
 """

@@ -1,7 +1,7 @@
-// Images turned from planes (NCHW) to pixels (NHWC) and back, for kernels that multiply runs of channels:
-// what torch does too when it is given planes. Squares of a vector's width are transposed in registers.
-// Threads share chunks of pixels. Bottleneck: memory; once per element, where a convolution reads it once per
-// tap.
+// Layout transpose of images, planes (NCHW) to pixels (NHWC) and back, for kernels that multiply runs of
+// channels: what torch does too when it is given planes. Squares of a vector's width are transposed in
+// registers. Threads share chunks of pixels. Bottleneck: memory; once per element, where a convolution reads
+// it once per tap.
 #pragma once
 
 #include "kernels/conv2d/cpu_geometry.inl"
@@ -11,8 +11,8 @@ namespace PROFKIT_ISA {
 
 // to[column][row] = from[row][column], a square of a vector's width at most.
 template <class T>
-PROFKIT_INLINE void turn_square(T* to, int64_t to_stride, const T* from, int64_t from_stride, int64_t rows,
-                                int64_t columns) {
+PROFKIT_INLINE void transpose_square(T* to, int64_t to_stride, const T* from, int64_t from_stride,
+                                     int64_t rows, int64_t columns) {
   constexpr int64_t width = kWidth<T>;
   if (rows < width || columns < width) {
     for (int64_t r = 0; r < rows; ++r) {
@@ -31,7 +31,7 @@ PROFKIT_INLINE void turn_square(T* to, int64_t to_stride, const T* from, int64_t
 // Two to four planes, as of a colour image, become pixels: two interleaves make vectors of four channels a
 // pixel, of which each pixel's own are stored over what the one before left too much.
 template <class T>
-void turn_few_planes(T* to, const T* from, int64_t plane, int64_t channels, int64_t pixels) {
+void transpose_few_planes(T* to, const T* from, int64_t plane, int64_t channels, int64_t pixels) {
   constexpr int64_t width = kWidth<T>, padded = 4;
   using Low = Interleave<T, false, width>;
   using High = Interleave<T, true, width>;
@@ -75,15 +75,15 @@ PROFKIT_INLINE void for_each_square(int64_t channels, int64_t pixels, const Squa
 
 template <class T>
 void planes_to_pixels_of(T* to, const T* from, int64_t plane, int64_t channels, int64_t pixels) {
-  if (channels > 1 && channels <= 4) return turn_few_planes<T>(to, from, plane, channels, pixels);
+  if (channels > 1 && channels <= 4) return transpose_few_planes<T>(to, from, plane, channels, pixels);
   for_each_square<T>(channels, pixels, [&](int64_t c, int64_t rows, int64_t i, int64_t columns) {
-    turn_square<T>(to + i * channels + c, channels, from + c * plane + i, plane, rows, columns);
+    transpose_square<T>(to + i * channels + c, channels, from + c * plane + i, plane, rows, columns);
   });
 }
 template <class T>
 void pixels_to_planes_of(T* to, int64_t plane, const T* from, int64_t channels, int64_t pixels) {
   for_each_square<T>(channels, pixels, [&](int64_t c, int64_t columns, int64_t i, int64_t rows) {
-    turn_square<T>(to + c * plane + i, plane, from + i * channels + c, channels, rows, columns);
+    transpose_square<T>(to + c * plane + i, plane, from + i * channels + c, channels, rows, columns);
   });
 }
 
@@ -93,7 +93,7 @@ struct ImageSizes {
 };
 
 template <class T>
-void turn_images(T* to, const T* from, const ImageSizes& s, bool to_pixels, int threads) {
+void transpose_images(T* to, const T* from, const ImageSizes& s, bool to_pixels, int threads) {
   constexpr int64_t chunk = 128;  // pixels; a chunk's lines of all channels stay in the first two caches
   const int64_t chunks = ceil_div(s.area, chunk);
   on_threads(threads, [&](int thread) {
@@ -109,15 +109,15 @@ void turn_images(T* to, const T* from, const ImageSizes& s, bool to_pixels, int 
   });
 }
 
-// A convolution of planes as one of pixels: the same numbers, in NHWC, some images at a time, so that turned
-// ones are still in the second cache when they are read.
+// A convolution of planes as one of pixels: the same numbers, in NHWC, some images at a time, so that
+// transposed ones are still in the second cache when they are read.
 template <class T>
-struct TurnedConvolution {
+struct NhwcConvolution {
   profkit_conv2d_params params;
-  ImageSizes source, result;  // of as many images as are turned at a time
+  ImageSizes source, result;  // of as many images as are transposed at a time
   T *source_pixels, *result_pixels;
 
-  TurnedConvolution(const profkit_conv2d_params& p, int64_t images, Arena& arena) : params(p) {
+  NhwcConvolution(const profkit_conv2d_params& p, int64_t images, Arena& arena) : params(p) {
     params.layout = PROFKIT_NHWC;
     params.batch = images;
     const ImageSizes x{images, p.in_channels, p.height * p.width};
@@ -145,14 +145,14 @@ struct TurnedConvolution {
     profkit_conv2d_params some = params;
     some.batch = count;
     const T* x = static_cast<const T*>(call.inputs[0]) + first * source.channels * source.area;
-    turn_images<T>(source_pixels, x, from, true, call.threads);
+    transpose_images<T>(source_pixels, x, from, true, call.threads);
     CpuCall inner = call;
     inner.inputs[0] = source_pixels;
     inner.output = result_pixels;
     inner.workspace = workspace;
     run(some, inner);
     T* y = static_cast<T*>(call.output) + first * result.channels * result.area;
-    turn_images<T>(y, result_pixels, to, false, call.threads);
+    transpose_images<T>(y, result_pixels, to, false, call.threads);
   }
 };
 

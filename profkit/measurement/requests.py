@@ -10,7 +10,7 @@ from profkit.measurement.process import WorkerFailure, WorkerProcess
 from profkit.measurement.protocol import Message
 
 Answer = Message | WorkerFailure
-Task = Callable[[], WorkerProcess | None]
+WorkerTask = Callable[[], WorkerProcess | None]
 """Starts or asks a worker and returns it, or None when that failed."""
 
 
@@ -36,7 +36,9 @@ def wait_for_one(worker: WorkerProcess) -> Message:
             return answer
 
 
-def ask_all(tasks: Iterable[Task], at_once: int, finished: Callable[[WorkerProcess, Answer], Task | None]) -> None:
+def ask_all(
+    tasks: Iterable[WorkerTask], at_once: int, finished: Callable[[WorkerProcess, Answer], WorkerTask | None]
+) -> None:
     """Run tasks, at most `at_once` at a time; `finished` may return what to ask the same worker next."""
     waiting = list(tasks)
     running: list[WorkerProcess] = []

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from types import TracebackType
 
 from profkit.backends.adapter import Implementation
-from profkit.measurement.asking import ask_one
 from profkit.measurement.cores import usable_cpus
 from profkit.measurement.process import WorkerFailure, WorkerProcess, WorkerSettings, oom_kills
 from profkit.measurement.protocol import Message
+from profkit.measurement.requests import ask_one
 from profkit.selftests.findings import NOT_PROVEN, WRONG
 
 START_S = 60.0
@@ -90,11 +90,11 @@ class CheckProcess:
         try:
             return ask_one(self._worker, min(limit_s, left_s), request)
         except WorkerFailure as failure:
-            failure = self._without_excuse(failure, request)
+            failure = self._classified(failure, request)
             self.close()  # what went wrong may stick to the process, as an error of a CUDA device does
             raise self._limit.over() if failure.status == "timeout" and left_s < limit_s else failure from None
 
-    def _without_excuse(self, failure: WorkerFailure, request: Message) -> WorkerFailure:
+    def _classified(self, failure: WorkerFailure, request: Message) -> WorkerFailure:
         """A CPU kernel that finds no memory asked for too much: its shapes are small. Unless the system had none."""
         if failure.status != "oom" or request["do"] != "run_kernel" or self._uses_device:
             return failure

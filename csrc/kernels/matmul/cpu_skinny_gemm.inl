@@ -20,7 +20,7 @@ constexpr int64_t kShortRow = 512;
 
 // Dot products want a contiguous row of A as well, unless there is only one row to read.
 template <class T>
-bool is_few_rows(const profkit_matmul_params& p) {
+bool is_skinny_gemm(const profkit_matmul_params& p) {
   if (!p.transpose_b && p.m <= kMostRowsInCache) return true;
   return p.m <= kFewRows && (!p.transpose_a || p.m == 1);
 }
@@ -40,7 +40,7 @@ PROFKIT_INLINE T activated(const profkit_matmul_params& p, T value) {
   return p.activation == PROFKIT_RELU && value < T(0) ? T(0) : value;
 }
 
-// c[0..n) += sum over Depth rows of B; c is R rows, pitch apart, of whole vectors. Asks for the rows of B
+// c[0..n) += sum over Depth rows of B; c is R rows, pitch apart, of whole vectors. Prefetches the rows of B
 // that come `ahead` elements later: a part of a row is too short for the processor to foresee the next one.
 template <class T, int R, int Depth>
 PROFKIT_INLINE void add_rows(T* c, int64_t c_pitch, const T (&a)[R][Depth], const T* b, int64_t b_pitch,
@@ -205,7 +205,7 @@ PROFKIT_INLINE void dot_products_of_row(const profkit_matmul_params& p, const Ma
 }
 
 template <class T, int R>
-void few_rows_part(const profkit_matmul_params& p, const MatrixPart<T>& x) {
+void skinny_gemm_part(const profkit_matmul_params& p, const MatrixPart<T>& x) {
   if (!p.transpose_b) return accumulate_rows<T, R>(p, x);
   int64_t j = 0;
   if constexpr (R == 1) {
@@ -218,7 +218,7 @@ void few_rows_part(const profkit_matmul_params& p, const MatrixPart<T>& x) {
 
 // Threads share the batch when it is long enough, else the columns.
 template <class T>
-void few_rows_launch(const profkit_matmul_params& p, const CpuCall& call) {
+void skinny_gemm_launch(const profkit_matmul_params& p, const CpuCall& call) {
   const bool by_batch = p.batch >= call.threads;
   on_threads(call.threads, [&](int thread) {
     const Part columns = by_batch ? Part{0, p.n} : part_of(p.n, 16, call.threads, thread);
@@ -236,16 +236,16 @@ void few_rows_launch(const profkit_matmul_params& p, const CpuCall& call) {
       x.l1d_bytes = call.blocking.l1d_bytes;
       switch (p.m) {
         case 1:
-          few_rows_part<T, 1>(p, x);
+          skinny_gemm_part<T, 1>(p, x);
           break;
         case 2:
-          few_rows_part<T, 2>(p, x);
+          skinny_gemm_part<T, 2>(p, x);
           break;
         case 3:
-          few_rows_part<T, 3>(p, x);
+          skinny_gemm_part<T, 3>(p, x);
           break;
         default:
-          few_rows_part<T, 4>(p, x);
+          skinny_gemm_part<T, 4>(p, x);
       }
     }
   });
@@ -255,17 +255,17 @@ void few_rows_launch(const profkit_matmul_params& p, const CpuCall& call) {
 // [n][k], needs no packing.
 template <class T>
 void single_column_launch(const profkit_matmul_params& p, const CpuCall& call) {
-  profkit_matmul_params turned = p;
-  turned.m = 1;
-  turned.n = p.m;
-  turned.transpose_a = 0;
-  turned.transpose_b = p.transpose_a == 0;
-  turned.bias = 0;
-  if (p.bias) turned.activation = PROFKIT_NONE;  // the bias comes first, and after the product
+  profkit_matmul_params transposed = p;
+  transposed.m = 1;
+  transposed.n = p.m;
+  transposed.transpose_a = 0;
+  transposed.transpose_b = p.transpose_a == 0;
+  transposed.bias = 0;
+  if (p.bias) transposed.activation = PROFKIT_NONE;  // the bias comes first, and after the product
   CpuCall swapped = call;
   swapped.inputs[0] = call.inputs[1];
   swapped.inputs[1] = call.inputs[0];
-  few_rows_launch<T>(turned, swapped);
+  skinny_gemm_launch<T>(transposed, swapped);
   if (!p.bias) return;
   const T bias = *static_cast<const T*>(call.inputs[2]);
   T* c = static_cast<T*>(call.output);

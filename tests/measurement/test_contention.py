@@ -9,8 +9,8 @@ import time
 
 import pytest
 
+from profkit.measurement.contention import ProcessorUse, others_share, processor_use
 from profkit.measurement.cores import usable_cpus
-from profkit.measurement.neighbours import ProcessorUse, others_share, processor_use
 
 GRAIN_S = 0.05
 """Ticks of a hundredth of a second, of several clocks read one after another."""
