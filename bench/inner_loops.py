@@ -21,8 +21,8 @@ from machine_loops import Loop, kernel_loops, modelled_cycles, peak_share, read_
 from measured_page import ROOT, page_head
 
 from profkit import _core
-from profkit.backends.native_costs import LANES, cost_name, known_costs, nanoseconds, terms
-from profkit.backends.native_threads import worthwhile_threads
+from profkit.frameworks.native.costs import LANES, cost_name, known_costs, nanoseconds, terms
+from profkit.frameworks.native.threads import worthwhile_threads
 from profkit.ops import SPECS, spec_from_dict
 
 ISAS = ("avx2", "avx512")

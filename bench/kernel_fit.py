@@ -1,7 +1,7 @@
-"""The policy's costs from measured times: records of bench/kernels.py in, profkit/backends/native_costs.json out.
+"""The policy's costs from measured times: records of bench/kernels.py in, profkit/frameworks/native/costs.json out.
 
-Per kernel, direction and layout one model: time = sum of costs times counted pieces (profkit/backends/native_costs.py),
-costs never negative, the relative errors' squares least.
+Per kernel, direction and layout one model: time = sum of costs times counted pieces
+(profkit/frameworks/native/costs.py), costs never negative, the relative errors' squares least.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from kernel_results import Store
 from numpy.typing import NDArray
 
-from profkit.backends.native_costs import (
+from profkit.frameworks.native.costs import (
     COSTS_FILE,
     LANES,
     SCHEMA,
@@ -22,7 +22,7 @@ from profkit.backends.native_costs import (
     shared_terms,
     terms,
 )
-from profkit.backends.native_threads import worthwhile_threads
+from profkit.frameworks.native.threads import worthwhile_threads
 from profkit.ops import spec_from_dict
 from profkit.rendering.atomic_write import write_atomically
 

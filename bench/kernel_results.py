@@ -15,9 +15,9 @@ from typing import Any
 
 from kernel_shapes import AS_GIVEN, OWN, Section
 
-from profkit.backends.native import NHWC, PACKED
-from profkit.backends.native_policy import choose_kernel
 from profkit.errors import UnsupportedError
+from profkit.frameworks.native.operators import NHWC, PACKED
+from profkit.frameworks.native.policy import choose_kernel
 from profkit.measurement.result import Cell, Row
 from profkit.measurement.statistics import ratio_estimate, round_medians
 from profkit.ops import spec_from_dict

@@ -32,7 +32,7 @@ from kernel_shapes import AS_GIVEN, OWN, Section, sections
 from measured_page import origin
 
 from profkit import _core
-from profkit.backends.native_costs import known_costs
+from profkit.frameworks.native.costs import known_costs
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.peaks import machine_peaks
 from profkit.measurement.progress import Progress

@@ -10,7 +10,7 @@ import sys
 from measured_page import page_head
 
 from profkit.capture.schema import BACKWARD, FORWARD
-from profkit.capture.sources.layer_shares import mapped_shares, without_layer
+from profkit.frameworks.events.layer_shares import mapped_shares, without_layer
 from profkit.measurement.network_run import NetworkRequest, run_network
 from profkit.ops.networks import Cifar10
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from profkit import _core
-from profkit.backends.machine import cpu_model
+from profkit.frameworks.machine import cpu_model
 
 ROOT = Path(__file__).parents[1]
 

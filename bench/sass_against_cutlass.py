@@ -39,9 +39,9 @@ template __global__ void cutlass::Kernel<Product>(Product::Params);
 """
 # Sources of ours and the kernels to show of them; of a kernel's instances those of the largest tile.
 OURS = {
-    "kernels/matmul/cuda_double_buffered.cu": ("matmul_double_buffered",),
-    "kernels/matmul/cuda_vectorized.cu": ("matmul_vectorized",),
-    "kernels/conv2d/cuda_implicit_gemm.cu": ("conv2d_implicit_gemm", "conv2d_implicit_gemm_weights"),
+    "kernels/matmul/cuda/double_buffered.cu": ("matmul_double_buffered",),
+    "kernels/matmul/cuda/vectorized.cu": ("matmul_vectorized",),
+    "kernels/conv2d/cuda/implicit_gemm.cu": ("conv2d_implicit_gemm", "conv2d_implicit_gemm_weights"),
 }
 EXPLANATION = (
     "The main loop is the innermost loop with most FFMA (`bench/sass.py`). CUTLASS's kernel has tiles of 128x128x8,"

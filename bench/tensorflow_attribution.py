@@ -20,18 +20,18 @@ from typing import Any
 from measured_page import page_head
 from rounds import Measured, interleaved
 
-from profkit.backends.networks import load_builder
-from profkit.backends.networks.contract import NetworkConditions
-from profkit.backends.networks.tensorflow import SessionNetwork
 from profkit.capture.recording import Recording, SpanLog
 from profkit.capture.schema import BACKWARD, FORWARD, Level
-from profkit.capture.sources import MEMORY, TIME, SourceSubject, load_source
-from profkit.capture.sources.tensorflow_graph import GraphFacts
-from profkit.capture.sources.tensorflow_kernels import add_kernels, new_log
-from profkit.capture.sources.tensorflow_names import placer
-from profkit.capture.sources.tensorflow_profile import profile_steps
-from profkit.capture.sources.tensorflow_stepstats import RawMetadata, Reading, add_step_stats
-from profkit.capture.sources.xplane import RealtimeClock, read_clocks
+from profkit.frameworks.events import MEMORY, TIME, SourceSubject, load_source
+from profkit.frameworks.events.xplane import RealtimeClock, read_clocks
+from profkit.frameworks.networks import load_builder
+from profkit.frameworks.networks.contract import NetworkConditions
+from profkit.frameworks.tensorflow.graph import GraphFacts
+from profkit.frameworks.tensorflow.kernels import add_kernels, new_log
+from profkit.frameworks.tensorflow.names import placer
+from profkit.frameworks.tensorflow.networks import SessionNetwork
+from profkit.frameworks.tensorflow.profile import profile_steps
+from profkit.frameworks.tensorflow.stepstats import RawMetadata, Reading, add_step_stats
 from profkit.measurement.cores import cores_for
 from profkit.ops.networks import Cifar10
 from profkit.ops.networks.data import synthetic_data

@@ -20,17 +20,17 @@ from typing import Any
 import torch
 from measured_page import page_head
 
-from profkit.backends.networks import load_builder
-from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.recording import Recording
 from profkit.capture.schema import BACKWARD, FORWARD
-from profkit.capture.sources.layer_shares import mapped_shares, without_layer
-from profkit.capture.sources.torch import owners_of
-from profkit.capture.sources.torch_build import load_recorder
-from profkit.capture.sources.torch_events import TorchEvents, spans_around_calls
-from profkit.capture.sources.torch_kineto import record_kineto
-from profkit.capture.sources.torch_native import read_logs, record_native
-from profkit.capture.sources.torch_spans import recording_of
+from profkit.frameworks.events.layer_shares import mapped_shares, without_layer
+from profkit.frameworks.networks import load_builder
+from profkit.frameworks.networks.contract import NetworkConditions
+from profkit.frameworks.torch.build import load_recorder
+from profkit.frameworks.torch.events import owners_of
+from profkit.frameworks.torch.kineto import record_kineto
+from profkit.frameworks.torch.native import read_logs, record_native
+from profkit.frameworks.torch.raw_events import TorchEvents, spans_around_calls
+from profkit.frameworks.torch.spans import recording_of
 from profkit.ops.networks import Cifar10
 from profkit.ops.networks.data import synthetic_data
 

@@ -55,8 +55,8 @@ def timed(path: Path, work: str) -> str:
 import time
 from profkit.capture.reading import read
 from profkit.attribution.attribute import usage_by
-from profkit.rendering.trace_content import trace_content
-from profkit.rendering.trace_files import write_chrome, write_perfetto
+from profkit.rendering.traces.content import trace_content
+from profkit.rendering.traces.files import write_chrome, write_perfetto
 path = {str(path)!r}
 capture = read(path)
 begin = time.perf_counter()

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 
 from measured_page import page_head
 
-from profkit.backends.tuned import tuning_text
+from profkit.frameworks.native.tuned import tuning_text
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.result import Row
 from profkit.measurement.selection import matches
-from profkit.measurement.tuning import TuningOutcome, TuningTask, measure_again, tune_kernel
-from profkit.measurement.tuning_tasks import find_tasks, tunable_kernels
+from profkit.measurement.tuner.search import TuningOutcome, TuningTask, measure_again, tune_kernel
+from profkit.measurement.tuner.tasks import find_tasks, tunable_kernels
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.matmul import MatMul
 from profkit.ops.spec import Spec

@@ -130,7 +130,7 @@ def serve() -> int:
 
     older: Any = None
     with contextlib.suppress(ImportError):
-        older = importlib.import_module("profkit.backends.native_params")
+        older = importlib.import_module("profkit.frameworks.native_params")
     bound: dict[tuple[str, str, int], Any] = {}
     for line in sys.stdin:
         question = json.loads(line)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from profkit.api import measure as measure
     from profkit.api import open as open
     from profkit.api import profile_network as profile_network
-    from profkit.backends.cupy_kernels import cupy_module as cupy_module
-    from profkit.backends.cupy_kernels import kernel_struct as kernel_struct
-    from profkit.backends.headers import include_path as include_path
     from profkit.capture.session import record as record
+    from profkit.frameworks.cupy.kernels import cupy_module as cupy_module
+    from profkit.frameworks.cupy.kernels import kernel_struct as kernel_struct
+    from profkit.frameworks.headers import include_path as include_path
     from profkit.ops import BiasRelu as BiasRelu
     from profkit.ops import Conv2d as Conv2d
     from profkit.ops import LocalResponseNorm as LocalResponseNorm
@@ -44,9 +44,9 @@ _HOMES = {
     "scope": "profkit._core",
     "mark": "profkit._core",
     "record": "profkit.capture.session",
-    "include_path": "profkit.backends.headers",
-    "cupy_module": "profkit.backends.cupy_kernels",
-    "kernel_struct": "profkit.backends.cupy_kernels",
+    "include_path": "profkit.frameworks.headers",
+    "cupy_module": "profkit.frameworks.cupy.kernels",
+    "kernel_struct": "profkit.frameworks.cupy.kernels",
     "Conv2d": "profkit.ops",
     "MatMul": "profkit.ops",
     "Pool2d": "profkit.ops",

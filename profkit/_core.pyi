@@ -277,7 +277,8 @@ def share_steps(
     """The wall clock of a network's steps: wall_ns of each span (operators and primitives), and of each step the
     runtime_ns, layer_ns and empty_ns in which no operator ran. All of a step adds up to its duration exactly.
 
-    Columns of profkit/capture/recording.py; csrc/captures/step_shares.h has the rules. Wrong columns: ValueError.
+    Columns of profkit/capture/recording.py; csrc/captures/attribute/step_shares.h has the rules. ValueError for wrong
+    columns.
     """
 
 # --- Captures ------------------------------------------------------------------------------------------------------
@@ -317,7 +318,7 @@ def read_capture(path: str, max_rows: int = ...) -> CaptureContent:
     """Decode a capture file. CaptureError for other files; damage inside it is skipped and named in `warnings`, as are
     ranges and allocations beyond `max_rows` each (at most and by default 2^31 - 2)."""
 
-# --- Trace files (profkit/rendering/trace_content.py makes their content) --------------------------------------------
+# --- Trace files (profkit/rendering/traces/content.py makes their content) --------------------------------------------
 
 def lay_out(
     kind: NDArray[Any],

@@ -8,14 +8,14 @@ from html import escape
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from profkit._explain import explain_cells
-from profkit._opening import open_any
-from profkit._showing import capture_reports, groupings_of
-from profkit.attribution.network_usage import GROUPINGS as NETWORK_GROUPINGS
-from profkit.attribution.network_usage import network_usage
+from profkit.attribution.networks.usage import GROUPINGS as NETWORK_GROUPINGS
+from profkit.attribution.networks.usage import network_usage
 from profkit.attribution.usage import Usage
 from profkit.capture.network_capture import NetworkCapture, save_network_capture
 from profkit.capture.schema import Capture
+from profkit.commands.explain import explain_cells
+from profkit.commands.opening import open_any
+from profkit.commands.showing import capture_reports, groupings_of
 from profkit.errors import UsageError, check_names
 from profkit.measurement.cores import default_threads
 from profkit.measurement.network_run import NetworkRequest, run_network
@@ -25,12 +25,12 @@ from profkit.measurement.result import Result
 from profkit.measurement.run import ignore_progress, measure_cells
 from profkit.ops.networks import Network, find_network
 from profkit.ops.spec import Spec
-from profkit.rendering.content import result_document
-from profkit.rendering.document import Document
-from profkit.rendering.network_content import network_surroundings
 from profkit.rendering.progress import show_progress
-from profkit.rendering.records import result_records
-from profkit.rendering.usage_content import TableContext, View, build_table
+from profkit.rendering.results.content import result_document
+from profkit.rendering.results.records import result_records
+from profkit.rendering.tables.document import Document
+from profkit.rendering.usage.content import TableContext, View, build_table
+from profkit.rendering.usage.networks import network_surroundings
 
 if TYPE_CHECKING:
     import pandas

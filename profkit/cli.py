@@ -68,7 +68,7 @@ def operator_command(op: str) -> Callable[..., int]:
     command = op.removesuffix("2d")
 
     def run(words: Sequence[str]) -> int:
-        from profkit._compare import compare
+        from profkit.commands.operator import compare
 
         return compare(op, command, words)
 

@@ -16,13 +16,13 @@ from profkit.cli import guarded
 from profkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from profkit._arguments import Parser
     from profkit.attribution.comparison import ComparedRow, Comparison
     from profkit.attribution.profiles import ComparableProfile
     from profkit.capture.network_capture import NetworkCapture
     from profkit.capture.schema import Capture
+    from profkit.commands.arguments import Parser
     from profkit.measurement.result import Result
-    from profkit.rendering.comparison_text import ComparisonRequest
+    from profkit.rendering.usage.comparison import ComparisonRequest
 
 FAILED = 4
 DEFAULT_TOP = 30
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> Parser:
     """The parser of this command."""
-    from profkit._arguments import Parser, typed
+    from profkit.commands.arguments import Parser, typed
     from profkit.rendering.quantities import parse_share
 
     description = "Compare two captures of networks, or of programs and GPU traces: what changed, with intervals.\n"
@@ -93,13 +93,13 @@ def build_parser() -> Parser:
 
 def _run(words: Sequence[str]) -> int:
     arguments = build_parser().parse(words)
-    from profkit._arguments import chosen_top
-    from profkit._opening import open_any
     from profkit.attribution.comparison import compare, failures
+    from profkit.commands.arguments import chosen_top
+    from profkit.commands.opening import open_any
     from profkit.measurement.judging import judge_runs
     from profkit.measurement.result import Result
     from profkit.rendering.atomic_write import check_targets
-    from profkit.rendering.comparison_text import ComparisonRequest, comparison_table
+    from profkit.rendering.usage.comparison import ComparisonRequest, comparison_table
 
     check_targets((arguments.json, arguments.markdown))
     asked = ComparisonRequest(
@@ -120,14 +120,14 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _compare_results(a: Result, b: Result, arguments: argparse.Namespace) -> int:
-    from profkit._arguments import chosen_top
+    from profkit.commands.arguments import chosen_top
     from profkit.rendering.atomic_write import write_atomically
-    from profkit.rendering.json_file import render_json
-    from profkit.rendering.result_comparison import (
+    from profkit.rendering.results.comparison import (
         compare_results,
         result_comparison_document,
         result_comparison_to_json,
     )
+    from profkit.rendering.tables.json_file import render_json
 
     given = {"--fail-on": arguments.fail_on is not None, "--force": arguments.force, "--by": arguments.by is not None}
     given["--margin"] = arguments.margin != DEFAULT_MARGIN
@@ -146,7 +146,7 @@ def _compare_results(a: Result, b: Result, arguments: argparse.Namespace) -> int
 def _profiles(
     a: Capture | NetworkCapture, b: Capture | NetworkCapture, by: str | None
 ) -> tuple[ComparableProfile, ComparableProfile]:
-    from profkit.attribution.device_groups import GROUPINGS as DEVICE_GROUPINGS
+    from profkit.attribution.device.groups import GROUPINGS as DEVICE_GROUPINGS
     from profkit.attribution.profiles import (
         NETWORK_GROUPINGS,
         RANGE_GROUPINGS,
@@ -179,7 +179,7 @@ def _choose(by: str | None, usual: str, known: Sequence[str], of_what: str) -> s
 
 def _refuse_unfair(comparison: Comparison, arguments: argparse.Namespace) -> None:
     """A limit that is kept or broken because something else changed would be no check."""
-    from profkit.rendering.comparison_text import difference_lines
+    from profkit.rendering.usage.comparison import difference_lines
 
     if arguments.fail_on is None or arguments.force or not comparison.unfair:
         return
@@ -191,8 +191,8 @@ def _write_files(
     comparison: Comparison, asked: ComparisonRequest, arguments: argparse.Namespace, failed: Sequence[ComparedRow]
 ) -> None:
     from profkit.rendering.atomic_write import write_atomically
-    from profkit.rendering.comparison_text import comparison_table, comparison_to_json
-    from profkit.rendering.json_file import render_json
+    from profkit.rendering.tables.json_file import render_json
+    from profkit.rendering.usage.comparison import comparison_table, comparison_to_json
 
     if arguments.json:
         write_atomically(arguments.json, render_json(comparison_to_json(comparison, asked, failed)))

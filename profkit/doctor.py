@@ -16,28 +16,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def examine(words: Sequence[str]) -> int:
     """Look at everything and print it; 0 when the native kernels work."""
-    from profkit import _checks
-    from profkit._arguments import Parser
-    from profkit._gpu_checks import check_gpus
-    from profkit._trace_checks import check_tracing
+    from profkit.commands.arguments import Parser
+    from profkit.commands.doctor import checks as doctor_checks
+    from profkit.commands.doctor.gpu import check_gpus
+    from profkit.commands.doctor.tracing import check_tracing
     from profkit.rendering.atomic_write import check_targets, write_atomically
-    from profkit.rendering.table import Item, Items
+    from profkit.rendering.tables.table import Item, Items
 
     parser = Parser("profkit doctor", "Show what works here, why the rest does not, and the line to type.")
     parser.add_argument("--deep", action="store_true", help="import each framework, in a separate process")
     parser.add_argument("--json", metavar="FILE", help="save the findings and the environment")
     arguments = parser.parse(words)
     check_targets([arguments.json])
-    sections: list[Callable[[], list[_checks.Check]]] = [
-        _checks.check_build,
-        lambda: _checks.check_backends(arguments.deep),
-        _checks.check_environments,
+    sections: list[Callable[[], list[doctor_checks.Check]]] = [
+        doctor_checks.check_build,
+        lambda: doctor_checks.check_backends(arguments.deep),
+        doctor_checks.check_environments,
         check_tracing,
         check_gpus,
-        _checks.check_tools,
-        _checks.check_machine,
+        doctor_checks.check_tools,
+        doctor_checks.check_machine,
     ]
-    checks: list[_checks.Check] = []
+    checks: list[doctor_checks.Check] = []
     for look in sections:
         # Each section is shown as soon as it is known: importing every framework takes a while.
         found = look()
@@ -48,11 +48,11 @@ def examine(words: Sequence[str]) -> int:
     if arguments.json:
         data = {
             "schema": "profkit.doctor/1",
-            "environment": _checks.environment(),
+            "environment": doctor_checks.environment(),
             "checks": [check.to_dict() for check in checks],
         }
         write_atomically(arguments.json, json.dumps(data, indent=1, default=str) + "\n")
-    return 0 if any(check.name == "native kernels" and check.status == _checks.WORKS for check in checks) else 1
+    return 0 if any(check.name == "native kernels" and check.status == doctor_checks.WORKS for check in checks) else 1
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from profkit.cli import guarded
 from profkit.errors import ProfkitError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from profkit.backends.environments import Environment, IsolatedFramework
+    from profkit.frameworks.environments import Environment, IsolatedFramework
 
 ACTIONS = {"create": "make environments", "list": "show them", "check": "import what is in them", "remove": "delete"}
 _EPILOG = """\
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def manage(words: Sequence[str]) -> int:
     """Do what the first word says."""
-    from profkit.backends.environments import FOREIGN
+    from profkit.frameworks.environments import FOREIGN
 
     arguments = _parse(words)
     action = _known(arguments.action, list(ACTIONS), "action")
@@ -53,7 +53,7 @@ def manage(words: Sequence[str]) -> int:
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
-    from profkit._arguments import Parser
+    from profkit.commands.arguments import Parser
 
     parser = Parser("profkit env", "Environments of frameworks that cannot live beside the others.", _EPILOG)
     parser.usage = "profkit env create|list|check|remove [NAME ...] [flags]"
@@ -75,7 +75,7 @@ def _known(word: str, names: Sequence[str], what: str) -> str:
 
 def _create(foreigns: Sequence[IsolatedFramework], python: str, again: bool) -> int:
     """One after another; a failure of one is told at once and does not keep the others from being made."""
-    from profkit.backends.environment_maker import create
+    from profkit.frameworks.environment_maker import create
 
     code = 0
     for foreign in foreigns:
@@ -105,8 +105,8 @@ def _ready_line(environment: Environment) -> str:
 
 
 def _list(foreigns: Sequence[IsolatedFramework]) -> int:
-    from profkit.backends.environments import READY, look
-    from profkit.rendering.table import Item, Items
+    from profkit.frameworks.environments import READY, look
+    from profkit.rendering.tables.table import Item, Items
 
     rows = []
     for environment in map(look, foreigns):
@@ -131,8 +131,8 @@ def _versions(foreign: IsolatedFramework, packages: dict[str, str]) -> str:
 
 def _check(foreigns: Sequence[IsolatedFramework]) -> int:
     """Those that were made; 1 when one of them, or one that was named, cannot be used."""
-    from profkit.backends.environment_maker import check
-    from profkit.backends.environments import READY, look
+    from profkit.frameworks.environment_maker import check
+    from profkit.frameworks.environments import READY, look
 
     code = 0
     for environment in map(look, foreigns):
@@ -150,8 +150,8 @@ def _check(foreigns: Sequence[IsolatedFramework]) -> int:
 
 
 def _remove(foreigns: Sequence[IsolatedFramework]) -> int:
-    from profkit.backends.environment_maker import remove
-    from profkit.backends.environments import environments_folder
+    from profkit.frameworks.environment_maker import remove
+    from profkit.frameworks.environments import environments_folder
 
     for foreign in foreigns:
         folder = environments_folder() / foreign.name

@@ -19,12 +19,12 @@ from profkit.cli import guarded
 from profkit.errors import ProfkitError, UsageError
 
 if TYPE_CHECKING:
-    from profkit._arguments import Parser
-    from profkit._opening import Opened
     from profkit.capture.network_capture import NetworkCapture
     from profkit.capture.schema import Capture
+    from profkit.commands.arguments import Parser
+    from profkit.commands.opening import Opened
     from profkit.measurement.result import Result
-    from profkit.rendering.trace_content import TraceContent
+    from profkit.rendering.traces.content import TraceContent
 
 DEFAULT_FLOWS = 1000
 _EXAMPLES = """examples:
@@ -112,7 +112,7 @@ def _run(words: Sequence[str]) -> int:
     for path in _targets(arguments).values():
         if os.path.realpath(path) == os.path.realpath(arguments.capture):
             raise UsageError(f"{path} is the capture itself: give the export a file of its own")
-    from profkit._opening import open_any, trouble_lines
+    from profkit.commands.opening import open_any, trouble_lines
 
     capture = open_any(arguments.capture)
     for line in trouble_lines(capture):
@@ -136,7 +136,7 @@ def _name_file(arguments: argparse.Namespace) -> None:
 
 def build_parser() -> Parser:
     """The parser of this command."""
-    from profkit._arguments import Parser
+    from profkit.commands.arguments import Parser
 
     parser = Parser("profkit export", "Write a capture as files that other programs open.", _EXAMPLES)
     parser.usage = "profkit export CAPTURE [flags]"
@@ -180,14 +180,14 @@ class _Exports:
 
     @cached_property
     def _content(self) -> TraceContent:
-        from profkit.rendering.device_trace_content import capture_content
+        from profkit.rendering.traces.devices import capture_content
 
         return capture_content(self._capture, self._flows)
 
     def write(self, kind: str, path: str) -> None:
         from profkit.query import write_parquet
-        from profkit.rendering.folded import write_folded_bytes, write_folded_time
-        from profkit.rendering.trace_files import write_chrome, write_perfetto
+        from profkit.rendering.traces.files import write_chrome, write_perfetto
+        from profkit.rendering.traces.folded import write_folded_bytes, write_folded_time
 
         writers: dict[str, Callable[[], object]] = {
             "chrome": lambda: write_chrome(self._content, path),
@@ -207,14 +207,14 @@ class _NetworkExports:
 
     @cached_property
     def _content(self) -> TraceContent:
-        from profkit.rendering.network_trace import network_trace
+        from profkit.rendering.traces.networks import network_trace
 
         return network_trace(self._capture)
 
     def write(self, kind: str, path: str) -> None:
         from profkit.query import write_parquet
-        from profkit.rendering.network_folded import write_network_bytes, write_network_time
-        from profkit.rendering.trace_files import write_chrome, write_perfetto
+        from profkit.rendering.traces.files import write_chrome, write_perfetto
+        from profkit.rendering.traces.network_folded import write_network_bytes, write_network_time
 
         writers: dict[str, Callable[[], object]] = {
             "chrome": lambda: write_chrome(self._content, path),

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from profkit.cli import INTERRUPTED, guarded, wrapped
 
 if TYPE_CHECKING:
-    from profkit._network_arguments import NetworkArguments
     from profkit.capture.network_capture import NetworkCapture
+    from profkit.commands.network_arguments import NetworkArguments
     from profkit.measurement.network_run import NetworkRequest
     from profkit.measurement.progress import Watcher
     from profkit.ops.networks.data import Data
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    from profkit._network_arguments import parse_network
+    from profkit.commands.network_arguments import parse_network
 
     arguments = parse_network(words)
     if arguments.lists:
@@ -42,7 +42,7 @@ def _run(words: Sequence[str]) -> int:
         _check_memory(request)
     captures, is_interrupted = _run_all(requests, arguments)
     _save(captures, arguments.output)
-    from profkit._network_report import print_networks
+    from profkit.commands.network_report import print_networks
     from profkit.errors import ProfkitError
 
     code = INTERRUPTED if is_interrupted else exit_code(captures)
@@ -110,8 +110,8 @@ def _teller(watcher: Watcher | None, number: int, count: int) -> Callable[[str],
 def _save(captures: Sequence[NetworkCapture], path: str | None) -> None:
     if path is None:
         return
-    from profkit._network_report import path_for
     from profkit.capture.network_capture import save_network_capture
+    from profkit.commands.network_report import path_for
     from profkit.rendering.atomic_write import atomic_write
 
     for capture in captures:
@@ -160,10 +160,10 @@ def _check_memory(request: NetworkRequest) -> None:
 
 
 def _list() -> int:
-    from profkit.backends.networks import BUILDERS, load_builder
+    from profkit.frameworks.networks import BUILDERS, load_builder
     from profkit.ops.networks import NETWORKS
-    from profkit.rendering.network_content import network_words
-    from profkit.rendering.table import Item, Items
+    from profkit.rendering.tables.table import Item, Items
+    from profkit.rendering.usage.networks import network_words
 
     print("networks, with their parameters")
     words = {name: network_words(kind()).partition(" ")[2] for name, kind in NETWORKS.items()}

@@ -15,7 +15,7 @@ from profkit.errors import UsageError
 if TYPE_CHECKING:
     import duckdb
 
-    from profkit._opening import Opened
+    from profkit.commands.opening import Opened
 
 FORMATS = {"csv": "format csv, header", "json": "format json, array true", "parquet": "format parquet"}
 DEFAULT_ROWS = 100
@@ -39,16 +39,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def write_parquet(capture: Opened, folder: str) -> list[str]:
     """Every table of the capture as a Parquet file in the folder; gives their paths."""
-    from profkit.rendering.sql_database import write_tables
+    from profkit.rendering.sql.database import write_tables
 
     return write_tables(lambda scratch: _database(capture, scratch), _table_names(capture), folder)
 
 
 def run_query(words: Sequence[str]) -> int:
     """Answer one query, or show or save the tables."""
-    from profkit._opening import open_any, trouble_lines
+    from profkit.commands.opening import open_any, trouble_lines
     from profkit.rendering.atomic_write import check_targets
-    from profkit.rendering.sql_database import require_duckdb
+    from profkit.rendering.sql.database import require_duckdb
 
     arguments = _parse(words)
     require_duckdb()
@@ -68,7 +68,7 @@ def run_query(words: Sequence[str]) -> int:
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
-    from profkit._arguments import Parser
+    from profkit.commands.arguments import Parser
 
     parser = Parser("profkit query", "SQL (DuckDB) on the tables of a capture or a result.", EXAMPLES)
     parser.usage = 'profkit query CAPTURE "SELECT ..." [flags]'
@@ -96,9 +96,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 def _database(capture: Opened, writable_folder: str = "") -> duckdb.DuckDBPyConnection:
     from profkit.capture.network_capture import NetworkCapture
     from profkit.measurement.result import Result
-    from profkit.rendering.network_sql import open_network_database
-    from profkit.rendering.result_sql import open_result_database
-    from profkit.rendering.sql_tables import open_database
+    from profkit.rendering.results.result_sql import open_result_database
+    from profkit.rendering.sql.captures import open_database
+    from profkit.rendering.sql.networks import open_network_database
 
     if isinstance(capture, Result):
         return open_result_database(capture, writable_folder)
@@ -110,9 +110,9 @@ def _database(capture: Opened, writable_folder: str = "") -> duckdb.DuckDBPyConn
 def _table_names(capture: Opened) -> Sequence[str]:
     from profkit.capture.network_capture import NetworkCapture
     from profkit.measurement.result import Result
-    from profkit.rendering.network_sql import NETWORK_TABLES
-    from profkit.rendering.result_sql import RESULT_TABLES
-    from profkit.rendering.sql_tables import TABLES
+    from profkit.rendering.results.result_sql import RESULT_TABLES
+    from profkit.rendering.sql.captures import TABLES
+    from profkit.rendering.sql.networks import NETWORK_TABLES
 
     if isinstance(capture, Result):
         return RESULT_TABLES
@@ -142,7 +142,7 @@ def _single_statement(sql: str) -> str:
 def _print_answer(database: duckdb.DuckDBPyConnection, sql: str, limit: int) -> None:
     import duckdb
 
-    from profkit.rendering.sql_text import answer_table
+    from profkit.rendering.sql.answers import answer_table
 
     try:
         cursor = database.execute(sql)
@@ -167,7 +167,7 @@ def _count_rest(cursor: duckdb.DuckDBPyConnection) -> int:
 def _save(capture: Opened, sql: str, name: str, target: str) -> None:
     import duckdb
 
-    from profkit.rendering.sql_database import copy_to, folder_for, put_in_place, scratch_folder
+    from profkit.rendering.sql.database import copy_to, folder_for, put_in_place, scratch_folder
 
     with scratch_folder(folder_for(target)) as scratch:
         unfinished = Path(scratch) / f"answer.{name}"
@@ -179,7 +179,7 @@ def _save(capture: Opened, sql: str, name: str, target: str) -> None:
 
 
 def _print_tables(capture: Opened) -> None:
-    from profkit.rendering.sql_database import schema_of
+    from profkit.rendering.sql.database import schema_of
 
     database = _database(capture)
     for table in _table_names(capture):

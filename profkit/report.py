@@ -13,20 +13,20 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from profkit._arguments import Parser, chosen_top
-from profkit._network_report import print_networks
-from profkit._showing import TFPROF, capture_reports, groupings_of, show_result, show_usage
-from profkit._sweep import split_list
-from profkit.attribution.device_groups import GROUPINGS as DEVICE_GROUPINGS
+from profkit.attribution.device.groups import GROUPINGS as DEVICE_GROUPINGS
 from profkit.attribution.grouping import GROUPINGS
-from profkit.attribution.network_usage import GROUPINGS as NETWORK_GROUPINGS
+from profkit.attribution.networks.usage import GROUPINGS as NETWORK_GROUPINGS
 from profkit.capture.opening import Content, content_of, open_capture
 from profkit.capture.schema import PROFKIT, Capture
 from profkit.cli import guarded
+from profkit.commands.arguments import Parser, chosen_top
+from profkit.commands.network_report import print_networks
+from profkit.commands.showing import TFPROF, capture_reports, groupings_of, show_result, show_usage
+from profkit.commands.sweep import split_list
 from profkit.errors import UsageError
 from profkit.rendering.atomic_write import check_targets
-from profkit.rendering.usage_columns import COLUMNS, NAME, find_usage_column
-from profkit.rendering.usage_content import DEFAULT_TOP, View
+from profkit.rendering.usage.columns import COLUMNS, NAME, find_usage_column
+from profkit.rendering.usage.content import DEFAULT_TOP, View
 
 FORMATS = ("table", TFPROF)
 _FILES = ("json", "csv", "markdown")
@@ -140,7 +140,7 @@ def _run(words: Sequence[str]) -> int:
 def _report_result(arguments: argparse.Namespace) -> int:
     """The tables that the operator's command printed, of all cells of a sweep."""
     from profkit.measurement.result import read_result
-    from profkit.rendering.columns import choose_columns
+    from profkit.rendering.results.columns import choose_columns
 
     path = arguments.capture
     if arguments.format != FORMATS[0]:

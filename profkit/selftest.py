@@ -61,7 +61,7 @@ def selftest(words: Sequence[str]) -> int:
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
-    from profkit._arguments import Parser, typed
+    from profkit.commands.arguments import Parser, typed
     from profkit.rendering.quantities import parse_duration
 
     parser = Parser("profkit selftest", "Prove on this machine that profkit is right.", _EPILOG)
@@ -89,7 +89,7 @@ def _target(named: str | None) -> str:
 
 
 def _show(report: SelftestReport, path: str) -> None:
-    from profkit.rendering.table import Items
+    from profkit.rendering.tables.table import Items
     from profkit.rendering.terminal import encodable
     from profkit.selftests.table import check_lists, conclusion, kernel_table
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profkit._arguments import Parser, typed
 from profkit.cli import INTERRUPTED, guarded
+from profkit.commands.arguments import Parser, typed
 from profkit.errors import UsageError
 from profkit.rendering.quantities import parse_bytes, parse_duration
 
@@ -141,7 +141,7 @@ class _Session:
 
     def _run_cells(self, folder: ResultsFolder) -> RunReport:
         from profkit.measurement.environment import fingerprint
-        from profkit.rendering.study_progress import CellLines
+        from profkit.rendering.studies.progress import CellLines
         from profkit.studies.running import cells_to_run, run_cells
 
         study = self._conditions.study
@@ -163,8 +163,8 @@ class _Session:
     def _write(self, folder: ResultsFolder) -> bool:
         """The report and its files; whether anything was measured."""
         from profkit.rendering.atomic_write import write_atomically
-        from profkit.rendering.study_files import render_summary, write_study
-        from profkit.rendering.study_report import build_summary
+        from profkit.rendering.studies.files import render_summary, write_study
+        from profkit.rendering.studies.report import build_summary
         from profkit.studies.results import read_results
 
         results = read_results(self._cells, folder)
@@ -179,7 +179,7 @@ class _Session:
         return bool(results.numbers)
 
     def _show(self) -> int:
-        from profkit.rendering.study_progress import left_text
+        from profkit.rendering.studies.progress import left_text
         from profkit.studies.folder import find_folder
         from profkit.studies.running import time_table
 

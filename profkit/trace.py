@@ -16,9 +16,9 @@ from profkit.cli import abandon_stdout, guarded, wrapped
 from profkit.errors import ProfkitError, UsageError
 
 if TYPE_CHECKING:
-    from profkit._arguments import Parser
     from profkit.capture.environment import RecordingOptions
     from profkit.capture.schema import Capture
+    from profkit.commands.arguments import Parser
 
 SLOW_S = 2.0
 GRACE_S = 0.2
@@ -61,8 +61,8 @@ def trace(words: Sequence[str]) -> int:
 
 
 def _build_parser() -> Parser:
-    from profkit._arguments import Parser, typed
     from profkit.capture.environment import RecordingOptions
+    from profkit.commands.arguments import Parser, typed
     from profkit.export import add_export_arguments
     from profkit.rendering.quantities import parse_bytes
     from profkit.report import add_report_arguments

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from profkit.cli import INTERRUPTED, guarded
 
 if TYPE_CHECKING:
-    from profkit.backends.adapter import Implementation
-    from profkit.measurement.tuning import TuningOutcome, TuningTask
-    from profkit.measurement.tuning_tasks import Refusal
+    from profkit.frameworks.adapter import Implementation
+    from profkit.measurement.tuner.search import TuningOutcome, TuningTask
+    from profkit.measurement.tuner.tasks import Refusal
     from profkit.ops.spec import Spec
 
 
@@ -24,9 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def tune(words: Sequence[str]) -> int:
     """Do what the words say."""
-    from profkit._arguments import read_specs
-    from profkit._tune_arguments import parse_tune, thread_counts
-    from profkit.measurement.tuning_tasks import tunable_kernels
+    from profkit.commands.arguments import read_specs
+    from profkit.commands.tune_arguments import parse_tune, thread_counts
+    from profkit.measurement.tuner.tasks import tunable_kernels
 
     op, arguments = parse_tune(words)
     if arguments.list_presets:
@@ -48,7 +48,7 @@ def tune(words: Sequence[str]) -> int:
 def _plan(
     kernels: Sequence[Implementation], specs: Sequence[Spec], counts: Sequence[int]
 ) -> tuple[list[TuningTask], list[Refusal]]:
-    from profkit.measurement.tuning_tasks import find_tasks
+    from profkit.measurement.tuner.tasks import find_tasks
 
     tasks: list[TuningTask] = []
     refusals: list[Refusal] = []
@@ -64,15 +64,15 @@ def _plan(
 
 def _measure(tasks: Sequence[TuningTask], arguments: argparse.Namespace) -> int:
     """Tune one after the other; every choice is kept as soon as it is made."""
-    from profkit.backends.tuned import DAMAGED, check_writable, keep_choices, read_choices, tuned_file
+    from profkit.frameworks.native.tuned import DAMAGED, check_writable, keep_choices, read_choices, tuned_file
     from profkit.measurement.options import MeasureOptions
     from profkit.measurement.progress import Progress
     from profkit.measurement.run import first_signal_interrupts
-    from profkit.measurement.tuning import tune_kernel
-    from profkit.measurement.tuning_tasks import choice_of
+    from profkit.measurement.tuner.search import tune_kernel
+    from profkit.measurement.tuner.tasks import choice_of
     from profkit.rendering.atomic_write import check_targets
     from profkit.rendering.progress import show_progress
-    from profkit.rendering.tuning_table import outcome_table
+    from profkit.rendering.results.tuning import outcome_table
 
     check_writable()
     check_targets([arguments.json])
@@ -110,7 +110,7 @@ def _measure(tasks: Sequence[TuningTask], arguments: argparse.Namespace) -> int:
 
 def _end(outcomes: Sequence[TuningOutcome], is_interrupted: bool, json_path: str | None, place: str) -> int:
     from profkit.measurement.environment import fingerprint
-    from profkit.rendering.tuning_table import write_tuning
+    from profkit.rendering.results.tuning import write_tuning
 
     if json_path:
         write_tuning(outcomes, fingerprint(), json_path)
@@ -124,7 +124,7 @@ def _end(outcomes: Sequence[TuningOutcome], is_interrupted: bool, json_path: str
 
 
 def _show_plan(tasks: Sequence[TuningTask]) -> int:
-    from profkit.rendering.tuning_table import task_items, task_title
+    from profkit.rendering.results.tuning import task_items, task_title
 
     for task in tasks:
         print(task_title(task))
@@ -143,9 +143,9 @@ def _show_refusals(refusals: Sequence[Refusal]) -> None:
 
 def _forget(op: str, arguments: argparse.Namespace, keys: Sequence[str]) -> int:
     """Without flags of the spec: for all specs."""
-    from profkit._arguments import given_fields, read_specs
-    from profkit._tune_arguments import thread_counts
-    from profkit.backends.tuned import forget_choices, read_choices
+    from profkit.commands.arguments import given_fields, read_specs
+    from profkit.commands.tune_arguments import thread_counts
+    from profkit.frameworks.native.tuned import forget_choices, read_choices
     from profkit.ops import SPECS
 
     problem = read_choices().problem
@@ -168,7 +168,7 @@ def _forget(op: str, arguments: argparse.Namespace, keys: Sequence[str]) -> int:
 def _list_presets(op: str) -> int:
     from profkit.ops import presets_for
     from profkit.rendering.names import spec_text
-    from profkit.rendering.table import Item, Items
+    from profkit.rendering.tables.table import Item, Items
 
     Items([Item(name, "", spec_text(spec)) for name, spec in presets_for(op).items()]).print(sys.stdout)
     return 0

@@ -22,12 +22,12 @@ from process_answer import answer_of
 from shared_work import locked, made_once, shared_folder
 
 import profkit
-from profkit.backends.environment_maker import create
-from profkit.backends.environments import FOREIGN, READY, Environment, look
-from profkit.backends.networks import load_builder
-from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.recording import Recording, load
 from profkit.errors import ProfkitError
+from profkit.frameworks.environment_maker import create
+from profkit.frameworks.environments import FOREIGN, READY, Environment, look
+from profkit.frameworks.networks import load_builder
+from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.ops.networks import Network, Training
 
 RUNNER = Path(__file__).with_name("foreign_networks_runner.py")

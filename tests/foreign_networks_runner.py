@@ -10,10 +10,10 @@ from typing import Any
 
 from network_checks import Trial, built_here
 
-from profkit.backends.networks import load_builder
-from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.recording import save
-from profkit.capture.sources import SourceSubject, load_source
+from profkit.frameworks.events import SourceSubject, load_source
+from profkit.frameworks.networks import load_builder
+from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.ops.networks import Training, network_from_dict
 
 RECORDED_STEPS = 2

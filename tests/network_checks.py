@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from profkit.backends.networks.contract import BuiltNetwork, NetworkBuilder, NetworkConditions
+from profkit.frameworks.networks.contract import BuiltNetwork, NetworkBuilder, NetworkConditions
 from profkit.ops.networks import Cifar10, LeNet, Mlp, Network, Solar, Training
 from profkit.ops.networks.data import synthetic_data
 from profkit.ops.networks.reference import network_tolerance, reference_gradients, reference_logits

@@ -18,11 +18,11 @@ from process_answer import answer_of
 from shared_work import made_once
 
 import profkit
-from profkit.backends.networks import load_builder
-from profkit.backends.networks.contract import NetworkConditions
-from profkit.backends.networks.keras import backend_of
 from profkit.capture.recording import Recording, load
-from profkit.capture.sources import load_source
+from profkit.frameworks.events import load_source
+from profkit.frameworks.keras.networks import backend_of
+from profkit.frameworks.networks import load_builder
+from profkit.frameworks.networks.contract import NetworkConditions
 
 RUNNER = Path(__file__).with_name("network_process_runner.py")
 THREADS = 2

@@ -15,16 +15,17 @@ from typing import Any
 
 import pytest
 
-from profkit import _compare, cli
-from profkit._arguments import parse_request
-from profkit._sweep import CELL_LIMIT
-from profkit.backends.adapter import Availability, Implementation
+from profkit import cli
+from profkit.commands import operator as operator_command
+from profkit.commands.arguments import parse_request
+from profkit.commands.sweep import CELL_LIMIT
 from profkit.errors import UnavailableError
+from profkit.frameworks.adapter import Availability, Implementation
 from profkit.measurement.progress import Progress
 from profkit.measurement.result import Cell, Result, Row
 from profkit.ops import SPECS, Conv2d, Spec
 from profkit.ops.networks import NETWORKS
-from profkit.rendering.document import Document
+from profkit.rendering.tables.document import Document
 
 OPERATORS = {op.removesuffix("2d"): op for op in SPECS}
 
@@ -68,7 +69,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
     class Api:
         measure = staticmethod(fake)
 
-    monkeypatch.setattr(_compare, "_load_api", lambda: Api)
+    monkeypatch.setattr(operator_command, "_load_api", lambda: Api)
     return fake
 
 
@@ -488,7 +489,7 @@ def test_a_reader_that_goes_away_costs_no_file(
         raise BrokenPipeError
 
     monkeypatch.setattr(Document, "print", break_pipe)
-    monkeypatch.setattr("profkit._showing.abandon_stdout", lambda: abandoned.append(True))
+    monkeypatch.setattr("profkit.commands.showing.abandon_stdout", lambda: abandoned.append(True))
 
     code = run("conv", "--json", str(tmp_path / "out.json"))
 

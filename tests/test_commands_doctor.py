@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from profkit import _checks, _trace_checks, doctor
-from profkit.backends import BACKENDS
-from profkit.backends.adapter import Availability, Implementation
+from profkit import doctor
+from profkit.commands.doctor import checks as doctor_checks
+from profkit.commands.doctor import tracing
 from profkit.errors import UnavailableError
+from profkit.frameworks import BACKENDS
+from profkit.frameworks.adapter import Availability, Implementation
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
@@ -68,18 +70,18 @@ class Adapter:
 
 def use(monkeypatch: pytest.MonkeyPatch, adapter: Adapter) -> None:
     """Let doctor find this adapter only."""
-    monkeypatch.setattr(_checks, "BACKENDS", ("fake",))
-    monkeypatch.setattr(_checks, "load_adapter", lambda name: adapter)
+    monkeypatch.setattr(doctor_checks, "BACKENDS", ("fake",))
+    monkeypatch.setattr(doctor_checks, "load_adapter", lambda name: adapter)
 
 
 def test_a_build_without_the_best_instruction_set_of_this_processor_is_noted() -> None:
     features = {"simd_active": "generic", "simd_compiled": ["generic", "avx512"]}
 
-    best = _checks.check_simd({**features, "simd_processor": ["generic", "avx2", "avx512"]})
-    other = _checks.check_simd({**features, "simd_processor": ["generic", "avx2"]})
+    best = doctor_checks.check_simd({**features, "simd_processor": ["generic", "avx2", "avx512"]})
+    other = doctor_checks.check_simd({**features, "simd_processor": ["generic", "avx2"]})
 
     assert best.status == "works"
-    assert (other.status, other.fix) == ("note", _checks.BUILD_LINE)
+    assert (other.status, other.fix) == ("note", doctor_checks.BUILD_LINE)
     assert "compiled generic, avx512; this processor has generic, avx2" in other.detail
 
 
@@ -96,9 +98,9 @@ def test_a_missing_framework_shows_the_line_to_type(
 
 def test_a_deep_look_shows_the_last_line_of_an_import_error(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, Adapter(Availability(True)))
-    monkeypatch.setattr(_checks, "_START", "raise ImportError('libfake.so.1: cannot open')")
+    monkeypatch.setattr(doctor_checks, "_START", "raise ImportError('libfake.so.1: cannot open')")
 
-    (check,) = _checks.check_backends(deep=True)
+    (check,) = doctor_checks.check_backends(deep=True)
 
     assert (check.status, check.detail) == ("broken", "ImportError: libfake.so.1: cannot open")
 
@@ -108,30 +110,32 @@ def test_a_deep_look_calls_a_build_without_cuda_missing_not_broken(monkeypatch: 
     use(monkeypatch, Adapter(Availability(True)))
     refuse = "def refuse(*_): raise UnavailableError('torch: this build (2.13.0+cpu) is without CUDA')\n"
     monkeypatch.setattr(
-        _checks,
+        doctor_checks,
         "_START",
-        _checks._START.replace("asked =", f"{refuse}asked =").replace('load_adapter(asked["adapter"]).start', "refuse"),
+        doctor_checks._START.replace("asked =", f"{refuse}asked =").replace(
+            'load_adapter(asked["adapter"]).start', "refuse"
+        ),
     )
 
-    (check,) = _checks.check_backends(deep=True)
+    (check,) = doctor_checks.check_backends(deep=True)
 
     assert (check.status, check.detail) == ("missing", "torch: this build (2.13.0+cpu) is without CUDA")
 
 
 def test_a_deep_look_survives_a_framework_that_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, Adapter(Availability(True)))
-    monkeypatch.setattr(_checks, "_START", "import os; os.kill(os.getpid(), 9)")
+    monkeypatch.setattr(doctor_checks, "_START", "import os; os.kill(os.getpid(), 9)")
 
-    (check,) = _checks.check_backends(deep=True)
+    (check,) = doctor_checks.check_backends(deep=True)
 
     assert (check.status, check.detail) == ("broken", "ended by signal 9")
 
 
 def test_a_deep_look_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, Adapter(Availability(True)))
-    monkeypatch.setattr(_checks, "_START", "import time; time.sleep(60)")
+    monkeypatch.setattr(doctor_checks, "_START", "import time; time.sleep(60)")
 
-    (check,) = _checks.check_backends(deep=True, timeout_s=0.5)
+    (check,) = doctor_checks.check_backends(deep=True, timeout_s=0.5)
 
     assert (check.status, check.detail) == ("broken", "import did not end within 0.5 s")
 
@@ -139,9 +143,9 @@ def test_a_deep_look_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_deep_look_starts_each_environment_once(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, Adapter(Availability(True), [{"FAKE_BACKEND": "one"}, {"FAKE_BACKEND": "two"}]))
     program = "import json, os; print('noise'); print(json.dumps({'backend': os.environ['FAKE_BACKEND']}))"
-    monkeypatch.setattr(_checks, "_START", program)
+    monkeypatch.setattr(doctor_checks, "_START", program)
 
-    checks = _checks.check_backends(deep=True)
+    checks = doctor_checks.check_backends(deep=True)
 
     assert [(check.name, check.detail) for check in checks] == [
         ("fake (one)", "backend one"),
@@ -150,9 +154,9 @@ def test_a_deep_look_starts_each_environment_once(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_deep_look_really_starts_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_checks, "BACKENDS", ("numpy",))
+    monkeypatch.setattr(doctor_checks, "BACKENDS", ("numpy",))
 
-    (check,) = _checks.check_backends(deep=True)
+    (check,) = doctor_checks.check_backends(deep=True)
 
     assert check.status == "works"
     assert "numpy" in check.detail
@@ -162,10 +166,10 @@ def test_an_adapter_that_raises_is_one_broken_line(monkeypatch: pytest.MonkeyPat
     def fail(name: str) -> None:
         raise RuntimeError(f"{name} is odd")
 
-    monkeypatch.setattr(_checks, "BACKENDS", ("fake",))
-    monkeypatch.setattr(_checks, "load_adapter", fail)
+    monkeypatch.setattr(doctor_checks, "BACKENDS", ("fake",))
+    monkeypatch.setattr(doctor_checks, "load_adapter", fail)
 
-    (check,) = _checks.check_backends()
+    (check,) = doctor_checks.check_backends()
 
     assert (check.status, check.detail) == ("broken", "RuntimeError: fake is odd")
 
@@ -174,16 +178,16 @@ def test_a_missing_compiler_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(suffix: str) -> list[str]:
         raise UnavailableError(f"no compiler for {suffix} files")
 
-    monkeypatch.setattr("profkit.backends.candidate_library.find_compiler", fail)
+    monkeypatch.setattr("profkit.frameworks.candidate.library.find_compiler", fail)
 
-    check = _checks.check_tools()[0]
+    check = doctor_checks.check_tools()[0]
 
     assert (check.status, check.detail) == ("missing", "no compiler for .cpp files")
     assert check.fix
 
 
 def test_a_missing_cuda_driver_is_said() -> None:
-    check = _checks.check_gpu("libno_such_cuda.so.1")
+    check = doctor_checks.check_gpu("libno_such_cuda.so.1")
 
     assert check.status == "missing"
     assert "libno_such_cuda.so.1" in check.detail
@@ -193,7 +197,7 @@ def test_a_varying_clock_is_noted_with_the_line_to_type(tmp_path: Path) -> None:
     governor = tmp_path / "governor"
     governor.write_text("powersave\n")
 
-    check = _checks._check_governor(str(governor))
+    check = doctor_checks._check_governor(str(governor))
 
     assert check.status == "note"
     assert "cpupower" in check.fix
@@ -202,8 +206,8 @@ def test_a_varying_clock_is_noted_with_the_line_to_type(tmp_path: Path) -> None:
 def test_a_busy_machine_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.getloadavg", lambda: (3.5, 1.0, 1.0))
 
-    assert _checks._check_load(2).status == "note"
-    assert _checks._check_load(64).status == "works"
+    assert doctor_checks._check_load(2).status == "note"
+    assert doctor_checks._check_load(64).status == "works"
 
 
 @pytest.mark.parametrize(("variable", "folder"), [("PROFKIT_CACHE", ""), ("XDG_CACHE_HOME", "profkit")])
@@ -213,7 +217,7 @@ def test_the_cache_folder_is_the_one_that_measuring_uses(
     monkeypatch.delenv("PROFKIT_CACHE", raising=False)
     monkeypatch.setenv(variable, str(tmp_path))
 
-    (check,) = _checks._check_cache_folder()
+    (check,) = doctor_checks._check_cache_folder()
 
     assert (check.status, check.detail) == ("works", str(tmp_path / folder))
 
@@ -256,7 +260,7 @@ def test_tracing_is_tried_for_real(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_missing_tracer_library_is_broken_with_the_line_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("profkit._core.tracer_library_path", lambda: "/nowhere/libprofkit_inject.so")
 
-    recorder = _trace_checks.check_tracing()[0]
+    recorder = tracing.check_tracing()[0]
 
-    assert (recorder.status, recorder.fix) == (_checks.BROKEN, _checks.BUILD_LINE)
+    assert (recorder.status, recorder.fix) == (doctor_checks.BROKEN, doctor_checks.BUILD_LINE)
     assert "/nowhere/libprofkit_inject.so" in recorder.detail

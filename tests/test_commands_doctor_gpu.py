@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from sanitized_programs import build_program
 
-from profkit import _checks, _gpu_checks, doctor
-from profkit._checks import BROKEN, MISSING, NOTE, WORKS, Check
-from profkit._cuda_coverage import Coverage, coverage
-from profkit._gpu_questions import answer_of
+from profkit import doctor
+from profkit.commands.doctor import checks as doctor_checks
+from profkit.commands.doctor import gpu as gpu_checks
+from profkit.commands.doctor.checks import BROKEN, MISSING, NOTE, WORKS, Check
+from profkit.commands.doctor.cuda_coverage import Coverage, coverage
+from profkit.commands.doctor.gpu_questions import answer_of
 
 DOUBLE = Path(__file__).parent / "cuda" / "native" / "cuda_driver_double.cpp"
 A100 = f"NVIDIA A100:80:{40 << 30}"
@@ -52,7 +54,7 @@ def without_build(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def look(root: Path, library: str = "libcuda.so.1") -> dict[str, Check]:
-    return {check.name: check for check in _gpu_checks.check_gpus(library, root)}
+    return {check.name: check for check in gpu_checks.check_gpus(library, root)}
 
 
 def put(root: Path, path: str, text: str) -> None:
@@ -161,7 +163,7 @@ def test_a_driver_that_ends_the_process_costs_one_line(driver: pytest.MonkeyPatc
     assert checks["driver"].status == BROKEN
     assert "ended by signal 6" in checks["driver"].detail
     assert "NVML" in checks
-    assert _checks.check_gpu().status == BROKEN
+    assert doctor_checks.check_gpu().status == BROKEN
 
 
 def test_a_driver_that_hangs_is_not_waited_for(driver: pytest.MonkeyPatch) -> None:
@@ -192,7 +194,7 @@ def test_a_covered_device_is_shown_with_its_facts(driver: pytest.MonkeyPatch, tm
         "NVIDIA A100, compute capability 8.0, 40.0 GiB, 108 multiprocessors; profkit's kernels have a binary for it",
     )
     assert checks["GPU 1"].status == WORKS
-    assert _checks.check_gpu().detail == "2 devices"
+    assert doctor_checks.check_gpu().detail == "2 devices"
 
 
 def test_a_device_without_binary_and_ptx_gets_the_build_line(driver: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -268,7 +270,7 @@ def test_a_module_that_cannot_be_loaded_is_broken_in_its_own_words(monkeypatch: 
 
     monkeypatch.setattr(sys.modules["profkit._cuda"], "build_info", fail)
 
-    check = _gpu_checks._check_kernels({}, _gpu_checks.cuda_build())
+    check = gpu_checks._check_kernels({}, gpu_checks.cuda_build())
 
     assert check.status == BROKEN
     assert "GLIBCXX_3.4.32" in check.detail
@@ -278,7 +280,7 @@ def test_a_module_that_cannot_be_loaded_is_broken_in_its_own_words(monkeypatch: 
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, **said: Any) -> None:
-    monkeypatch.setattr(_gpu_checks, "answer_of", lambda question, *words: said[question])
+    monkeypatch.setattr(gpu_checks, "answer_of", lambda question, *words: said[question])
 
 
 @pytest.mark.parametrize(
@@ -307,7 +309,7 @@ def test_cupti_is_told_with_the_next_step(
 ) -> None:
     answers(monkeypatch, cupti=dict(zip(("library", "version", "is_usable", "reason"), found)))
 
-    check = _gpu_checks._check_cupti(driver_)
+    check = gpu_checks._check_cupti(driver_)
 
     assert (check.status, check.fix) == (status, typed)
     assert said in check.detail
@@ -316,7 +318,7 @@ def test_cupti_is_told_with_the_next_step(
 def test_cupti_is_looked_for_as_the_tracer_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROFKIT_CUPTI_LIBRARY", "/nowhere/libcupti.so.13")
 
-    check = _gpu_checks._check_cupti({})
+    check = gpu_checks._check_cupti({})
 
     assert check.status == MISSING
     assert "/nowhere/libcupti.so.13" in check.detail
@@ -326,7 +328,7 @@ def test_nvml_is_told_with_its_own_words(monkeypatch: pytest.MonkeyPatch) -> Non
     pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
     answers(monkeypatch, nvml={"trouble": "Driver/library version mismatch"})
 
-    here, elsewhere = _gpu_checks._check_nvml({"devices": [1]}), _gpu_checks._check_nvml({})
+    here, elsewhere = gpu_checks._check_nvml({"devices": [1]}), gpu_checks._check_nvml({})
 
     assert (here.status, elsewhere.status) == (BROKEN, NOTE)
     assert "NVML says: Driver/library version mismatch" in here.detail
@@ -335,7 +337,7 @@ def test_nvml_is_told_with_its_own_words(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_working_nvml_shows_driver_and_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, nvml={"trouble": "", "driver": "580.65.06", "gpus": 4})
 
-    check = _gpu_checks._check_nvml({})
+    check = gpu_checks._check_nvml({})
 
     assert (check.status, check.detail) == (WORKS, "driver 580.65.06, 4 GPUs: clocks are watched")
 
@@ -355,7 +357,7 @@ def test_rights_to_counters_are_read_from_the_kernel_module(
     put(tmp_path, "proc/driver/nvidia/params", params)
     put(tmp_path, "proc/self/status", f"Name:\tpython\nCapEff:\t{capabilities}\n")
 
-    check = _gpu_checks._check_counters(tmp_path)
+    check = gpu_checks._check_counters(tmp_path)
 
     assert check.status == status
     assert ("NVreg_RestrictProfilingToAdminUsers=0" in check.fix) == ("AdminOnly: 1" in params and status == NOTE)
@@ -369,9 +371,9 @@ def test_builds_of_frameworks_are_held_against_the_driver(tmp_path: Path, monkey
     installed = {"torch": "2.9.0+cu130", "cupy-cuda12x": "14.2.0", "numba": "0.65.1"}
     spec = ModuleSpec("torch", None, origin=str(tmp_path / "torch" / "__init__.py"))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
-    monkeypatch.setattr(_gpu_checks, "_installed", lambda name: installed.get(name, ""))
+    monkeypatch.setattr(gpu_checks, "_installed", lambda name: installed.get(name, ""))
 
-    torch, cupy, numba = _gpu_checks._check_frameworks({"version": 12080})
+    torch, cupy, numba = gpu_checks._check_frameworks({"version": 12080})
 
     assert (torch.status, cupy.status, numba.status) == (BROKEN, WORKS, NOTE)
     assert torch.detail == "2.9.0+cu130 for CUDA 13.0: the driver is for CUDA 12.8, update it"
@@ -382,9 +384,9 @@ def test_a_build_for_the_cpu_is_a_note(tmp_path: Path, monkeypatch: pytest.Monke
     put(tmp_path, "torch/version.py", "__version__ = '2.9.0+cpu'\ncuda: Optional[str] = None\n")
     spec = ModuleSpec("torch", None, origin=str(tmp_path / "torch" / "__init__.py"))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
-    monkeypatch.setattr(_gpu_checks, "_installed", lambda name: "2.9.0+cpu" if name == "torch" else "")
+    monkeypatch.setattr(gpu_checks, "_installed", lambda name: "2.9.0+cpu" if name == "torch" else "")
 
-    (check,) = _gpu_checks._check_frameworks({})
+    (check,) = gpu_checks._check_frameworks({})
 
     assert check.status == NOTE
     assert "build for the CPU" in check.detail
@@ -396,7 +398,7 @@ def test_a_build_for_the_cpu_is_a_note(tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_command_shows_driver_and_devices(driver: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     build_for(driver, "75-real 80-real 120")
     driver.setenv("PROFKIT_DOUBLE_DEVICES", f"{A100};{V100}")
-    driver.setattr(_checks, "BACKENDS", ("numpy",))
+    driver.setattr(doctor_checks, "BACKENDS", ("numpy",))
 
     code = doctor.main([])
 

@@ -13,7 +13,7 @@ from network_captures import Event, network_capture, op, recording_of
 
 from profkit.capture.network_capture import save_network_capture
 from profkit.compare import main
-from profkit.rendering.comparison_text import SCHEMA
+from profkit.rendering.usage.comparison import SCHEMA
 
 
 def network_file(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from profkit import cli
-from profkit._arguments import Parser
+from profkit.commands.arguments import Parser
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -8,8 +8,8 @@ import pytest
 from tiny_environments import made_tiny, tiny
 
 from profkit import cli, env
-from profkit.backends import environments
-from profkit.backends.environments import IsolatedFramework
+from profkit.frameworks import environments
+from profkit.frameworks.environments import IsolatedFramework
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from network_captures import network_capture, op, recording_of
 
 from profkit import cli, network, report
-from profkit.backends.networks import load_builder
 from profkit.capture.network_capture import NetworkCapture, load_network_capture, save_network_capture
+from profkit.frameworks.networks import load_builder
 from profkit.measurement import baseline, network_run
 from profkit.measurement.network_run import InterruptedRun, NetworkRequest
 from profkit.ops.networks import Cifar10, Mlp

@@ -14,7 +14,7 @@ from profkit.capture.network_capture import NetworkCapture, load_network_capture
 from profkit.measurement import baseline
 from profkit.measurement.network_run import NetworkRequest, run_network
 from profkit.ops.networks import LeNet
-from profkit.rendering.gap_text import gap_table
+from profkit.rendering.usage.gaps import gap_table
 
 NETWORK = LeNet(batch=2, maps=1, convolutions=1)
 

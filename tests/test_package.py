@@ -36,16 +36,15 @@ FRAMEWORKS = (
 # Each stage may import itself and the stages named here (CONTRIBUTING.md, "Where things are").
 MAY_IMPORT = {
     "ops": {"errors"},
-    "backends": {"errors", "ops", "_core", "_cuda"},
-    # Event sources of whole networks watch what the backends built.
-    "capture": {"errors", "ops", "backends", "_core"},
-    "measurement": {"errors", "ops", "backends", "capture", "_core", "_cuda"},
+    "capture": {"errors", "ops", "_core"},
+    "frameworks": {"errors", "ops", "capture", "_core", "_cuda"},
+    "measurement": {"errors", "ops", "frameworks", "capture", "_core", "_cuda"},
     "attribution": {"errors", "ops", "capture", "_core"},
     # Declared sweeps plan runs, keep their results and draw conclusions from them.
-    "studies": {"errors", "ops", "backends", "capture", "measurement", "attribution"},
+    "studies": {"errors", "ops", "frameworks", "capture", "measurement", "attribution"},
     "rendering": {"errors", "ops", "measurement", "capture", "attribution", "studies", "_core"},
     # What `profkit selftest` does; only that command imports it.
-    "selftests": {"errors", "ops", "backends", "capture", "measurement", "attribution", "rendering"}
+    "selftests": {"errors", "ops", "frameworks", "capture", "measurement", "attribution", "rendering"}
     | {"_core", "_cuda"},
 }
 

@@ -71,8 +71,8 @@ def test_nothing_is_compiled_when_nothing_changed(install: Compiled) -> None:
 @pytest.mark.parametrize(
     ("changed", "compiled"),
     [
-        ("kernels/softmax/cpu_reference.cpp", "cpu_reference.cpp"),
-        ("kernels/pool2d/cpu_separable.inl", "pool2d_generic.cpp"),
+        ("kernels/softmax/cpu/reference.cpp", "cpu/reference.cpp"),
+        ("kernels/pool2d/cpu/separable.inl", "pool2d_generic.cpp"),
     ],
 )
 def test_a_changed_file_is_compiled_alone(install: Compiled, tree: Path, changed: str, compiled: str) -> None:
@@ -109,7 +109,7 @@ def test_an_operator_is_added_by_the_files_of_the_walk_alone(install: Compiled, 
 
     assert sorted(files) == [
         "csrc/kernels/scale/arrays.cpp",
-        "csrc/kernels/scale/cpu_kernels.cpp",
+        "csrc/kernels/scale/cpu/kernels.cpp",
         "csrc/kernels/scale/params.h",
         "profkit/ops/scale.py",
         "profkit/scale.py",

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from foreign_traces import KinetoTrace, NsightExport, by_real_file, real_trace
 
-from profkit.attribution.device_groups import GROUPINGS
-from profkit.attribution.device_lanes import DevicePart
+from profkit.attribution.device.groups import GROUPINGS
+from profkit.attribution.device.lanes import DevicePart
 from profkit.report import main
 
 WIDTH = 100

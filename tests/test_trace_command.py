@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from traced_programs import titles, trace_words, traced
 
-from profkit._arguments import Parser
 from profkit.capture.program import split_words, still_running
 from profkit.capture.reading import read
+from profkit.commands.arguments import Parser
 from profkit.trace import main
 
 SCOPE = "import os, sys, profkit\nwith profkit.scope('work'): pass\n"

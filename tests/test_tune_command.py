@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from profkit import matmul, tune
-from profkit.backends.adapter import Conditions, Implementation
-from profkit.backends.native import ADAPTER
-from profkit.backends.tuned import Choice, keep_choices, read_choices, tuned_file
+from profkit.frameworks.adapter import Conditions, Implementation
+from profkit.frameworks.native.operators import ADAPTER
+from profkit.frameworks.native.tuned import Choice, keep_choices, read_choices, tuned_file
 from profkit.measurement.result import Row
-from profkit.measurement.tuning import Trial, TuningOutcome, TuningTask, choose
+from profkit.measurement.tuner.search import Trial, TuningOutcome, TuningTask, choose
 from profkit.ops.matmul import MatMul
 
 KEY = "matmul/native/cpu/blocked"
@@ -143,7 +143,7 @@ def test_a_cache_folder_that_cannot_be_written_is_told_before_anything_is_measur
 ) -> None:
     (cache / "file").write_text("")
     monkeypatch.setenv("PROFKIT_CACHE", str(cache / "file" / "cache"))
-    monkeypatch.setattr("profkit.measurement.tuning.tune_kernel", None)
+    monkeypatch.setattr("profkit.measurement.tuner.search.tune_kernel", None)
 
     assert tune.main(["matmul", *SMALL]) == 2
 
@@ -160,7 +160,7 @@ def test_a_run_that_measured_nothing_leaves_an_earlier_choice_alone(
         rows = [Trial(tuning, "screening", Row(KEY, "oom", "no memory")) for tuning in ({}, *task.trials)]
         return choose(task, rows)
 
-    monkeypatch.setattr("profkit.measurement.tuning.tune_kernel", tune_kernel)
+    monkeypatch.setattr("profkit.measurement.tuner.search.tune_kernel", tune_kernel)
 
     assert tune.main(["matmul", *SMALL, "--only", "native/blocked", "--quiet"]) == 1
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from profkit.backends.environment_maker import create
-from profkit.backends.environments import IsolatedFramework, environments_folder, look
+from profkit.frameworks.environment_maker import create
+from profkit.frameworks.environments import IsolatedFramework, environments_folder, look
 
 WORKING = "VERSION = '1.0'\n"
 

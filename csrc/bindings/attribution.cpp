@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "captures/memory.h"
-#include "captures/step_shares.h"
-#include "captures/usage.h"
+#include "captures/attribute/memory.h"
+#include "captures/attribute/step_shares.h"
+#include "captures/attribute/usage.h"
 
 namespace py = pybind11;
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "captures/reader.h"
+#include "captures/read/reader.h"
 
 namespace py = pybind11;
 

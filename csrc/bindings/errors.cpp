@@ -4,7 +4,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include "captures/reader.h"
+#include "captures/read/reader.h"
 #include "runtime/check.h"
 
 namespace py = pybind11;

@@ -1,5 +1,5 @@
-// Trace files for Python: profkit.rendering.trace_content.TraceContent goes in by its attributes, bytes go to
-// a callable. Columns are checked here, so that the serialisers need not be.
+// Trace files for Python: profkit.rendering.traces.content.TraceContent goes in by its attributes, bytes go
+// to a callable. Columns are checked here, so that the serialisers need not be.
 #include "bindings/trace_files.h"
 
 #include <pybind11/numpy.h>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "captures/trace_content.h"
-#include "captures/trace_layout.h"
+#include "captures/export/trace_content.h"
+#include "captures/export/trace_layout.h"
 
 namespace py = pybind11;
 

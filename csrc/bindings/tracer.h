@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "runtime/nvtx_emit.h"
-#include "tracer/api.h"
+#include "tracer/core/api.h"
 
 namespace profkit {
 

@@ -40,9 +40,9 @@ struct CudaKernel {
   int (*policy)(const Params&, const CudaDevice&) = nullptr;  // the index taken for kByPolicy
 };
 
-// One list per operator, <operator>_cuda_kernels in <operator>/cuda_rows.cpp, best known first; the simplest
+// One list per operator, <operator>_cuda_kernels in <operator>/cuda/rows.cpp, best known first; the simplest
 // kernel is the last row and takes every float32 problem. To add one: a row there, a declaration in
-// <operator>/cuda_kernels.h, its .cu.
+// <operator>/cuda/kernels.h, its .cu.
 
 // The rows as they came; a key that appears twice would hide a kernel.
 template <class Params>

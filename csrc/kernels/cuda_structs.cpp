@@ -11,16 +11,16 @@
 
 #define PROFKIT_LAYOUTS
 // Device code, which is read for its structs only.
-#include "kernels/bias_relu/cuda_elementwise.cuh"
-#include "kernels/conv2d/cuda_columns.cuh"
-#include "kernels/conv2d/cuda_depthwise.cuh"
-#include "kernels/conv2d/cuda_depthwise_weights.cuh"
-#include "kernels/conv2d/cuda_image_product.cuh"
-#include "kernels/conv2d/cuda_weight_product.cuh"
-#include "kernels/conv2d/cuda_winograd.cuh"
-#include "kernels/lrn/cuda_energy.cuh"
-#include "kernels/matmul/cuda_double_buffered.cuh"
-#include "kernels/pool2d/cuda_problem.cuh"
+#include "kernels/bias_relu/cuda/elementwise.cuh"
+#include "kernels/conv2d/cuda/columns.cuh"
+#include "kernels/conv2d/cuda/depthwise.cuh"
+#include "kernels/conv2d/cuda/depthwise_weights.cuh"
+#include "kernels/conv2d/cuda/image_product.cuh"
+#include "kernels/conv2d/cuda/weight_product.cuh"
+#include "kernels/conv2d/cuda/winograd.cuh"
+#include "kernels/lrn/cuda/energy.cuh"
+#include "kernels/matmul/cuda/double_buffered.cuh"
+#include "kernels/pool2d/cuda/problem.cuh"
 
 namespace profkit {
 namespace {

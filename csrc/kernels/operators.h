@@ -7,13 +7,13 @@
 #include "kernels/registry.h"
 #include "kernels/shapes.h"
 // Written by CMake from the names of the folders: includes their params.h, and lists them as
-// PROFKIT_OPERATORS(DO) DO(bias_relu) DO(conv2d) ...; those with a cuda_rows.cpp as PROFKIT_CUDA_OPERATORS.
+// PROFKIT_OPERATORS(DO) DO(bias_relu) DO(conv2d) ...; those with a cuda/rows.cpp as PROFKIT_CUDA_OPERATORS.
 #include "operator_list.h"
 
 namespace profkit {
 
 // arrays_of: in arrays.cpp; throws when the parameters contradict themselves.
-// <operator>_kernels: in cpu_kernels.cpp, best known first; a reference kernel is always the last row and
+// <operator>_kernels: in cpu/kernels.cpp, best known first; a reference kernel is always the last row and
 // qualifies for every float32 and float64 call.
 #define PROFKIT_DECLARE(op)                              \
   Arrays arrays_of(const profkit_##op##_params& params); \

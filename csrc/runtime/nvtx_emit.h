@@ -26,7 +26,7 @@ struct NvtxRange {
   uint64_t name = 0;  // of nvtx_register; with 0 the call does nothing
   uint32_t category = 0;
   uint32_t payload_type =
-      0;  // 0 none, 1 int64, 2 uint64, 3 float64 (as profkit_payload_type in tracer/api.h)
+      0;  // 0 none, 1 int64, 2 uint64, 3 float64 (as profkit_payload_type in tracer/core/api.h)
   uint64_t payload_bits = 0;
 };
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from profkit.attribution.bottleneck import Bottleneck, LayerNumbers, bottleneck, transfer
 from profkit.attribution.kinds import AUXILIARY, BIAS, COPY, LOSS, REDUCE, RELU, REORDER, SOFTMAX
-from profkit.attribution.layer_dispatch import LayerPhase, layer_dispatch
-from profkit.attribution.operators import NO_LAYER, Operators, operators_of
-from profkit.attribution.threading_loss import threading_losses
+from profkit.attribution.networks.layer_dispatch import LayerPhase, layer_dispatch
+from profkit.attribution.networks.operators import NO_LAYER, Operators, operators_of
+from profkit.attribution.networks.threading_loss import threading_losses
 from profkit.capture.network_capture import BUSY_LOAD, NetworkCapture
 from profkit.capture.schema import BACKWARD, FORWARD, NONE, OPTIMISER
 from profkit.capture.schema import COPY as COPY_PHASE

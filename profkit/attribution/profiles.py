@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from profkit.attribution.attribute import usage_by
-from profkit.attribution.device_groups import groups_by
+from profkit.attribution.device.groups import groups_by
 from profkit.attribution.grouping import group_ranges
-from profkit.attribution.operators import Operators, operators_of
+from profkit.attribution.networks.operators import Operators, operators_of
 from profkit.attribution.tree import is_mark, tree_of
 from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.schema import Activities, Capture, Column, Process, Ranges

@@ -17,8 +17,8 @@ import numpy as np
 from profkit import _core
 from profkit.capture.cupti_numbers import DIRECTIONS, MEMORY_KINDS, OVERHEADS, name_of_copy, translated
 from profkit.capture.cupti_pools import memory_pools
+from profkit.capture.importers.range_levels import level_of_annotation, level_of_operator
 from profkit.capture.nesting import OpenRanges, time_order
-from profkit.capture.range_levels import level_of_annotation, level_of_operator
 from profkit.capture.schema import (
     NONE,
     Activities,

@@ -60,11 +60,11 @@ def open_capture(path: str | os.PathLike[str], content: Content) -> Capture | Ne
     if content is Content.NETWORK:
         return load_network_capture(os.fspath(path))
     if content is Content.NSIGHT:
-        from profkit.capture.nsight import read_nsight
+        from profkit.capture.importers.nsight import read_nsight
 
         return read_nsight(path)
     if content is Content.KINETO:
-        from profkit.capture.kineto import read_kineto
+        from profkit.capture.importers.kineto import read_kineto
 
         return read_kineto(path)
     from profkit.capture.reading import read
@@ -74,8 +74,8 @@ def open_capture(path: str | os.PathLike[str], content: Content) -> Capture | Ne
 
 def _content_of_json(path: str) -> Content:
     """By the outermost keys, of which those before the first event are read; what is damaged, is so as a trace."""
-    from profkit.capture.json_stream import DamagedError, JsonStream
-    from profkit.capture.unzipping import open_unzipped
+    from profkit.capture.importers.json_stream import DamagedError, JsonStream
+    from profkit.capture.importers.unzipping import open_unzipped
 
     file, stream = open_unzipped(path)
     with file:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from profkit.backends.native_costs import winograd_flops, winograd_of
+from profkit.frameworks.native.costs import winograd_flops, winograd_of
 from profkit.ops.spec import Spec
 
 COMPUTE, MEMORY = "compute", "memory"

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from profkit.backends.adapter import DeviceCall, Prepared
-from profkit.backends.device_arrays import cuda_module
 from profkit.errors import UnavailableError
-from profkit.measurement.device_clocks import ClockWatch, open_watch
-from profkit.measurement.device_peaks import theoretical_peaks
-from profkit.measurement.device_samples import RETAKES, take_samples
-from profkit.measurement.device_timing import EventStopwatch, device_peak_bytes, open_stopwatch
-from profkit.measurement.device_wall_clock import NO_STREAM, CacheFlush, WallStopwatch
-from profkit.measurement.protocol import Message
+from profkit.frameworks.adapter import DeviceCall, Prepared
+from profkit.frameworks.device_arrays import cuda_module
+from profkit.measurement.device.clocks import ClockWatch, open_watch
+from profkit.measurement.device.peaks import theoretical_peaks
+from profkit.measurement.device.samples import RETAKES, take_samples
+from profkit.measurement.device.timing import EventStopwatch, device_peak_bytes, open_stopwatch
+from profkit.measurement.device.wall_clock import NO_STREAM, CacheFlush, WallStopwatch
+from profkit.measurement.workers.protocol import Message
 from profkit.ops.spec import Spec
 
 WARM_NS = 10_000_000

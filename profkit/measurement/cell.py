@@ -12,21 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit import _core
-from profkit.backends.adapter import Implementation
-from profkit.measurement import protocol
+from profkit.frameworks.adapter import Implementation
 from profkit.measurement.arrays import array_folder, result_path
 from profkit.measurement.bounds import COMPUTE, binding, least_seconds, method_of
 from profkit.measurement.cores import usable_cpus
-from profkit.measurement.device_clocks import NOT_WATCHED
-from profkit.measurement.device_wall_clock import WALL_CLOCK
+from profkit.measurement.device.clocks import NOT_WATCHED
+from profkit.measurement.device.wall_clock import WALL_CLOCK
 from profkit.measurement.host_times import HostTimes
-from profkit.measurement.process import WorkerFailure, WorkerProcess
-from profkit.measurement.requests import Answer, WorkerTask, ask_all, ask_one, wait_for_one
 from profkit.measurement.result import Cell, Row
 from profkit.measurement.sampling import Contender, Rules, race
 from profkit.measurement.selection import availability_of, pick_baseline
 from profkit.measurement.statistics import ratio_estimate, time_estimate, verdict
-from profkit.measurement.worker_pool import WorkerPool, flush_bytes
+from profkit.measurement.workers import protocol
+from profkit.measurement.workers.pool import WorkerPool, flush_bytes
+from profkit.measurement.workers.process import WorkerFailure, WorkerProcess
+from profkit.measurement.workers.requests import Answer, WorkerTask, ask_all, ask_one, wait_for_one
 from profkit.ops.dtypes import for_file, from_file
 from profkit.ops.spec import Spec, max_error, tolerance
 

@@ -13,10 +13,10 @@ import numpy as np
 
 import profkit
 from profkit import _core
-from profkit.backends.machine import cpu_model
+from profkit.frameworks.machine import cpu_model
 from profkit.measurement.cores import container_cpus, usable_cpus
-from profkit.measurement.device_clocks import gpu_facts
-from profkit.measurement.process import THREAD_VARIABLES
+from profkit.measurement.device.clocks import gpu_facts
+from profkit.measurement.workers.process import THREAD_VARIABLES
 
 PACKAGES = (
     "numpy",

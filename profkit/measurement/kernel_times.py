@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 
 from profkit import _core
-from profkit.backends.adapter import Implementation
-from profkit.backends.cache import cache_folder
-from profkit.backends.machine import build_id
 from profkit.capture.network_capture import BUSY_LOAD
+from profkit.frameworks.adapter import Implementation
+from profkit.frameworks.cache import cache_folder
+from profkit.frameworks.machine import build_id
 from profkit.measurement.cores import cores_for, usable_cpus
 from profkit.measurement.environment import machine_id
 from profkit.measurement.peaks import write_known
-from profkit.measurement.process import WorkerFailure, WorkerProcess, WorkerSettings
-from profkit.measurement.protocol import Message
-from profkit.measurement.requests import ask_one
 from profkit.measurement.statistics import log_interval, median_of
+from profkit.measurement.workers.process import WorkerFailure, WorkerProcess, WorkerSettings
+from profkit.measurement.workers.protocol import Message
+from profkit.measurement.workers.requests import ask_one
 from profkit.ops.spec import Spec
 
 KernelTime = dict[str, Any]
@@ -113,7 +113,7 @@ def _measured(
 
 
 def _start(threads: int) -> WorkerProcess:
-    settings = WorkerSettings(threads, cores_for(threads), worker="profkit.measurement.kernel_worker")
+    settings = WorkerSettings(threads, cores_for(threads), worker="profkit.measurement.workers.kernel")
     return WorkerProcess(Implementation("kernels/native/cpu", "native"), settings)
 
 

@@ -11,22 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from profkit.backends.adapter import Array, Implementation
-from profkit.backends.environments import interpreter_for
-from profkit.backends.networks import load_builder
-from profkit.backends.networks.contract import NetworkConditions
 from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.recording import load
-from profkit.capture.sources import Pass, load_source
 from profkit.errors import UnsupportedError, UsageError
+from profkit.frameworks.adapter import Array, Implementation
+from profkit.frameworks.environments import interpreter_for
+from profkit.frameworks.events import Pass, load_source
+from profkit.frameworks.networks import load_builder
+from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.measurement.arrays import scratch_folder
 from profkit.measurement.contention import others_share, processor_use
 from profkit.measurement.cores import cores_for
 from profkit.measurement.environment import fingerprint
 from profkit.measurement.options import BYTES, RUN, SECONDS, WHOLE, option
-from profkit.measurement.process import WorkerFailure, WorkerProcess, WorkerSettings
-from profkit.measurement.protocol import Message
-from profkit.measurement.requests import ask_one
+from profkit.measurement.workers.process import WorkerFailure, WorkerProcess, WorkerSettings
+from profkit.measurement.workers.protocol import Message
+from profkit.measurement.workers.requests import ask_one
 from profkit.ops.networks.data import Data, synthetic_data
 from profkit.ops.networks.network import Network
 from profkit.ops.networks.reference import network_tolerance, reference_logits, reference_step
@@ -190,7 +190,7 @@ class _NetworkRun:
             cores_for(request.threads),
             request.memory_limit_bytes,
             request.python or interpreter_for(request.framework),
-            "profkit.measurement.network_worker",
+            "profkit.measurement.workers.network",
         )
         return WorkerProcess(Implementation(key, request.framework, environment=variables), settings)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from profkit import _core
-from profkit.backends.cache import cache_folder
+from profkit.frameworks.cache import cache_folder
 from profkit.measurement.environment import machine_id
 
 

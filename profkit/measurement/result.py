@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field, fields
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from profkit.capture.importers.unzipping import Unzipped, open_unzipped
 from profkit.capture.opening import RESULT_SCHEMA
-from profkit.capture.unzipping import Unzipped, open_unzipped
 from profkit.errors import CaptureError, SpecError
 from profkit.ops import spec_from_dict
 from profkit.ops.spec import Spec

@@ -15,7 +15,7 @@ from profkit.measurement.peaks import machine_peaks
 from profkit.measurement.progress import Progress, Watcher
 from profkit.measurement.result import Cell, Result
 from profkit.measurement.selection import Selection, all_implementations
-from profkit.measurement.worker_pool import WorkerPool
+from profkit.measurement.workers.pool import WorkerPool
 from profkit.ops.dtypes import computing_dtype
 from profkit.ops.spec import Spec
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from profkit.backends import BACKENDS, CANDIDATE, load_adapter
-from profkit.backends.adapter import Availability, Implementation
-from profkit.backends.candidate import candidate_implementations
 from profkit.errors import UnsupportedError, UsageError, did_you_mean
+from profkit.frameworks import BACKENDS, CANDIDATE, load_adapter
+from profkit.frameworks.adapter import Availability, Implementation
+from profkit.frameworks.candidate.operators import candidate_implementations
 from profkit.measurement.options import ALL_DEVICES, MeasureOptions
 from profkit.ops.spec import Spec
 
@@ -134,7 +134,7 @@ def default_keys(asked: Sequence[Implementation], spec: Spec, threads: int, tune
 
 def fastest_first(spec: Spec, threads: int, tuned: bool) -> list[str]:
     """Native CPU rows that run the spec, as the policy ranks them; of CUDA kernels the registry's order is all."""
-    from profkit.backends.native_policy import choose_kernel
+    from profkit.frameworks.native.policy import choose_kernel
 
     try:
         choice = choose_kernel(spec, threads, tuned=tuned)

@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping
 from types import TracebackType
 
-from profkit.backends.adapter import Implementation
+from profkit.frameworks.adapter import Implementation
 from profkit.measurement.cores import usable_cpus
-from profkit.measurement.process import WorkerFailure, WorkerProcess, WorkerSettings, oom_kills
-from profkit.measurement.protocol import Message
-from profkit.measurement.requests import ask_one
+from profkit.measurement.workers.process import WorkerFailure, WorkerProcess, WorkerSettings, oom_kills
+from profkit.measurement.workers.protocol import Message
+from profkit.measurement.workers.requests import ask_one
 from profkit.selftests.findings import NOT_PROVEN, WRONG
 
 START_S = 60.0

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from profkit.attribution.attribute import usage_by
-from profkit.attribution.device_groups import GROUPINGS as DEVICE_GROUPINGS
-from profkit.attribution.device_usage import device_usage
+from profkit.attribution.device.groups import GROUPINGS as DEVICE_GROUPINGS
+from profkit.attribution.device.usage import device_usage
 from profkit.attribution.grouping import GROUPINGS
 from profkit.attribution.usage import Usage
 from profkit.capture.schema import NONE, Capture, RangeKind

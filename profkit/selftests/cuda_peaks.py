@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from profkit.backends.device_arrays import ORDINAL, cuda_module
-from profkit.measurement.device_peaks import theoretical_peaks
-from profkit.measurement.device_timing import GIVE_UP_AFTER_S, EventStopwatch
+from profkit.frameworks.device_arrays import ORDINAL, cuda_module
+from profkit.measurement.device.peaks import theoretical_peaks
+from profkit.measurement.device.timing import GIVE_UP_AFTER_S, EventStopwatch
 from profkit.selftests.cuda_timers import CALLS, long_call
 from profkit.selftests.findings import NOT_PROVEN, CheckContext, Finding
 from profkit.selftests.rates import judge_peak, judge_rate

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 import profkit
-from profkit.backends.device_arrays import ORDINAL, cuda_module
+from profkit.frameworks.device_arrays import ORDINAL, cuda_module
 from profkit.ops.matmul import MatMul
 
 LONGEST_S = 60

@@ -12,13 +12,13 @@ from functools import partial
 
 import numpy as np
 
-from profkit.backends import load_adapter
-from profkit.backends.adapter import Conditions, Prepared
 from profkit.errors import UnavailableError
+from profkit.frameworks import load_adapter
+from profkit.frameworks.adapter import Conditions, Prepared
 from profkit.measurement.contention import ProcessorUse, others_share, processor_use
 from profkit.measurement.cores import usable_cpus
-from profkit.measurement.device_kernel_time import kernel_ns_per_call
-from profkit.measurement.device_timing import EventStopwatch, open_stopwatch
+from profkit.measurement.device.kernel_time import kernel_ns_per_call
+from profkit.measurement.device.timing import EventStopwatch, open_stopwatch
 from profkit.ops.matmul import MatMul
 from profkit.rendering.quantities import time_text
 from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, CheckContext, Finding

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from profkit.backends.adapter import Array, aligned_empty
-from profkit.backends.device_arrays import cuda_module
-from profkit.backends.native import NativeAdapter
-from profkit.backends.native_cuda import NativeCudaAdapter
 from profkit.errors import WrongResultError
+from profkit.frameworks.adapter import Array, aligned_empty
+from profkit.frameworks.device_arrays import cuda_module
+from profkit.frameworks.native.cuda import NativeCudaAdapter
+from profkit.frameworks.native.operators import NativeAdapter
 from profkit.ops.spec import Spec
 
 GUARD_BYTES = 256

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from profkit import _core
-from profkit.backends import load_adapter
-from profkit.backends.adapter import Conditions, Prepared
+from profkit.frameworks import load_adapter
+from profkit.frameworks.adapter import Conditions, Prepared
 from profkit.measurement.contention import others_share, processor_use
 from profkit.measurement.cores import usable_cpus
 from profkit.ops.bias_relu import BiasRelu

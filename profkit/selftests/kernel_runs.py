@@ -8,16 +8,16 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import cast
 
-from profkit.backends import load_adapter
-from profkit.backends.adapter import Array, Conditions, Implementation
-from profkit.backends.device_arrays import cuda_module
-from profkit.backends.native import held_spec, kernel_key
-from profkit.backends.native_threads import worthwhile_threads
-from profkit.backends.tuned import tuning_text
 from profkit.errors import SpecError, UnavailableError
-from profkit.measurement.protocol import Message
-from profkit.measurement.tuning_tasks import TunedAdapter
-from profkit.measurement.worker import checked_result
+from profkit.frameworks import load_adapter
+from profkit.frameworks.adapter import Array, Conditions, Implementation
+from profkit.frameworks.device_arrays import cuda_module
+from profkit.frameworks.native.operators import held_spec, kernel_key
+from profkit.frameworks.native.threads import worthwhile_threads
+from profkit.frameworks.native.tuned import tuning_text
+from profkit.measurement.tuner.tasks import TunedAdapter
+from profkit.measurement.workers.operator import checked_result
+from profkit.measurement.workers.protocol import Message
 from profkit.ops.spec import Spec, max_error, tolerance
 from profkit.selftests.guarded import guarded_adapter
 from profkit.selftests.shapes import TUNED_FLOPS, shapes_of

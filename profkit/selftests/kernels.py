@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from profkit.backends import load_adapter
-from profkit.backends.adapter import Implementation
-from profkit.backends.native import kernel_key
-from profkit.measurement.process import WorkerFailure
-from profkit.measurement.protocol import Message
+from profkit.frameworks import load_adapter
+from profkit.frameworks.adapter import Implementation
+from profkit.frameworks.native.operators import kernel_key
+from profkit.measurement.workers.process import WorkerFailure
+from profkit.measurement.workers.protocol import Message
 from profkit.ops import SPECS
 from profkit.ops.spec import Spec
 from profkit.selftests.check_process import CheckProcess, status_of

@@ -13,17 +13,17 @@ from importlib import metadata
 from typing import Any
 
 from profkit import _core
-from profkit.backends.adapter import Implementation
-from profkit.backends.device_arrays import cuda_module
-from profkit.backends.machine import build_id
 from profkit.errors import UnavailableError, UsageError
+from profkit.frameworks.adapter import Implementation
+from profkit.frameworks.device_arrays import cuda_module
+from profkit.frameworks.machine import build_id
 from profkit.measurement.arrays import scratch_folder
 from profkit.measurement.cores import default_threads
 from profkit.measurement.environment import fingerprint
-from profkit.measurement.process import WorkerFailure
 from profkit.measurement.progress import Progress, Watcher
 from profkit.measurement.run import first_signal_interrupts, ignore_progress
 from profkit.measurement.selection import matches
+from profkit.measurement.workers.process import WorkerFailure
 from profkit.selftests.check_process import CheckProcess, TimeLimit, status_of
 from profkit.selftests.findings import NOT_PROVEN, CheckContext, Finding, SelftestReport
 from profkit.selftests.kernels import native_rows, prove_kernels, rows_here

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from profkit.rendering.quantities import error_text
-from profkit.rendering.table import Column, Item, Line, Table
+from profkit.rendering.tables.table import Column, Item, Line, Table
 from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, KernelProof, SelftestReport
 
 

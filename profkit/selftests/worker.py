@@ -6,10 +6,10 @@ import importlib
 from dataclasses import asdict
 from typing import Any
 
-from profkit.backends.device_arrays import ORDINAL, cuda_device, cuda_module
-from profkit.backends.native_cuda import version_text
-from profkit.measurement.protocol import Message
-from profkit.measurement.worker import answer_requests
+from profkit.frameworks.device_arrays import ORDINAL, cuda_device, cuda_module
+from profkit.frameworks.native.cuda import version_text
+from profkit.measurement.workers.operator import answer_requests
+from profkit.measurement.workers.protocol import Message
 from profkit.selftests.findings import CheckContext
 
 

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from profkit.backends.machine import cpu_model
-from profkit.capture.sources import MEMORY, TIME, load_source
 from profkit.errors import UsageError
+from profkit.frameworks.events import MEMORY, TIME, load_source
+from profkit.frameworks.machine import cpu_model
 from profkit.measurement.network_run import NetworkRequest
 from profkit.ops.networks import Network, Training
 from profkit.ops.networks.cifar_files import load_cifar10

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from profkit.attribution.gaps import LayerGap, layer_gaps
-from profkit.attribution.network_usage import network_usage
+from profkit.attribution.networks.usage import network_usage
 from profkit.attribution.usage import Usage
 from profkit.capture.network_capture import NetworkCapture
 from profkit.errors import CaptureError

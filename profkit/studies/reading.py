@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from profkit.attribution.kinds import KINDS
-from profkit.backends.networks import BUILDERS, load_builder
 from profkit.errors import UsageError, nearest
+from profkit.frameworks.networks import BUILDERS, load_builder
 from profkit.ops.networks import NETWORKS, Network, Training
 from profkit.ops.networks.network import CROSS_ENTROPY
 from profkit.studies.declaration import Figures, Learning, Published, Runner, Study, Variant

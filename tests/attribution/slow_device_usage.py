@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import fields
 from typing import Any
 
-from profkit.attribution.kernel_names import parse_kernel
+from profkit.attribution.kernels.names import parse_kernel
 from profkit.capture.schema import NONE, ActivityKind, Capture, Level
 
 WAITING = ("cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaMemcpy")

@@ -11,10 +11,10 @@ from random_device_traces import device_traces
 from slow_device_usage import SlowTrace
 
 from profkit.attribution.attribute import usage_by
-from profkit.attribution.device_groups import GROUPINGS
-from profkit.attribution.device_hosts import Hosts
-from profkit.attribution.device_lanes import lanes_of
-from profkit.attribution.device_usage import device_usage
+from profkit.attribution.device.groups import GROUPINGS
+from profkit.attribution.device.hosts import Hosts
+from profkit.attribution.device.lanes import lanes_of
+from profkit.attribution.device.usage import device_usage
 from profkit.attribution.grouping import GROUPINGS as HOST_GROUPINGS
 from profkit.capture.schema import ActivityKind, Capture
 

@@ -20,11 +20,11 @@ from foreign_traces import (
     real_trace,
 )
 
-from profkit.attribution.device_groups import GROUPINGS
-from profkit.attribution.device_usage import device_usage
+from profkit.attribution.device.groups import GROUPINGS
+from profkit.attribution.device.usage import device_usage
 from profkit.attribution.usage import Usage, UsageRow
-from profkit.capture.kineto import read_kineto
-from profkit.capture.nsight import read_nsight
+from profkit.capture.importers.kineto import read_kineto
+from profkit.capture.importers.nsight import read_nsight
 from profkit.errors import UsageError
 
 GPU_FILES = [name for name in REAL_FILES if "cpu-only" not in name]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profkit.attribution.kernel_names import UNKNOWN, KernelName, parse_kernel
+from profkit.attribution.kernels.names import UNKNOWN, KernelName, parse_kernel
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
 

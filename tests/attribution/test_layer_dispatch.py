@@ -7,8 +7,8 @@ import random
 import pytest
 from network_captures import layer, network_capture, op, primitive, recording_of, runtime
 
-from profkit.attribution import layer_dispatch as module
-from profkit.attribution.operators import operators_of
+from profkit.attribution.networks import layer_dispatch as module
+from profkit.attribution.networks.operators import operators_of
 from profkit.capture.recording import Recording
 from profkit.capture.schema import Level
 

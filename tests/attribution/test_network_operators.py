@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from network_captures import Event, layer, network_capture, op, pool, primitive, recording_of, runtime, step
 
 from profkit import _core
-from profkit.attribution.operators import OBSERVES_IDLE, REMAINDERS, Operators, operators_of
+from profkit.attribution.networks.operators import OBSERVES_IDLE, REMAINDERS, Operators, operators_of
 from profkit.capture.schema import NONE, Level
 from profkit.errors import CaptureError
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from network_captures import Event, layer, network_capture, op, pool, primitive, recording_of, runtime
 
-from profkit.attribution.network_usage import GROUPINGS, network_usage
-from profkit.attribution.operators import OBSERVES_DISPATCH, OBSERVES_IDLE
+from profkit.attribution.networks.operators import OBSERVES_DISPATCH, OBSERVES_IDLE
+from profkit.attribution.networks.usage import GROUPINGS, network_usage
 from profkit.attribution.usage import Usage, UsageRow
 from profkit.capture.network_capture import NetworkCapture
 from profkit.errors import UsageError

@@ -18,8 +18,9 @@ from kernel_report import build_summary, document, summary_page
 from kernel_results import Store, choose_again, judge, record_of
 from kernel_shapes import AS_GIVEN, OWN, sections
 
-from profkit.backends import native_costs, native_policy
-from profkit.backends.native_costs import KernelCost, cost_name
+from profkit.frameworks.native import costs as native_costs
+from profkit.frameworks.native import policy as native_policy
+from profkit.frameworks.native.costs import KernelCost, cost_name
 from profkit.measurement.result import Cell, Row
 from profkit.ops import Conv2d, spec_from_dict
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from profkit._opening import open_any
 from profkit.capture.schema import PROFKIT, Capture
+from profkit.commands.opening import open_any
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
 KINETO_FILES = ("kineto-alexnet-gpu.json.gz", "kineto-cpu-only.json.gz", "kineto-ns-resolution-gpu.json.gz")

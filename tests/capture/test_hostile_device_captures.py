@@ -13,7 +13,7 @@ from capture_builders import FIRST_MONOTONIC_NS, CaptureBuilder
 from test_hostile_captures import run_commands
 
 from profkit import report
-from profkit.attribution.device_groups import GROUPINGS
+from profkit.attribution.device.groups import GROUPINGS
 from profkit.capture.reading import read
 
 MOST = 2**64 - 1

@@ -13,8 +13,8 @@ from foreign_traces import KinetoTrace, NsightExport, opened_trace
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from profkit.attribution.device_groups import GROUPINGS
-from profkit.attribution.device_usage import device_usage
+from profkit.attribution.device.groups import GROUPINGS
+from profkit.attribution.device.usage import device_usage
 from profkit.errors import CaptureError
 
 FUZZING = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

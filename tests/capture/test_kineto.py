@@ -20,7 +20,7 @@ from foreign_traces import (
     real_trace,
 )
 
-from profkit.capture.kineto import read_kineto
+from profkit.capture.importers.kineto import read_kineto
 from profkit.capture.opening import Content, content_of
 from profkit.capture.schema import NONE, ActivityKind, Capture, CopyDirection, Level, MemoryKind
 from profkit.errors import CaptureError

@@ -10,8 +10,8 @@ import pytest
 from foreign_traces import NSIGHT_FILES, NsightExport, global_pid, nsight_rows, opened_trace, real_trace
 
 from profkit.attribution.attribute import usage_by
-from profkit.attribution.device_usage import device_usage
-from profkit.capture.nsight import read_nsight
+from profkit.attribution.device.usage import device_usage
+from profkit.capture.importers.nsight import read_nsight
 from profkit.capture.opening import Content, content_of
 from profkit.capture.schema import NONE, ActivityKind, Capture, CopyDirection, Level, MemoryKind
 from profkit.errors import CaptureError, TraceError

@@ -9,7 +9,7 @@ import device_entries as entries
 import pytest
 from capture_builders import FIRST_MONOTONIC_NS, CaptureBuilder
 
-from profkit.attribution.device_usage import device_usage
+from profkit.attribution.device.usage import device_usage
 from profkit.capture.reading import read
 from profkit.capture.schema import NONE, Capture, CopyDirection, MemoryKind
 

@@ -11,7 +11,7 @@ from capture_builders import CaptureBuilder, word
 from profkit.attribution.attribute import usage_by
 from profkit.capture.reading import read
 from profkit.capture.schema import Capture, PayloadType, RangeKind, Source, payload_values
-from profkit.rendering.sql_tables import open_database
+from profkit.rendering.sql.captures import open_database
 
 
 def read_back(builder: CaptureBuilder, folder: Path) -> Capture:

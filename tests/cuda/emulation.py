@@ -17,7 +17,7 @@ import pytest
 from sanitized_programs import compiled_object
 from shared_work import shared_folder
 
-from profkit.backends.candidate_library import params_struct
+from profkit.frameworks.candidate.library import params_struct
 from profkit.ops.spec import Spec, max_error, tolerance
 
 ROOT = Path(__file__).parents[2]
@@ -81,7 +81,7 @@ class Outcome:
 
 def all_cuda_sources() -> list[Path]:
     """The kernels of every operator."""
-    return sorted((SOURCES / "kernels").glob("*/cuda_*.cu"))
+    return sorted((SOURCES / "kernels").glob("*/cuda/*.cu"))
 
 
 def cuda_sources(op: str) -> list[Path]:
@@ -92,7 +92,7 @@ def cuda_sources(op: str) -> list[Path]:
 def build(op: str, sanitizers: str = "") -> Path:
     """The program that runs the operator's emulated kernels."""
     parts = (op, *_PARTS.get(op, ()))
-    kernels = [*cuda_sources(op), *(SOURCES / "kernels" / part / "cuda_rows.cpp" for part in parts)]
+    kernels = [*cuda_sources(op), *(SOURCES / "kernels" / part / "cuda/rows.cpp" for part in parts)]
     return link_emulated(op, [*((path, ()) for path in kernels), run_kernels(op)], sanitizers)
 
 

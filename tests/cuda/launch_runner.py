@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from profkit import _cuda
-from profkit.backends import load_adapter
-from profkit.backends.adapter import Conditions, Implementation
-from profkit.backends.tuned import tuning_text
+from profkit.frameworks import load_adapter
+from profkit.frameworks.adapter import Conditions, Implementation
+from profkit.frameworks.native.tuned import tuning_text
 from profkit.ops import SPECS, odd_specs
 from profkit.ops.dtypes import TF32
 from profkit.ops.spec import max_error, tolerance

@@ -80,7 +80,7 @@ def _overlay(mutant: Mutant, folder: Path) -> Path:
 @cache
 def _only_row(op: str, key: str) -> Path:
     """The operator's list of kernels with this one row, so that the others' sources are not needed."""
-    text = (KERNELS / op / "cuda_rows.cpp").read_text()
+    text = (KERNELS / op / "cuda/rows.cpp").read_text()
     rows = re.findall(r'\{"[^{}]*\},', text)
     (wanted,) = (row for row in rows if row.startswith(f'{{"{key}"'))
     for row in rows:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on
 KEY, NUMPY = "matmul/candidate/cuda/mine", "matmul/numpy/cpu"
 SOURCE = """
 #include <cuda_runtime.h>
-#include <profkit/kernels/matmul/cuda_naive.cuh>
+#include <profkit/kernels/matmul/cuda/naive.cuh>
 #include <profkit/params.h>
 
 extern "C" int candidate(const profkit_matmul_params* p, const void* const* inputs, void* output, cudaStream_t stream) {

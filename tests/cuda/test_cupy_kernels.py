@@ -18,10 +18,10 @@ from test_nvrtc import KERNELS
 
 import profkit
 from profkit import _core
-from profkit.backends.candidate_library import find_compiler
-from profkit.backends.cupy_kernels import struct_fields, struct_type
-from profkit.backends.headers import include_flags, kernel_headers
 from profkit.errors import UnavailableError, UsageError
+from profkit.frameworks.candidate.library import find_compiler
+from profkit.frameworks.cupy.kernels import struct_fields, struct_type
+from profkit.frameworks.headers import include_flags, kernel_headers
 
 PAGE = Path(__file__).parents[2] / "docs" / "cupy.md"
 needs_nvrtc = pytest.mark.skipif(
@@ -88,7 +88,7 @@ def test_every_struct_that_a_kernel_takes_is_in_the_compiled_table() -> None:
 )
 def test_a_field_that_the_table_lacks_does_not_compile(tmp_path: Path, old: str, new: str, words: str) -> None:
     shutil.copytree(KERNELS, tmp_path / "kernels")
-    header = tmp_path / "kernels" / "matmul" / "cuda_problem.cuh"
+    header = tmp_path / "kernels" / "matmul" / "cuda/problem.cuh"
     assert old in header.read_text()
     header.write_text(header.read_text().replace(old, new))
     # Bodies of the methods may use what was renamed: an error about them proves nothing.
@@ -105,7 +105,7 @@ def test_a_field_that_the_table_lacks_does_not_compile(tmp_path: Path, old: str,
 @needs_nvrtc
 @pytest.mark.usefixtures("cupy")
 def test_nvrtc_takes_what_raw_module_is_given() -> None:
-    profkit.cupy_module("matmul/cuda_naive.cuh", ["matmul_naive<float>", "matmul_naive<__half>"])
+    profkit.cupy_module("matmul/cuda/naive.cuh", ["matmul_naive<float>", "matmul_naive<__half>"])
 
     made = emulated_cupy.RawModule.made
     assert made is not None and made.backend == "nvrtc"
@@ -123,7 +123,7 @@ def test_the_example_of_the_documentation_is_right_in_emulation(cupy: ModuleType
 
 @pytest.mark.usefixtures("cupy")
 def test_what_does_not_exist_is_told_with_what_is_near() -> None:
-    with pytest.raises(UsageError, match=r"no header 'matmul/cuda_naiv.cuh' .* did you mean matmul/cuda_naive.cuh\?"):
+    with pytest.raises(UsageError, match=r"no header 'matmul/cuda_naiv.cuh' .* did you mean matmul/cuda/naive.cuh\?"):
         profkit.cupy_module("matmul/cuda_naiv.cuh", ["matmul_naive<float>"])
     with pytest.raises(UsageError, match=r"no struct 'MatmulProblm'; did you mean MatmulProblem\?"):
         profkit.kernel_struct("MatmulProblm")
@@ -156,7 +156,7 @@ def test_a_number_in_the_place_of_a_struct_is_refused() -> None:
 
 def test_one_name_is_no_list_of_kernels() -> None:
     with pytest.raises(UsageError, match=r"kernels is a list of names, as \['matmul_naive<float>'\]"):
-        profkit.cupy_module("matmul/cuda_naive.cuh", "matmul_naive<float>")
+        profkit.cupy_module("matmul/cuda/naive.cuh", "matmul_naive<float>")
 
 
 def test_nested_structs_are_given_as_dicts() -> None:
@@ -178,4 +178,4 @@ def test_a_missing_cupy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
 
     with pytest.raises(UnavailableError, match=r'cupy does not load: .* pip install "profkit\[cupy\]"'):
-        profkit.cupy_module("matmul/cuda_naive.cuh", ["matmul_naive<float>"])
+        profkit.cupy_module("matmul/cuda/naive.cuh", ["matmul_naive<float>"])

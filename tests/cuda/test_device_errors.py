@@ -104,8 +104,8 @@ def test_an_error_of_the_device_sticks(tmp_path: Path) -> None:
     program = """
 from profkit import _cuda
 from profkit.errors import KernelError
-from profkit.backends import load_adapter
-from profkit.backends.adapter import Conditions, Implementation
+from profkit.frameworks import load_adapter
+from profkit.frameworks.adapter import Conditions, Implementation
 from profkit.ops import MatMul
 spec = MatMul(4, 4, 4)
 row = Implementation("matmul/native/cuda/naive", "native_cuda")

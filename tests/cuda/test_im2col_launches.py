@@ -13,8 +13,8 @@ from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
 BATCH, GROUPS = 4, 2
 PROGRAM = """
-from profkit.backends import load_adapter
-from profkit.backends.adapter import Conditions, Implementation
+from profkit.frameworks import load_adapter
+from profkit.frameworks.adapter import Conditions, Implementation
 from profkit.ops import Conv2d
 spec = Conv2d(batch={batch}, in_channels=4, out_channels=6, height=7, width=6, kernel_size=3, padding=1,
               groups={groups}, layout="{layout}", direction="{direction}")

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 KEYS = sorted(
     key
-    for path in ROOT.glob("csrc/kernels/*/cuda_rows.cpp")
+    for path in ROOT.glob("csrc/kernels/*/cuda/rows.cpp")
     for key in re.findall(r'"(\w+/native/cuda/\w+)"', path.read_text())
 )
 

@@ -11,7 +11,7 @@ from cuda_double import run_on_double
 from emulation import SOURCES, note_proof
 
 RUNNER = str(Path(__file__).parent / "launch_runner.py")
-OPERATORS = sorted(path.parent.name for path in SOURCES.glob("kernels/*/cuda_rows.cpp"))
+OPERATORS = sorted(path.parent.name for path in SOURCES.glob("kernels/*/cuda/rows.cpp"))
 KEYS = "import json; from profkit import _cuda; print(json.dumps(_cuda.kernels({op!r})))"
 
 
@@ -41,8 +41,8 @@ def test_every_kernel_is_launched_and_right(op: str, tmp_path: Path) -> None:
 def test_geometry_of_a_launch(tmp_path: Path) -> None:
     """A product of 33 by 70 in tiles of 16 by 16 needs 5 x 3 blocks of 256 threads, for each of its 2 matrices."""
     program = """
-from profkit.backends import load_adapter
-from profkit.backends.adapter import Conditions, Implementation
+from profkit.frameworks import load_adapter
+from profkit.frameworks.adapter import Conditions, Implementation
 from profkit.ops import MatMul
 spec = MatMul(33, 70, 5, batch=2)
 adapter = load_adapter("native_cuda")

@@ -15,7 +15,7 @@ from emulation import EMULATED_FLAGS
 from nvrtc import NvrtcError, compile_kernels, library_path, toolkit_headers
 from sanitized_programs import compiled_object
 
-from profkit.backends.headers import include_flags, kernel_headers
+from profkit.frameworks.headers import include_flags, kernel_headers
 
 KERNELS = Path(__file__).parents[2] / "csrc" / "kernels"
 ARCHITECTURE, OTHERS = "sm_90", ("sm_80", "sm_120")
@@ -68,7 +68,7 @@ def one_of_each(instances: list[str]) -> list[str]:
     return list({item.partition("<")[0]: item for item in reversed(instances)}.values())
 
 
-IN_QUICK_TIER = ("matmul/cuda_naive.cuh", "softmax/cuda_warp_rows.cuh")
+IN_QUICK_TIER = ("matmul/cuda/naive.cuh", "softmax/cuda/warp_rows.cuh")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_every_kernel_of_a_header_compiles(header: str) -> None:
 
 
 def test_the_installed_headers_compile_as_a_user_includes_them() -> None:
-    header, name = "matmul/cuda_naive.cuh", "profkit::cuda::matmul_naive<float>"
+    header, name = "matmul/cuda/naive.cuh", "profkit::cuda::matmul_naive<float>"
     flags = [*include_flags(), f"-I{toolkit_headers()}"]
 
     cubin, _ = compile_kernels(f"#include <profkit/kernels/{header}>\n", "sm_90", flags, [name])

@@ -21,14 +21,14 @@ from profkit.ops.softmax import Softmax
 ADDRESS, THREAD = "address", "thread"
 WRONG_RESULT, OVERFLOW, RACE = ", at most ", "heap-buffer-overflow", "data race"
 
-SOFTMAX = ("softmax/cuda_launchers.cu",)
-POOL = ("pool2d/cuda_launchers.cu",)
-LRN = ("lrn/cuda_launchers.cu",)
-DIRECT = ("conv2d/cuda_direct.cu",)
-IMPLICIT = ("conv2d/cuda_implicit_gemm.cu",)
-SCALAR = ("matmul/cuda_scalar_kernels.cu",)
-BUFFERED = ("matmul/cuda_double_buffered.cu", *SCALAR)
-TENSOR = ("matmul/cuda_tensor_core.cu", *SCALAR)
+SOFTMAX = ("softmax/cuda/launchers.cu",)
+POOL = ("pool2d/cuda/launchers.cu",)
+LRN = ("lrn/cuda/launchers.cu",)
+DIRECT = ("conv2d/cuda/direct.cu",)
+IMPLICIT = ("conv2d/cuda/implicit_gemm.cu",)
+SCALAR = ("matmul/cuda/scalar_kernels.cu",)
+BUFFERED = ("matmul/cuda/double_buffered.cu", *SCALAR)
+TENSOR = ("matmul/cuda/tensor_core.cu", *SCALAR)
 
 
 def conv(direction: str, **axes: Any) -> tuple[Conv2d, ...]:
@@ -105,7 +105,7 @@ MUTANTS = (
         "lanes without a row leave before the shuffles",
         "softmax/warp_rows",
         SOFTMAX,
-        "softmax/cuda_warp_rows.cuh",
+        "softmax/cuda/warp_rows.cuh",
         "const bool has_row = row < rows;",
         "const bool has_row = row < rows; if (!has_row) return;",
         (Softmax(1, 7),),
@@ -115,7 +115,7 @@ MUTANTS = (
         "a column behind the row is read",
         "softmax/warp_rows",
         SOFTMAX,
-        "softmax/cuda_warp_rows.cuh",
+        "softmax/cuda/warp_rows.cuh",
         "has_row && column < columns ?",
         "has_row && column <= columns ?",
         (Softmax(3, 7),),
@@ -126,7 +126,7 @@ MUTANTS = (
         "windows step down by the stride of columns",
         "pool2d/direct",
         POOL,
-        "pool2d/cuda_problem.cuh",
+        "pool2d/cuda/problem.cuh",
         "y * stride_h - pad_top",
         "y * stride_w - pad_top",
         pool(FORWARD),
@@ -136,7 +136,7 @@ MUTANTS = (
         "windows reach one column behind the image",
         "pool2d/direct",
         POOL,
-        "pool2d/cuda_problem.cuh",
+        "pool2d/cuda/problem.cuh",
         "min(left + kernel_w, width)",
         "min(left + kernel_w, width + 1)",
         pool(FORWARD, width=7),
@@ -146,7 +146,7 @@ MUTANTS = (
         "an element takes part in one window too many",
         "pool2d/vectorized",
         POOL,
-        "pool2d/cuda_problem.cuh",
+        "pool2d/cuda/problem.cuh",
         "reach < 0 ? 0 : reach / stride + 1;",
         "reach < 0 ? 0 : reach / stride;",
         pool(INPUT_GRADIENT, layout="NHWC", channels=4),
@@ -156,7 +156,7 @@ MUTANTS = (
         "the window of the last channels ends one channel too late",
         "lrn/direct",
         LRN,
-        "lrn/cuda_direct.cuh",
+        "lrn/cuda/direct.cuh",
         "problem.channels - 1 - channel",
         "problem.channels - channel",
         (LocalResponseNorm(1, 7, 3, 3, size=5),),
@@ -167,7 +167,7 @@ MUTANTS = (
         "neighbouring channels at the distance of positions",
         "lrn/direct",
         LRN,
-        "lrn/cuda_direct.cuh",
+        "lrn/cuda/direct.cuh",
         "neighbour += problem.channel_step;",
         "neighbour += problem.positions / problem.channel_step;",
         (LocalResponseNorm(2, 7, 2, 2, size=3, alpha=1.0, layout="NHWC"),),
@@ -177,7 +177,7 @@ MUTANTS = (
         "a channel behind the last one is written",
         "lrn/channel_walk",
         LRN,
-        "lrn/cuda_channel_walk.cuh",
+        "lrn/cuda/channel_walk.cuh",
         "if (start + i < problem.channels)",
         "if (start + i <= problem.channels)",
         (LocalResponseNorm(1, 7, 3, 3, size=5),),
@@ -188,7 +188,7 @@ MUTANTS = (
         "rows of the input by the stride of columns",
         "conv2d/direct",
         DIRECT,
-        "conv2d/cuda_problem.cuh",
+        "conv2d/cuda/problem.cuh",
         "y_at * stride_h + r",
         "y_at * stride_w + r",
         conv(FORWARD, stride="1x2"),
@@ -198,7 +198,7 @@ MUTANTS = (
         "the column behind the image counts as inside",
         "conv2d/direct",
         DIRECT,
-        "conv2d/cuda_problem.cuh",
+        "conv2d/cuda/problem.cuh",
         "static_cast<unsigned>(w) < static_cast<unsigned>(width)",
         "static_cast<unsigned>(w) <= static_cast<unsigned>(width)",
         conv(WEIGHT_GRADIENT),
@@ -208,7 +208,7 @@ MUTANTS = (
         "taps between the strides take part in the gradient",
         "conv2d/direct",
         DIRECT,
-        "conv2d/cuda_image_rows.cuh",
+        "conv2d/cuda/image_rows.cuh",
         "at < count && at * stride == tap_end",
         "at < count",
         conv(INPUT_GRADIENT, stride=2),
@@ -218,7 +218,7 @@ MUTANTS = (
         "a slice is read while it is gathered",
         "conv2d/implicit_gemm",
         IMPLICIT,
-        "conv2d/cuda_slab_loop.cuh",
+        "conv2d/cuda/slab_loop.cuh",
         "        __syncthreads();\n",
         "",
         conv(FORWARD, in_channels=8),
@@ -229,7 +229,7 @@ MUTANTS = (
         "a tile is filled while it is multiplied",
         "matmul/tiled_shared",
         SCALAR,
-        "matmul/cuda_tiled_shared.cuh",
+        "matmul/cuda/tiled_shared.cuh",
         "    }\n    __syncthreads();\n",
         "    }\n",
         (MatMul(18, 20, 70),),
@@ -240,7 +240,7 @@ MUTANTS = (
         "a term behind the last one is read",
         "matmul/tiled_shared",
         SCALAR,
-        "matmul/cuda_scalar_tile.cuh",
+        "matmul/cuda/scalar_tile.cuh",
         "depth < depth_left",
         "depth <= depth_left",
         (MatMul(5, 6, 7),),
@@ -251,7 +251,7 @@ MUTANTS = (
         "the next tile is multiplied before all of it is stored",
         "matmul/double_buffered",
         BUFFERED,
-        "matmul/cuda_double_buffered.cuh",
+        "matmul/cuda/double_buffered.cuh",
         "          __syncthreads();\n",
         "",
         (MatMul(20, 30, 40),),
@@ -262,7 +262,7 @@ MUTANTS = (
         "results behind the row's end are stored",
         "matmul/double_buffered",
         BUFFERED,
-        "matmul/cuda_thread_tile.cuh",
+        "matmul/cuda/thread_tile.cuh",
         "column_of(j + e) < problem.n",
         "column_of(j + e) <= problem.n",
         (MatMul(9, 7, 12),),
@@ -273,7 +273,7 @@ MUTANTS = (
         "fragments are read before their copies are waited for",
         "matmul/tensor_core",
         TENSOR,
-        "matmul/cuda_tensor_core.cuh",
+        "matmul/cuda/tensor_core.cuh",
         "copy_async_wait<Tiles::kStages - 2>();",
         "copy_async_wait<Tiles::kStages>();",
         (MatMul(16, 16, 64, dtype="float16"),),

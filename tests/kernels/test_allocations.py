@@ -33,7 +33,7 @@ import ctypes
 import numpy as np
 from kernel_calls import all_keys, describe, inputs_of, taken_odd_specs
 from profkit import _core
-from profkit.backends.adapter import aligned_empty
+from profkit.frameworks.adapter import aligned_empty
 
 counter = ctypes.c_long.in_dll(ctypes.CDLL(None), "allocations")
 before = counter.value

@@ -16,8 +16,8 @@ from kernel_calls import all_keys
 from numpy.typing import NDArray
 
 from profkit import _core
-from profkit.backends.adapter import aligned_empty
 from profkit.errors import KernelError, UnsupportedError
+from profkit.frameworks.adapter import aligned_empty
 from profkit.ops import odd_specs
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import Conv2d

@@ -35,7 +35,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kernels = SOURCES / "kernels"
     files = [kernels / f"{name}.cpp" for name in ("cpu_tuning", "shapes")]
     files += [SOURCES / "runtime" / f"{name}.cpp" for name in ("cpu_features", "threads")]
-    files += [*sorted(kernels.glob("*/cpu_*.cpp")), *sorted(kernels.glob("*/arrays.cpp"))]
+    files += [*sorted(kernels.glob("*/cpu/*.cpp")), *sorted(kernels.glob("*/arrays.cpp"))]
     # The slow ones first: two compilers work at a time.
     units = [unit for isa in reversed(ISA_FLAGS) for unit in isa_units(isa)]
     return build_program(

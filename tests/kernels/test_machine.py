@@ -49,7 +49,7 @@ def test_every_kernel_is_right_at_every_simd_level(level: str) -> None:
 
 PORTABLE = """
 from profkit import _core
-from profkit.backends.native_policy import choose_kernel
+from profkit.frameworks.native.policy import choose_kernel
 from profkit.ops.conv2d import Conv2d
 
 spec = Conv2d(batch=1, in_channels=32, height=16, width=16, out_channels=32, kernel_size=(3, 3), padding=(1, 1, 1, 1))

@@ -13,10 +13,10 @@ import pytest
 from kernel_calls import OPERATORS
 
 from profkit import _core
-from profkit.backends import load_adapter
-from profkit.backends.adapter import Conditions, Implementation
-from profkit.backends.headers import include_path
 from profkit.errors import KernelError
+from profkit.frameworks import load_adapter
+from profkit.frameworks.adapter import Conditions, Implementation
+from profkit.frameworks.headers import include_path
 from profkit.ops import SPECS, odd_specs
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.spec import Spec, max_error, tolerance
@@ -101,7 +101,7 @@ def test_the_checked_output_is_full_of_nan_before_the_call(output: str, monkeypa
         def bind(self, *arguments: object) -> object:
             return lambda *outputs: None
 
-    monkeypatch.setattr("profkit.backends.native._core", LazyCore)
+    monkeypatch.setattr("profkit.frameworks.native.operators._core", LazyCore)
     spec = odd_specs("conv2d")[0]
     implementation = ADAPTER.implementations("conv2d")[0]
 

@@ -15,7 +15,7 @@ import pytest
 from kernel_calls import FEWEST_ODD_SPECS, OPERATORS, all_keys, inputs_of, reference_of
 from sanitized_programs import isa_units, operator_list
 
-from profkit.backends.candidate_library import params_struct
+from profkit.frameworks.candidate.library import params_struct
 from profkit.ops import odd_specs
 from profkit.ops.dtypes import is_narrow
 from profkit.ops.spec import Spec, tolerance
@@ -40,7 +40,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sources = [
         *isa_units("neon"),
         *isa_units("generic"),
-        *sorted(kernels.glob("*/cpu_*.cpp")),
+        *sorted(kernels.glob("*/cpu/*.cpp")),
         *sorted(kernels.glob("*/arrays.cpp")),
         *(kernels / name for name in ("cpu_tuning.cpp", "shapes.cpp")),
         *(SOURCES / "runtime" / name for name in ("cpu_features.cpp", "threads.cpp")),

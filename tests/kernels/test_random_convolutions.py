@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from kernel_calls import keys_of, reference_of, run_kernel
 
 from profkit import _core
-from profkit.backends.adapter import Conditions
-from profkit.backends.native import ADAPTER
 from profkit.errors import UsageError
+from profkit.frameworks.adapter import Conditions
+from profkit.frameworks.native.operators import ADAPTER
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.spec import max_error, tolerance
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profkit.measurement import baseline, kernel_times, kernel_worker
+from profkit.measurement import baseline, kernel_times
 from profkit.measurement.baseline import bound, measure_baseline, native_bound_ns, work_by_phase
 from profkit.measurement.kernel_times import kernel_time
+from profkit.measurement.workers import kernel as kernel_worker
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.matmul import MatMul
 from profkit.ops.networks import Cifar10, LeNet, Solar, Training

@@ -6,7 +6,7 @@ import pytest
 from fake_cuda import DEVICE
 
 from profkit.measurement.bounds import binding, least_seconds
-from profkit.measurement.device_peaks import theoretical_peaks
+from profkit.measurement.device.peaks import theoretical_peaks
 from profkit.ops import MatMul
 
 H100 = {

@@ -12,10 +12,10 @@ import pytest
 from gpu_programs import double
 
 import profkit
-from profkit.backends.framework import no_cuda_driver
-from profkit.measurement.device_timing import HELD
+from profkit.frameworks.framework import no_cuda_driver
+from profkit.measurement.device.timing import HELD
 from profkit.measurement.result import Result, Row
-from profkit.rendering.json_file import render_json
+from profkit.rendering.tables.json_file import render_json
 
 TESTS = Path(__file__).parents[1]
 SPEC = profkit.MatMul(m=8, n=8, k=8)

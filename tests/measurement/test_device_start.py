@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import profkit
-from profkit.backends.adapter import Implementation
+from profkit.frameworks.adapter import Implementation
 from profkit.measurement import cell
 from profkit.measurement.cell import CellRun
 from profkit.measurement.options import MeasureOptions
-from profkit.measurement.process import WorkerFailure
-from profkit.measurement.worker_pool import WorkerPool
+from profkit.measurement.workers.pool import WorkerPool
+from profkit.measurement.workers.process import WorkerFailure
 
 CPU, FIRST, SECOND = "matmul/numpy/cpu", "matmul/cupy/cuda", "matmul/numba_cuda/cuda/naive"
 

@@ -11,11 +11,11 @@ import pytest
 from fake_cuda import L2_BYTES, FakeCuda
 from fake_nvml import FakeNvml
 
-from profkit.backends.adapter import DeviceCall, Prepared
 from profkit.errors import UnavailableError
+from profkit.frameworks.adapter import DeviceCall, Prepared
 from profkit.measurement.call_clock import CallClock, clock_of
-from profkit.measurement.device_samples import RETAKES
-from profkit.measurement.device_timing import (
+from profkit.measurement.device.samples import RETAKES
+from profkit.measurement.device.timing import (
     HELD,
     MOST_CALLS,
     WAITS,
@@ -23,7 +23,7 @@ from profkit.measurement.device_timing import (
     device_peak_bytes,
     open_stopwatch,
 )
-from profkit.measurement.device_wall_clock import CacheFlush, WallStopwatch
+from profkit.measurement.device.wall_clock import CacheFlush, WallStopwatch
 from profkit.measurement.sampling import Contender
 from profkit.ops import MatMul
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from profkit.backends.networks.contract import NetworkConditions
-from profkit.capture.sources import MEMORY, Pass, load_source
 from profkit.errors import UsageError
+from profkit.frameworks.events import MEMORY, Pass, load_source
+from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.measurement import network_run
 from profkit.measurement.network_run import NetworkRequest, run_network
 from profkit.ops.networks import Mlp, Solar

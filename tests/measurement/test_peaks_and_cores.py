@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from profkit.backends.cache import cache_folder
 from profkit.errors import UsageError
+from profkit.frameworks.cache import cache_folder
 from profkit.measurement import peaks
 from profkit.measurement.cores import cores_for, default_threads, usable_cpus
 from profkit.measurement.environment import fingerprint

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from profkit.backends import load_adapter
-from profkit.backends.adapter import Availability, Implementation
-from profkit.backends.native_policy import choose_kernel
 from profkit.errors import UsageError
+from profkit.frameworks import load_adapter
+from profkit.frameworks.adapter import Availability, Implementation
+from profkit.frameworks.native.policy import choose_kernel
 from profkit.measurement import selection
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.selection import Selection, all_implementations, matches, pick_baseline

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from profkit.backends.adapter import Implementation
-from profkit.measurement import supervisor
+from profkit.frameworks.adapter import Implementation
 from profkit.measurement.cores import cores_for
-from profkit.measurement.process import WorkerProcess, WorkerSettings
+from profkit.measurement.workers import supervisor
+from profkit.measurement.workers.process import WorkerProcess, WorkerSettings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has supervisors")
 

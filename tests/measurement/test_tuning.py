@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from profkit.backends.native import ADAPTER
-from profkit.backends.tuned import Tuning
 from profkit.errors import UsageError
+from profkit.frameworks.native.operators import ADAPTER
+from profkit.frameworks.native.tuned import Tuning
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.result import Row
-from profkit.measurement.tuning import (
+from profkit.measurement.tuner.search import (
     HEAT,
     Trial,
     Tunable,
@@ -23,7 +23,7 @@ from profkit.measurement.tuning import (
     trial_implementation,
     tune_kernel,
 )
-from profkit.measurement.tuning_tasks import choice_of, find_tasks, tunable_kernels
+from profkit.measurement.tuner.tasks import choice_of, find_tasks, tunable_kernels
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.matmul import MatMul
 
@@ -136,7 +136,7 @@ def test_the_winner_of_the_final_meets_the_default_alone(
         rows = [trial(item, ratio, stage, "faster" if ratio > 1.02 else "same") for item, ratio in found]
         return [trial({}, 1.0, stage, "baseline"), *rows]
 
-    monkeypatch.setattr("profkit.measurement.tuning._Arena.measure", measure)
+    monkeypatch.setattr("profkit.measurement.tuner.search._Arena.measure", measure)
 
     outcome = tune_kernel(task(), MeasureOptions(budget_s=10.0), lambda *_: None)
 
@@ -154,7 +154,7 @@ def test_where_the_default_stays_nothing_is_measured_again(monkeypatch: pytest.M
         stages.append(stage)
         return [trial(item, 1.01, stage, "same") for item in tried]
 
-    monkeypatch.setattr("profkit.measurement.tuning._Arena.measure", measure)
+    monkeypatch.setattr("profkit.measurement.tuner.search._Arena.measure", measure)
 
     assert tune_kernel(task(), MeasureOptions(), lambda *_: None).chosen == {}
     assert stages == ["screening", "final"]

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from profkit import tune
-from profkit.backends.adapter import Conditions, Implementation
-from profkit.backends.device_arrays import cuda_device
-from profkit.backends.native_cuda import ADAPTER
-from profkit.backends.tuned import Tuning, find_choice, keep_choices, read_choices
+from profkit.frameworks.adapter import Conditions, Implementation
+from profkit.frameworks.device_arrays import cuda_device
+from profkit.frameworks.native.cuda import ADAPTER
+from profkit.frameworks.native.tuned import Tuning, find_choice, keep_choices, read_choices
 from profkit.measurement.result import Row
-from profkit.measurement.tuning import Trial, TuningOutcome, TuningTask, trial_implementation
-from profkit.measurement.tuning_tasks import choice_of, find_tasks, tunable_kernels
+from profkit.measurement.tuner.search import Trial, TuningOutcome, TuningTask, trial_implementation
+from profkit.measurement.tuner.tasks import choice_of, find_tasks, tunable_kernels
 from profkit.ops.matmul import MatMul
 
 KEY = "matmul/native/cuda/double_buffered"
@@ -129,7 +129,7 @@ def test_without_a_driver_its_reason_is_told_once(
     cuda: fake_cuda_module.FakeCuda, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cuda.has_driver = False
-    monkeypatch.setattr("profkit.backends.native_cuda.no_cuda_driver", lambda: fake_cuda_module.NO_DRIVER)
+    monkeypatch.setattr("profkit.frameworks.native.cuda.no_cuda_driver", lambda: fake_cuda_module.NO_DRIVER)
 
     assert tune.main(["matmul", "--m", "6", "--device", "cuda"]) == 1
 

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 import profkit
-from profkit.backends.adapter import Implementation
+from profkit.frameworks.adapter import Implementation
 from profkit.measurement.cores import cores_for
-from profkit.measurement.process import WorkerProcess, WorkerSettings
 from profkit.measurement.result import Result, Row
-from profkit.rendering.json_file import render_json
+from profkit.measurement.workers.process import WorkerProcess, WorkerSettings
+from profkit.rendering.tables.json_file import render_json
 
 SPEC = profkit.MatMul(m=8, n=8, k=8)
 # Writable pipes of the worker process are where its replies go.
@@ -245,7 +245,7 @@ def test_a_worker_that_cannot_be_started_is_a_crashed_row(monkeypatch: pytest.Mo
     def refuse(*arguments: object, **options: object) -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr("profkit.measurement.process.subprocess.Popen", refuse)
+    monkeypatch.setattr("profkit.measurement.workers.process.subprocess.Popen", refuse)
     before = len(os.listdir("/proc/self/fd"))
 
     result = profkit.measure(SPEC, only="numpy", threads=1, budget_s=0.3)
@@ -263,7 +263,7 @@ def workers_of(parent: int) -> int:
             words = (folder / "cmdline").read_bytes() if folder.name.isdigit() else b""
         except OSError:
             continue  # ended meanwhile
-        count += b"profkit.measurement.worker" in words and f'"parent": {parent},'.encode() in words
+        count += b"profkit.measurement.workers.operator" in words and f'"parent": {parent},'.encode() in words
     return count
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from builders import baseline_row, cell, ok_row, result
 
-from profkit.measurement.device_timing import HELD, WAITS
-from profkit.measurement.device_wall_clock import WALL_CLOCK
+from profkit.measurement.device.timing import HELD, WAITS
+from profkit.measurement.device.wall_clock import WALL_CLOCK
 from profkit.measurement.result import Row
-from profkit.rendering.content import build_tables
-from profkit.rendering.table import Table
+from profkit.rendering.results.content import build_tables
+from profkit.rendering.tables.table import Table
 
 GPU = "conv2d/cupy/cuda"
 

@@ -15,8 +15,8 @@ from perfetto_packets import message, packets
 
 from profkit import compare, export, query, report
 from profkit.attribution.attribute import usage_by
-from profkit.attribution.device_groups import GROUPINGS as DEVICE_GROUPINGS
-from profkit.attribution.device_usage import device_usage
+from profkit.attribution.device.groups import GROUPINGS as DEVICE_GROUPINGS
+from profkit.attribution.device.usage import device_usage
 from profkit.attribution.grouping import GROUPINGS
 from profkit.attribution.profiles import device_profile, range_profile
 from profkit.capture.schema import (
@@ -34,10 +34,10 @@ from profkit.capture.schema import (
     Ranges,
     Threads,
 )
-from profkit.rendering.device_trace_content import capture_content
-from profkit.rendering.folded import write_folded_bytes, write_folded_time
-from profkit.rendering.sql_tables import open_database
-from profkit.rendering.trace_files import write_chrome, write_perfetto
+from profkit.rendering.sql.captures import open_database
+from profkit.rendering.traces.devices import capture_content
+from profkit.rendering.traces.files import write_chrome, write_perfetto
+from profkit.rendering.traces.folded import write_folded_bytes, write_folded_time
 
 duckdb = pytest.importorskip("duckdb")
 

@@ -27,11 +27,11 @@ from foreign_traces import (
 from perfetto_packets import Message, message, only, packets
 from trace_viewers import COUNTERS, SLICES, Loaded, load_with_catapult, load_with_trace_processor
 
-from profkit.attribution.device_usage import device_usage
+from profkit.attribution.device.usage import device_usage
 from profkit.capture.schema import NONE, Activities, Calls, Capture, MemoryEvents, MemoryKind, Threads
-from profkit.rendering.device_trace_content import capture_content
-from profkit.rendering.trace_content import TraceContent
-from profkit.rendering.trace_files import write_chrome, write_perfetto
+from profkit.rendering.traces.content import TraceContent
+from profkit.rendering.traces.devices import capture_content
+from profkit.rendering.traces.files import write_chrome, write_perfetto
 
 ABOUT = 1  # the instant that tells about the trace
 GEMM = "void gemm<128, 64>(float const*, float*)"

@@ -13,8 +13,8 @@ from sample_captures import AWKWARD_NAME, everything, random_capture
 from trace_viewers import ARGUMENTS, COUNTERS, FLOWS, SLICES, load_with_catapult, load_with_trace_processor
 
 from profkit.capture.schema import NONE, Capture, RangeKind
-from profkit.rendering.trace_content import TraceContent, trace_content
-from profkit.rendering.trace_files import write_chrome, write_perfetto
+from profkit.rendering.traces.content import TraceContent, trace_content
+from profkit.rendering.traces.files import write_chrome, write_perfetto
 
 Writer = Callable[[TraceContent, Path], None]
 both_formats = pytest.mark.parametrize(

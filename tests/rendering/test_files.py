@@ -21,10 +21,10 @@ from profkit.errors import ProfkitError, UsageError
 from profkit.measurement.result import Result, Row
 from profkit.ops import Conv2d, MatMul
 from profkit.rendering.atomic_write import check_target, write_atomically
-from profkit.rendering.content import result_document
-from profkit.rendering.document import FORMATS
-from profkit.rendering.json_file import render_json
-from profkit.rendering.records import flat_record, render_csv
+from profkit.rendering.results.content import result_document
+from profkit.rendering.results.records import flat_record, render_csv
+from profkit.rendering.tables.document import FORMATS
+from profkit.rendering.tables.json_file import render_json
 
 ROW_KEYS = (
     "key status reason median_ns low_ns high_ns first_call_ns samples_ns gflops percent_of_peak peak_bytes max_error "

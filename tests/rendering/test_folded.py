@@ -11,7 +11,7 @@ from sample_captures import random_capture
 from profkit.attribution.attribute import usage_by
 from profkit.capture.schema import RangeKind
 from profkit.errors import ProfkitError
-from profkit.rendering.folded import write_folded_bytes, write_folded_time
+from profkit.rendering.traces.folded import write_folded_bytes, write_folded_time
 
 
 def folded(path: Path) -> dict[str, int]:

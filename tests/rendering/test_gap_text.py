@@ -11,7 +11,7 @@ import pytest
 from network_captures import layer, network_capture, op, recording_of
 
 from profkit.attribution.gaps import GapTable, layer_gaps
-from profkit.rendering.gap_text import gap_table, gaps_to_json
+from profkit.rendering.usage.gaps import gap_table, gaps_to_json
 
 DASH = "\u2013"
 PEAKS = {"peak_flops_per_s": 100e9, "peak_bytes_per_s": 10e9}

@@ -12,16 +12,16 @@ import pytest
 from network_captures import layer, network_capture, op, recording_of, runtime
 from rich.cells import cell_len
 
-from profkit.attribution.network_usage import GROUPINGS, network_usage
+from profkit.attribution.networks.usage import GROUPINGS, network_usage
 from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.recording import Recording
 from profkit.ops.networks import Cifar10
-from profkit.rendering.network_comparison import compare_layers
-from profkit.rendering.network_content import network_surroundings, network_table
 from profkit.rendering.quantities import ABSENT
-from profkit.rendering.usage_content import View
-from profkit.rendering.usage_files import render_usage_csv, render_usage_json
-from profkit.rendering.usage_tfprof import render_tfprof
+from profkit.rendering.usage.content import View
+from profkit.rendering.usage.files import render_usage_csv, render_usage_json
+from profkit.rendering.usage.frameworks import compare_layers
+from profkit.rendering.usage.networks import network_surroundings, network_table
+from profkit.rendering.usage.tfprof import render_tfprof
 
 US = 1000
 SMALL = Cifar10(batch=4, crop=24, filters=8)

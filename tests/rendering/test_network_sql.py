@@ -12,7 +12,7 @@ from network_captures import layer, network_capture, op, recording_of
 
 from profkit.capture.network_capture import NetworkCapture, save_network_capture
 from profkit.query import main, write_parquet
-from profkit.rendering.network_sql import NETWORK_TABLES, open_network_database
+from profkit.rendering.sql.networks import NETWORK_TABLES, open_network_database
 
 
 def the_capture() -> NetworkCapture:

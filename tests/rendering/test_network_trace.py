@@ -13,11 +13,11 @@ from trace_viewers import ARGUMENTS, COUNTERS, SLICES, Loaded, load_with_catapul
 
 from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.recording import AGGREGATE, EXACT, Recording
-from profkit.rendering.network_memory_counters import memory_counters
-from profkit.rendering.network_outline import Outline, outline
-from profkit.rendering.network_trace import OUTLINE, network_trace
-from profkit.rendering.trace_content import TraceContent
-from profkit.rendering.trace_files import write_chrome, write_perfetto
+from profkit.rendering.traces.content import TraceContent
+from profkit.rendering.traces.files import write_chrome, write_perfetto
+from profkit.rendering.traces.network_memory_counters import memory_counters
+from profkit.rendering.traces.network_outline import Outline, outline
+from profkit.rendering.traces.networks import OUTLINE, network_trace
 
 Writer = Callable[[TraceContent, Path], None]
 both_formats = pytest.mark.parametrize(

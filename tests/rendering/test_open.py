@@ -17,16 +17,16 @@ from network_captures import network_capture, op, recording_of
 
 import profkit
 from profkit import report
-from profkit.attribution.device_groups import GROUPINGS as DEVICE_GROUPINGS
+from profkit.attribution.device.groups import GROUPINGS as DEVICE_GROUPINGS
 from profkit.attribution.grouping import GROUPINGS
 from profkit.capture.network_capture import save_network_capture
 from profkit.errors import CaptureError, UsageError
 from profkit.measurement.result import read_result
 from profkit.rendering.atomic_write import write_atomically
-from profkit.rendering.json_file import render_json
-from profkit.rendering.table import Table
-from profkit.rendering.usage_content import visible
-from profkit.rendering.usage_tfprof import micros_text
+from profkit.rendering.tables.json_file import render_json
+from profkit.rendering.tables.table import Table
+from profkit.rendering.usage.content import visible
+from profkit.rendering.usage.tfprof import micros_text
 
 ODD = "<b>step & \u00e9</b>"
 """A name that HTML must not take for its own."""

@@ -14,14 +14,14 @@ from builders import baseline_row, cell, ok_row, realistic_cell, result
 from capture_builders import CaptureBuilder
 
 from profkit import compare, export, query, report
-from profkit._opening import open_any
+from profkit.commands.opening import open_any
 from profkit.errors import CaptureError
 from profkit.measurement.result import Result, Row, read_result
 from profkit.ops import SPECS, Conv2d, MatMul, presets_for
-from profkit.rendering.content import result_document
-from profkit.rendering.json_file import render_json
-from profkit.rendering.records import render_csv
-from profkit.rendering.result_sql import RESULT_TABLES
+from profkit.rendering.results.content import result_document
+from profkit.rendering.results.records import render_csv
+from profkit.rendering.results.result_sql import RESULT_TABLES
+from profkit.rendering.tables.json_file import render_json
 
 SWEEP = [Conv2d(stride=stride) for stride in (1, 2, 3)]
 

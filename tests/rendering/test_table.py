@@ -12,11 +12,11 @@ from rich.cells import cell_len
 from profkit.errors import UsageError
 from profkit.measurement.result import Result, Row
 from profkit.ops import SPECS, Conv2d, MatMul
-from profkit.rendering.columns import choose_columns, column_names, find_column
-from profkit.rendering.content import build_tables, result_document
 from profkit.rendering.names import fitted_names, short_keys, spec_text
 from profkit.rendering.quantities import ABSENT
-from profkit.rendering.table import Items, Table
+from profkit.rendering.results.columns import choose_columns, column_names, find_column
+from profkit.rendering.results.content import build_tables, result_document
+from profkit.rendering.tables.table import Items, Table
 
 
 def render_text(result: Result, width: int = 100, columns: list[str] | None = None, *, is_verbose: bool = False) -> str:

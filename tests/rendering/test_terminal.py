@@ -18,9 +18,9 @@ from capture_builders import CaptureBuilder
 from rich.cells import cell_len
 
 from profkit import cli, doctor, query, report
-from profkit.rendering.content import result_document
 from profkit.rendering.progress import TerminalDisplay
-from profkit.rendering.table import Item, Items
+from profkit.rendering.results.content import result_document
+from profkit.rendering.tables.table import Item, Items
 from profkit.rendering.terminal import stream_width, takes_styles
 
 LONG = "a reason of many words, " * 12

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from profkit.rendering.document import Bullets, Document, Heading, Paragraph
-from profkit.rendering.table import Column, Item, Items, Line, Table
+from profkit.rendering.tables.document import Bullets, Document, Heading, Paragraph
+from profkit.rendering.tables.table import Column, Item, Items, Line, Table
 
 words = st.text(st.sampled_from("ab/ _日本é-"), max_size=60)
 numbers = st.integers(0, 10**9).map(str)

@@ -21,9 +21,9 @@ from sample_captures import AWKWARD_NAME, everything
 from profkit import _core
 from profkit.capture.schema import Capture, RangeKind
 from profkit.errors import ProfkitError
-from profkit.rendering import trace_counters
-from profkit.rendering.trace_content import FIRST_FREE_ID, INSTANT, TraceContent, trace_content
-from profkit.rendering.trace_files import write_chrome, write_perfetto
+from profkit.rendering.traces import counters as trace_counters
+from profkit.rendering.traces.content import FIRST_FREE_ID, INSTANT, TraceContent, trace_content
+from profkit.rendering.traces.files import write_chrome, write_perfetto
 
 times = st.tuples(st.integers(0, 40), st.integers(0, 20)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 

@@ -6,11 +6,11 @@ import io
 import json
 from pathlib import Path
 
-from profkit.backends.tuned import Tuning
+from profkit.frameworks.native.tuned import Tuning
 from profkit.measurement.result import Row
-from profkit.measurement.tuning import Trial, Tunable, TuningOutcome, TuningTask
+from profkit.measurement.tuner.search import Trial, Tunable, TuningOutcome, TuningTask
 from profkit.ops.matmul import MatMul
-from profkit.rendering.tuning_table import outcome_table, write_tuning
+from profkit.rendering.results.tuning import outcome_table, write_tuning
 
 KEY = "matmul/native/cpu/blocked"
 TASK = TuningTask(KEY, "native", MatMul(60, 70, 80), 1, (Tunable("kc", 80, [40, 20]),))

@@ -17,10 +17,10 @@ from profkit.capture.schema import Capture, Losses, RangeKind
 from profkit.errors import UsageError
 from profkit.rendering.names import cut_middle
 from profkit.rendering.quantities import ABSENT
-from profkit.rendering.usage_columns import COLUMNS, choose_usage_columns, column_names, find_usage_column
-from profkit.rendering.usage_content import REMAINDER, View, build_table, loss_lines, program_table, visible
-from profkit.rendering.usage_files import render_usage_csv, render_usage_json, row_fields
-from profkit.rendering.usage_tfprof import HEADER, memory_text, micros_text, render_tfprof
+from profkit.rendering.usage.columns import COLUMNS, choose_usage_columns, column_names, find_usage_column
+from profkit.rendering.usage.content import REMAINDER, View, build_table, loss_lines, program_table, visible
+from profkit.rendering.usage.files import render_usage_csv, render_usage_json, row_fields
+from profkit.rendering.usage.tfprof import HEADER, memory_text, micros_text, render_tfprof
 
 MS = 1_000_000
 LONG = "aten::convolution_backward_with_a_name_that_goes_on_and_on<float, 3>"

@@ -84,7 +84,7 @@ def change(module):
 
 class Finder:
     def find_spec(self, name, path=None, target=None):
-        if name != "profkit.backends.native":
+        if name != "profkit.frameworks.native.operators":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from profkit.backends.adapter import Implementation
 from profkit.capture.schema import NONE, Capture
-from profkit.measurement.process import WorkerFailure
+from profkit.frameworks.adapter import Implementation
+from profkit.measurement.workers.process import WorkerFailure
 from profkit.selftests import check_process, cuda_timers, host_peaks, host_program, host_recorder, worker
 from profkit.selftests.check_process import OUT_OF_TIME, CheckProcess, TimeLimit
 from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, CheckContext, Finding, KernelProof, SelftestReport

@@ -125,7 +125,7 @@ def test_a_kernel_with_a_fault_is_found_and_the_rest_goes_on(manner: str, words:
 
 _WRITES_PAST = """
 import numpy as np
-from profkit.backends.adapter import Conditions
+from profkit.frameworks.adapter import Conditions
 from profkit.errors import WrongResultError
 from profkit.ops.matmul import MatMul
 from profkit.selftests.guarded import GuardedNativeCuda

@@ -12,17 +12,17 @@ from xml.dom import minidom
 import pytest
 from study_builders import LEARNING, PUBLISHED, TEXT, cell_of, faster_with_stride, gap_of, small_conditions, small_study
 
-from profkit.rendering.document import Bullets, Code, Document, Heading, Paragraph
-from profkit.rendering.html import render_page
 from profkit.rendering.quantities import percent_text, ratio_text, time_text
-from profkit.rendering.study_answers import optimise_sentence, short_answers
-from profkit.rendering.study_chart import COLOURS, Chart, Panel, Series, study_chart
-from profkit.rendering.study_files import write_study
-from profkit.rendering.study_grids import megabytes, missing_grid
-from profkit.rendering.study_plot import render_chart
-from profkit.rendering.study_report import build_report
-from profkit.rendering.study_sentences import comparison_sentences
-from profkit.rendering.table import Column, Line, Table
+from profkit.rendering.studies.answers import optimise_sentence, short_answers
+from profkit.rendering.studies.chart import COLOURS, Chart, Panel, Series, study_chart
+from profkit.rendering.studies.files import write_study
+from profkit.rendering.studies.grids import megabytes, missing_grid
+from profkit.rendering.studies.plot import render_chart
+from profkit.rendering.studies.report import build_report
+from profkit.rendering.studies.sentences import comparison_sentences
+from profkit.rendering.tables.document import Bullets, Code, Document, Heading, Paragraph
+from profkit.rendering.tables.html import render_page
+from profkit.rendering.tables.table import Column, Line, Table
 from profkit.studies.findings import PrecisionCost, PublishedComparison
 from profkit.studies.folder import open_folder
 from profkit.studies.opportunities import opportunities
@@ -177,8 +177,8 @@ def test_every_cell_has_its_tables_by_kind_by_type_and_in_tfprofs_layout(written
 
 
 def test_without_matplotlib_and_duckdb_it_says_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profkit.rendering.study_files.can_draw", lambda: False)
-    monkeypatch.setattr("profkit.rendering.study_database.can_write_database", lambda: False)
+    monkeypatch.setattr("profkit.rendering.studies.files.can_draw", lambda: False)
+    monkeypatch.setattr("profkit.rendering.studies.database.can_write_database", lambda: False)
     conditions = small_conditions()
     cells = plan_cells(conditions.study)
 

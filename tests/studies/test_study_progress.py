@@ -8,7 +8,7 @@ import os
 import pytest
 from study_builders import small_study
 
-from profkit.rendering.study_progress import CellLines, left_text
+from profkit.rendering.studies.progress import CellLines, left_text
 from profkit.studies.folder import CellOutcome
 from profkit.studies.plan import plan_cells
 from profkit.studies.running import StudyProgress

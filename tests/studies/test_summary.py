@@ -18,10 +18,10 @@ from study_builders import (
     small_study,
 )
 
-from profkit.attribution.network_usage import network_usage
+from profkit.attribution.networks.usage import network_usage
 from profkit.errors import CaptureError
 from profkit.ops.networks import Cifar10
-from profkit.rendering.study_files import render_summary
+from profkit.rendering.studies.files import render_summary
 from profkit.studies.folder import ResultsFolder, open_folder
 from profkit.studies.numbers import cell_numbers
 from profkit.studies.plan import plan_cells

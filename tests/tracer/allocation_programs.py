@@ -34,7 +34,7 @@ PRELUDE = r"""
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "tracer/api.h"
+#include "tracer/core/api.h"
 
 static const profkit_tracer_api* tracer(void) {
   static const profkit_tracer_api* table;

@@ -348,7 +348,7 @@ int main(void) {
 @pytest.mark.parametrize("options", ["", "threshold=1", "allocations=0"])
 def test_results_errors_and_alignments_are_those_of_the_allocator_behind_the_door(tmp_path: Path, options: str) -> None:
     skip_without_library()
-    includes = PRELUDE[: PRELUDE.index('#include "tracer/api.h"')]
+    includes = PRELUDE[: PRELUDE.index('#include "tracer/core/api.h"')]
     program = compile_c(tmp_path, includes + EDGE_CASES)
 
     plain = run([program], None)

@@ -13,7 +13,7 @@ NATIVE = Path(__file__).parent / "native"
 COMPARISON = r"""
 #include <cupti.h>
 #include <cstddef>
-#include "tracer/cupti_abi.h"
+#include "tracer/cupti/abi.h"
 #include "cupti_layouts.h"
 namespace own = profkit::tracer::cupti;
 namespace at = cupti_layouts;

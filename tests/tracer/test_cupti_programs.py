@@ -14,7 +14,7 @@ import pytest
 from gpu_programs import PRELUDE, device_of, double, gpu_environment, kernel_ranges, real_cupti, run_gpu_program
 
 from profkit import report, trace
-from profkit.attribution.device_usage import device_usage
+from profkit.attribution.device.usage import device_usage
 from profkit.capture.cupti_finding import cupti_version, find_cupti, installed_wheels
 from profkit.capture.environment import RecordingOptions
 from profkit.capture.reading import read

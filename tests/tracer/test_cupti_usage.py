@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from gpu_programs import device_of, run_gpu_program
 
-from profkit.attribution.device_groups import GROUPINGS
-from profkit.attribution.device_usage import device_usage
+from profkit.attribution.device.groups import GROUPINGS
+from profkit.attribution.device.usage import device_usage
 from profkit.capture.schema import Capture
 from profkit.report import main
 

@@ -12,7 +12,7 @@ from door_programs import compile_c
 PUBLIC = r"""
 #include <cstddef>
 #include <ittnotify.h>
-#include "tracer/itt_abi.h"
+#include "tracer/doors/itt_abi.h"
 namespace own = profkit::tracer::itt;
 
 #define SAME(ours, theirs) static_assert((ours) == (theirs), #ours)

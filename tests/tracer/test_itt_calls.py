@@ -17,7 +17,7 @@ PRELUDE = r"""
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
-#include "tracer/itt_abi.h"
+#include "tracer/doors/itt_abi.h"
 using namespace profkit::tracer::itt;
 
 static int unknown_calls = 0;

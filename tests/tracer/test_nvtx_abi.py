@@ -9,7 +9,7 @@ from door_programs import compile_c, nvtx_headers
 COMPARISON = r"""
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtPayload.h>
-#include "tracer/nvtx_abi.h"
+#include "tracer/doors/nvtx_abi.h"
 namespace own = profkit::tracer::nvtx;
 
 #define SAME(ours, theirs) static_assert(static_cast<long long>(ours) == static_cast<long long>(theirs), #ours)

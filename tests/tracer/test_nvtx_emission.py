@@ -20,7 +20,7 @@ TOOL = r"""
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include "tracer/nvtx_abi.h"
+#include "tracer/doors/nvtx_abi.h"
 using namespace profkit::tracer::nvtx;
 
 static std::mutex mutex;

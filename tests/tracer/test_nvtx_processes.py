@@ -166,7 +166,7 @@ def test_a_forked_child_goes_on_with_domains_strings_and_categories(tmp_path: Pa
 
 
 def test_ranges_open_when_a_capture_ends_do_not_reach_into_the_next_one(tmp_path: Path) -> None:
-    declarations = '#include "tracer/api.h"'
+    declarations = '#include "tracer/core/api.h"'
     body = f"""
       nvtxInitialize(NULL);
       const profkit_tracer_api* (*find)(uint32_t) =

@@ -10,8 +10,8 @@ import pytest
 from capture_tables import Row, capture_of
 from trace_viewers import load_with_catapult, load_with_trace_processor
 
-from profkit.rendering.trace_content import trace_content
-from profkit.rendering.trace_files import write_perfetto
+from profkit.rendering.traces.content import trace_content
+from profkit.rendering.traces.files import write_perfetto
 
 
 def event(**changes: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-// The bias_relu kernels that cpu_kernels.cpp lists.
+// The bias_relu kernels that cpu/kernels.cpp lists.
 #pragma once
 
 #include "kernels/bias_relu/params.h"

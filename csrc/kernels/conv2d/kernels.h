@@ -1,4 +1,4 @@
-// The conv2d kernels that cpu_kernels.cpp lists.
+// The conv2d kernels that cpu/kernels.cpp lists.
 #pragma once
 
 #include "kernels/conv2d/params.h"

@@ -1,4 +1,4 @@
-// The lrn kernels that cpu_kernels.cpp lists.
+// The lrn kernels that cpu/kernels.cpp lists.
 #pragma once
 
 #include "kernels/lrn/params.h"

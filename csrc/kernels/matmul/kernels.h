@@ -1,4 +1,4 @@
-// The matmul kernels that cpu_kernels.cpp lists.
+// The matmul kernels that cpu/kernels.cpp lists.
 #pragma once
 
 #include "kernels/matmul/params.h"

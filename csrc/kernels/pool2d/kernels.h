@@ -1,4 +1,4 @@
-// The pool2d kernels that cpu_kernels.cpp lists.
+// The pool2d kernels that cpu/kernels.cpp lists.
 #pragma once
 
 #include "kernels/pool2d/params.h"
@@ -8,7 +8,7 @@ namespace profkit {
 
 Kernel<profkit_pool2d_params> pool2d_separable_row();
 
-// The gradient is in cpu_reference_gradient.cpp; pool2d_reference runs either direction.
+// The gradient is in cpu/reference_gradient.cpp; pool2d_reference runs either direction.
 void pool2d_reference_gradient(const profkit_pool2d_params& params, const Buffers& buffers, int threads);
 void pool2d_reference(const profkit_pool2d_params& params, const Buffers& buffers, int threads);
 

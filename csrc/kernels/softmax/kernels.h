@@ -1,4 +1,4 @@
-// The softmax kernels that cpu_kernels.cpp lists.
+// The softmax kernels that cpu/kernels.cpp lists.
 #pragma once
 
 #include "kernels/registry.h"

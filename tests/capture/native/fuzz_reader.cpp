@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "captures/reader.h"
-#include "tracer/crc32c.h"
+#include "captures/read/reader.h"
+#include "tracer/core/crc32c.h"
 
 namespace {
 

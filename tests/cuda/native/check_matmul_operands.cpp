@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "kernels/matmul/cuda_kernels.h"
+#include "kernels/matmul/cuda/kernels.h"
 
 namespace {
 

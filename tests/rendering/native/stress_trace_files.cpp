@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "captures/trace_content.h"
-#include "captures/trace_layout.h"
+#include "captures/export/trace_content.h"
+#include "captures/export/trace_layout.h"
 
 using namespace profkit::captures;
 

@@ -1,10 +1,10 @@
 // Stands in for the doors where the recorder is tested without them: a sanitizer brings its own malloc.
-#include "tracer/cupti_examination.h"
-#include "tracer/cupti_flusher.h"
-#include "tracer/door_allocations.h"
-#include "tracer/door_cupti.h"
-#include "tracer/door_itt.h"
-#include "tracer/door_nvtx.h"
+#include "tracer/cupti/door.h"
+#include "tracer/cupti/examination.h"
+#include "tracer/cupti/flusher.h"
+#include "tracer/doors/allocations.h"
+#include "tracer/doors/itt.h"
+#include "tracer/doors/nvtx.h"
 
 namespace profkit::tracer {
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "tracer/api.h"
+#include "tracer/core/api.h"
 
 namespace {
 

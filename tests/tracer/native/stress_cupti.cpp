@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "tracer/api.h"
-#include "tracer/door_allocations.h"
+#include "tracer/core/api.h"
+#include "tracer/doors/allocations.h"
 
 extern "C" int InitializeInjection();
 

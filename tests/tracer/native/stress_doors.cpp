@@ -10,10 +10,10 @@
 #include <thread>
 #include <vector>
 
-#include "tracer/api.h"
-#include "tracer/door_allocations.h"
-#include "tracer/itt_abi.h"
-#include "tracer/nvtx_abi.h"
+#include "tracer/core/api.h"
+#include "tracer/doors/allocations.h"
+#include "tracer/doors/itt_abi.h"
+#include "tracer/doors/nvtx_abi.h"
 
 namespace itt = profkit::tracer::itt;
 namespace nvtx = profkit::tracer::nvtx;

@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "tracer/api.h"
-#include "tracer/recorder.h"
-#include "tracer/threads.h"
+#include "tracer/core/api.h"
+#include "tracer/core/recorder.h"
+#include "tracer/core/threads.h"
 
 // The disk: takes the place of libc's write() in this program.
 std::atomic<unsigned> disk_delay_us{0};

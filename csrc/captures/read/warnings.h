@@ -1,0 +1,21 @@
+// What was damaged, lost or odd in a capture, as sentences for people.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "captures/read/blocks.h"
+#include "captures/read/replay.h"
+
+namespace profkit::captures {
+
+struct WarningFacts {
+  uint64_t unknown_blocks = 0, malformed_blocks = 0, processes_without_clock = 0;
+  size_t max_rows = kMaxRows;
+  std::vector<Anomalies> odd;  // per process
+};
+
+std::vector<std::string> warnings_of(const BlockList& found, const WarningFacts& facts);
+
+}  // namespace profkit::captures

@@ -1,0 +1,165 @@
+// Local response normalisation for the powers 1/2, 3/4 and 1, which are square roots. Squares of all channels
+// lie in a small buffer with zeros before and after them, so that every window is `size` loads and additions.
+// NCHW: vectors of neighbouring pixels, all channels of one vector in the buffer. NHWC: vectors of channels,
+// one pixel in the buffer. A thread owns pixels. Bottleneck: loads of the first cache, then the division.
+#pragma once
+
+#include "kernels/cpu_entry.h"
+#include "kernels/lrn/params.h"
+#include "kernels/matmul/cpu/gemm.inl"
+
+namespace profkit {
+namespace PROFKIT_ISA {
+
+PROFKIT_INLINE float root(float x) { return __builtin_sqrtf(x); }
+PROFKIT_INLINE double root(double x) { return __builtin_sqrt(x); }
+
+template <class T>
+PROFKIT_INLINE Vec<T> roots(Vec<T> v) {
+  Vec<T> result;
+#pragma GCC unroll 16
+  for (int i = 0; i < kWidth<T>; ++i) result[i] = root(v[i]);
+  return result;
+}
+
+enum class Power { half, three_quarters, one };
+
+inline Power power_of(double beta) {
+  if (beta == 0.5) return Power::half;
+  return beta == 0.75 ? Power::three_quarters : Power::one;
+}
+
+template <class T, Power P>
+PROFKIT_INLINE Vec<T> raised(Vec<T> base) {
+  if (P == Power::one) return base;
+  const Vec<T> half = roots<T>(base);
+  return P == Power::half ? half : half * roots<T>(half);
+}
+
+template <class T>
+struct Constants {
+  T k, scale;
+  explicit Constants(const profkit_lrn_params& p)
+      : k(static_cast<T>(p.k)), scale(static_cast<T>(p.alpha / static_cast<double>(p.size))) {}
+};
+
+// One vector of the result; `squares` points at the first square of its window, neighbours are `step` apart.
+template <class T, Power P>
+PROFKIT_INLINE Vec<T> normalised(Vec<T> x, const T* squares, int64_t step, int64_t size,
+                                 Constants<T> constants) {
+  Vec<T> energy = load(squares);
+  for (int64_t i = 1; i < size; ++i) energy += load(squares + i * step);
+  return x / raised<T, P>(broadcast(constants.k) + broadcast(constants.scale) * energy);
+}
+
+// The buffer holds a vector per channel: size - 1 more than there are channels, those before and after being
+// 0.
+template <class T, Power P>
+void norm_planes(const profkit_lrn_params& p, const CpuCall& call, int thread, T* squares) {
+  constexpr int width = kWidth<T>;
+  const int64_t pixels = p.height * p.width, tiles = ceil_div(pixels, width), before = p.size / 2;
+  const Constants<T> constants(p);
+  const Part part = part_of(p.batch * tiles, 1, call.threads, thread);
+  for (int64_t tile = part.begin; tile < part.end; ++tile) {
+    const int64_t image = tile / tiles, first = tile % tiles * width;
+    const int64_t count = smaller(width, pixels - first);
+    const T* x = static_cast<const T*>(call.inputs[0]) + image * p.channels * pixels + first;
+    T* y = static_cast<T*>(call.output) + image * p.channels * pixels + first;
+    if (count == width) {
+      for (int64_t c = 0; c < p.channels; ++c) {
+        const Vec<T> values = load(x + c * pixels);
+        store(squares + (before + c) * width, values * values);
+      }
+      for (int64_t c = 0; c < p.channels; ++c) {
+        store(y + c * pixels,
+              normalised<T, P>(load(x + c * pixels), squares + c * width, width, p.size, constants));
+      }
+      continue;
+    }
+    for (int64_t c = 0; c < p.channels; ++c) {
+      for (int64_t i = 0; i < count; ++i)
+        squares[(before + c) * width + i] = x[c * pixels + i] * x[c * pixels + i];
+    }
+    for (int64_t c = 0; c < p.channels; ++c) {
+      Vec<T> values = {};
+      for (int64_t i = 0; i < count; ++i) values[i] = x[c * pixels + i];
+      const Vec<T> result = normalised<T, P>(values, squares + c * width, width, p.size, constants);
+      for (int64_t i = 0; i < count; ++i) y[c * pixels + i] = result[i];
+    }
+  }
+}
+
+// The buffer holds one pixel's channels, with room for a vector more at its end.
+template <class T, Power P>
+void norm_pixels(const profkit_lrn_params& p, const CpuCall& call, int thread, T* squares) {
+  constexpr int width = kWidth<T>;
+  const Constants<T> constants(p);
+  const int64_t before = p.size / 2;
+  const Part part = part_of(p.batch * p.height * p.width, 1, call.threads, thread);
+  for (int64_t pixel = part.begin; pixel < part.end; ++pixel) {
+    const T* x = static_cast<const T*>(call.inputs[0]) + pixel * p.channels;
+    T* y = static_cast<T*>(call.output) + pixel * p.channels;
+    for (int64_t c = 0; c < p.channels; ++c) squares[before + c] = x[c] * x[c];
+    for (int64_t c = 0; c < p.channels; c += width) {
+      const int64_t count = smaller(width, p.channels - c);
+      Vec<T> values = {};
+      if (count == width) {
+        values = load(x + c);
+      } else {
+        for (int64_t i = 0; i < count; ++i) values[i] = x[c + i];
+      }
+      const Vec<T> result = normalised<T, P>(values, squares + c, 1, p.size, constants);
+      if (count == width) {
+        store(y + c, result);
+      } else {
+        for (int64_t i = 0; i < count; ++i) y[c + i] = result[i];
+      }
+    }
+  }
+}
+
+// Elements of a thread's buffer of squares.
+template <class T>
+PROFKIT_INLINE int64_t squares_length(const profkit_lrn_params& p) {
+  const int64_t channels = p.channels + p.size - 1;
+  return p.layout == PROFKIT_NCHW ? channels * kWidth<T> : round_up(channels + kWidth<T>, kWidth<T>);
+}
+
+template <class T, Power P>
+void norm_run(const profkit_lrn_params& p, const CpuCall& call) {
+  const int64_t length = squares_length<T>(p);
+  on_threads(call.threads, [&](int thread) {
+    T* squares = static_cast<T*>(call.workspace) + thread * length;
+    for (int64_t i = 0; i < length; ++i) squares[i] = 0;
+    p.layout == PROFKIT_NCHW ? norm_planes<T, P>(p, call, thread, squares)
+                             : norm_pixels<T, P>(p, call, thread, squares);
+  });
+}
+
+template <class T>
+void norm_of(const profkit_lrn_params& p, const CpuCall& call) {
+  switch (power_of(p.beta)) {
+    case Power::half:
+      return norm_run<T, Power::half>(p, call);
+    case Power::three_quarters:
+      return norm_run<T, Power::three_quarters>(p, call);
+    case Power::one:
+      return norm_run<T, Power::one>(p, call);
+  }
+}
+
+inline size_t windowed_workspace_bytes(const profkit_lrn_params& p, int threads, const CpuBlocking&) {
+  const int64_t bytes =
+      p.dtype == PROFKIT_FLOAT32 ? squares_length<float>(p) * 4 : squares_length<double>(p) * 8;
+  return static_cast<size_t>(bytes) * static_cast<size_t>(threads);
+}
+
+inline void windowed_launch(const profkit_lrn_params& p, const CpuCall& call) {
+  p.dtype == PROFKIT_FLOAT32 ? norm_of<float>(p, call) : norm_of<double>(p, call);
+}
+
+extern const CpuEntry<profkit_lrn_params> lrn_windowed;
+const CpuEntry<profkit_lrn_params> lrn_windowed = {windowed_workspace_bytes, windowed_launch};
+
+}  // namespace PROFKIT_ISA
+}  // namespace profkit

@@ -1,0 +1,22 @@
+// Door of pool2d/native/cpu/separable: its limits; the kernel is in cpu/separable.inl.
+#include "kernels/cpu_dispatch.h"
+#include "kernels/pool2d/kernels.h"
+
+namespace profkit {
+
+PROFKIT_CPU_ENTRY(profkit_pool2d_params, pool2d_separable)
+
+namespace {
+std::string separable_supports(const profkit_pool2d_params& params) {
+  if (params.direction != PROFKIT_FORWARD) {
+    return "separable reduces rows, then columns; a gradient goes the other way: use reference";
+  }
+  return supports_wide_floats(params);
+}
+}  // namespace
+
+Kernel<profkit_pool2d_params> pool2d_separable_row() {
+  return cpu_row<profkit_pool2d_params, pool2d_separable, separable_supports>("pool2d/native/cpu/separable");
+}
+
+}  // namespace profkit

@@ -1,0 +1,15 @@
+// The CUDA kernels of pool2d, best known first, the simplest last.
+#include "kernels/pool2d/cuda/kernels.h"
+
+namespace profkit {
+
+const std::vector<CudaKernel<profkit_pool2d_params>>& pool2d_cuda_kernels() {
+  static const auto rows = unique_cuda_rows<profkit_pool2d_params>({
+      {"pool2d/native/cuda/vectorized", pool2d_vectorized_cuda_supports, pool2d_cuda_workspace,
+       pool2d_vectorized_cuda},
+      {"pool2d/native/cuda/direct", pool2d_direct_cuda_supports, pool2d_cuda_workspace, pool2d_direct_cuda},
+  });
+  return rows;
+}
+
+}  // namespace profkit

@@ -1,0 +1,62 @@
+// exp of a vector of numbers that are not above 0, as a softmax needs it: e^x = 2^n * e^r with |r| <=
+// ln(2)/2, the latter by a polynomial whose error is below the type's own rounding. What would be below the
+// smallest normal number is 0; a NaN stays one.
+#pragma once
+
+#include "kernels/matmul/cpu/simd.inl"
+
+namespace profkit {
+namespace PROFKIT_ISA {
+
+// `kRounder` pushes the fraction out of a number when added: its last digit counts ones,
+// and it brings the bias of exponents with it. ln(2) is in two
+// parts, so that n * kLn2High is exact.
+template <class T>
+struct Exponential;
+template <>
+struct Exponential<float> {
+  static constexpr int kDegree = 5, kFractionBits = 23, kBias = 127;
+  static constexpr float kRounder = 12582912.0f + kBias, kLowest = -87.0f;
+  static constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
+  // Smallest largest relative error (1.0e-7) among 1 + r + a r^2 + b r^3 + c r^4 + d r^5.
+  static constexpr float coefficient(int i) {
+    constexpr float list[] = {1, 1, 0.499992311f, 0.166671157f, 0.0418903306f, 0.00831250101f};
+    return list[i];
+  }
+};
+template <>
+struct Exponential<double> {
+  static constexpr int kDegree = 13, kFractionBits = 52, kBias = 1023;
+  static constexpr double kRounder = 6755399441055744.0 + kBias, kLowest = -708.0;
+  static constexpr double kLn2High = 6.93145751953125e-1, kLn2Low = 1.42860682030941723212e-6;
+  // The Taylor series: the first term that is left out is 4e-18.
+  static constexpr double coefficient(int i) {
+    double factorial = 1;
+    for (int k = 2; k <= i; ++k) factorial *= k;
+    return 1 / factorial;
+  }
+};
+
+template <class T>
+PROFKIT_INLINE Vec<T> exponential(Vec<T> x) {
+  using E = Exponential<T>;
+  using Bits = typename VecOf<T>::mask;
+  const Vec<T> rounder = broadcast(E::kRounder);
+  const Vec<T> shifted = x * broadcast(static_cast<T>(1.44269504088896340736)) + rounder,
+               n = shifted - rounder;
+  const Vec<T> r = (x - n * broadcast(E::kLn2High)) - n * broadcast(E::kLn2Low);
+  Vec<T> sum = broadcast(E::coefficient(E::kDegree));
+#pragma GCC unroll 16
+  for (int i = E::kDegree - 1; i >= 0; --i) sum = sum * r + broadcast(E::coefficient(i));
+  // The low bits of `shifted` are n with the exponent's bias; in the place of an exponent they are 2^n.
+  Bits bits;
+  __builtin_memcpy(&bits, &shifted, sizeof bits);
+  bits <<= E::kFractionBits;
+  Vec<T> power;
+  __builtin_memcpy(&power, &bits, sizeof bits);
+  // A product, so that a NaN stays one; the comparison is false for it.
+  return x < broadcast(E::kLowest) ? Vec<T>{} : sum * power;
+}
+
+}  // namespace PROFKIT_ISA
+}  // namespace profkit

@@ -1,0 +1,128 @@
+// The C function table (api.h) over the recorder.
+#include "tracer/core/api.h"
+
+#include <cstdio>
+
+#include "tracer/core/demangling.h"
+#include "tracer/core/recorder.h"
+#include "tracer/core/session.h"
+#include "tracer/core/threads.h"
+#include "tracer/cupti/door.h"
+#include "tracer/cupti/examination.h"
+#include "tracer/cupti/queue.h"
+
+namespace profkit::tracer {
+namespace {
+
+// Numbers for categories that have only a name; apart from those that NVTX programs choose.
+constexpr uint32_t kNamedCategory = 0x80000000;
+
+Payload payload_of(uint32_t type, uint64_t bits) { return {static_cast<PayloadType>(type), bits}; }
+
+uint32_t label(const char* name, size_t name_bytes, const char* category, size_t category_bytes) {
+  LabelKey key;
+  key.string = string_id({name, name_bytes});
+  if (category != nullptr) {
+    const std::string_view text{category, category_bytes};
+    key.category = category_id(0, kNamedCategory | string_id(text), text);
+  }
+  return label_id(key);
+}
+
+uint64_t begin(uint32_t label) {
+  ThreadRecorder* const recorder = this_thread();
+  if (recorder == nullptr) return 0;
+  const uint64_t ticks = recorder->begin(label, kNoGroup);
+  return ticks == 0 ? 0 : recorder->token_of(ticks);
+}
+
+uint64_t begin_with_payload(uint32_t label, uint32_t payload_type, uint64_t payload_bits) {
+  ThreadRecorder* const recorder = this_thread();
+  if (recorder == nullptr) return 0;
+  const uint64_t ticks = recorder->begin(label, kNoGroup, payload_of(payload_type, payload_bits));
+  return ticks == 0 ? 0 : recorder->token_of(ticks);
+}
+
+void end(uint64_t token) {
+  if (token == 0) return;
+  if (ThreadRecorder* const recorder = this_thread()) recorder->end_token(token);
+}
+
+uint64_t span_begin(uint32_t label, uint32_t payload_type, uint64_t payload_bits) {
+  ThreadRecorder* const recorder = this_thread();
+  if (recorder == nullptr) return 0;
+  const uint64_t id = next_span_id(*recorder);
+  recorder->span_begin(id, label, payload_of(payload_type, payload_bits));
+  return id;
+}
+
+void span_end(uint64_t id) {
+  if (id == 0) return;
+  if (ThreadRecorder* const recorder = this_thread()) recorder->span_end(id);
+}
+
+void mark(uint32_t label, uint32_t payload_type, uint64_t payload_bits) {
+  ThreadRecorder* const recorder = this_thread();
+  if (recorder != nullptr) recorder->mark(label, payload_of(payload_type, payload_bits));
+}
+
+const char* start_with_options(const char* path, const char* text) {
+  static char why[128];
+  Options wanted;
+  if (!parse_options(text, &wanted, why)) return why;
+  return start(path, wanted);
+}
+
+uint64_t dropped() { return losses.records() + device_counts.dropped(); }
+
+void answer(profkit_cupti_findings* result, uint32_t version, bool is_usable, const char* library,
+            const char* reason) {
+  result->version = version;
+  result->is_usable = is_usable ? 1 : 0;
+  std::snprintf(result->library, sizeof(result->library), "%s", library);
+  std::snprintf(result->reason, sizeof(result->reason), "%s", reason);
+}
+
+void examine(const char* wheels, profkit_cupti_findings* result) {
+  const RecordingPause quiet;
+  CuptiFindings findings;
+  examine_cupti(wheels, findings);
+  answer(result, findings.version, findings.is_usable, findings.library, findings.reason);
+}
+
+void tell_cupti_status(profkit_cupti_findings* result) {
+  CuptiStatus status;
+  get_cupti_status(status);
+  answer(result, status.version, status.state == CuptiState::open, status.library, status.message);
+}
+
+static_assert(sizeof(recording) == sizeof(uint32_t));
+
+const profkit_tracer_api table = {
+    PROFKIT_TRACER_API_VERSION,
+    sizeof(profkit_tracer_api),
+    reinterpret_cast<const uint32_t*>(&recording),
+    label,
+    begin,
+    begin_with_payload,
+    end,
+    span_begin,
+    span_end,
+    mark,
+    start_with_options,
+    stop,
+    flush,
+    capture_path,
+    open_door_bits,
+    dropped,
+    examine,
+    tell_cupti_status,
+    demangle,
+};
+
+}  // namespace
+}  // namespace profkit::tracer
+
+extern "C" __attribute__((visibility("default"))) const profkit_tracer_api* profkit_tracer(uint32_t version) {
+  return version == PROFKIT_TRACER_API_VERSION ? &profkit::tracer::table : nullptr;
+}

@@ -1,0 +1,35 @@
+// What the writer needs of the names (recorder.h has the doors' side): every definition in the order made.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "tracer/core/format.h"
+
+namespace profkit::tracer {
+
+// Beyond these a name becomes "(too many names)": memory stays bounded whatever a program does.
+constexpr uint32_t kMaxStrings = 1u << 18;
+constexpr uint32_t kMaxLabels = 1u << 18;
+constexpr uint32_t kMaxDomains = 1u << 12;
+constexpr uint32_t kMaxCategories = 1u << 14;
+constexpr size_t kMaxTextBytes = size_t{8} << 20;
+constexpr size_t kMaxNameBytes = 4096;  // longer ones are cut
+
+// Reserves the tables; false when there is no memory. Ids asked for before are 0.
+bool prepare_names();
+
+// As string_id(), for the tracer's own work on a quiet thread that holds no lock of names.
+uint32_t string_id_while_quiet(std::string_view text);
+
+uint32_t definition_count();
+// The definition with this number and its text (empty unless it is a string).
+DefinitionEntry definition(uint32_t number, std::string_view* text);
+// How often a name was replaced because the tables are full.
+uint64_t replaced_names();
+
+// Around fork(): the child must find whole tables and a free lock.
+void lock_names();
+void unlock_names();
+
+}  // namespace profkit::tracer

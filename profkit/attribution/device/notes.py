@@ -1,0 +1,95 @@
+"""What a reader of a GPU trace's table must know besides its numbers: a trace and its segments in, sentences out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from profkit.attribution.device.groups import BATCHED, DeviceGroups
+from profkit.attribution.device.lanes import BUSY, Lanes
+from profkit.attribution.device.memory import DeviceMemory
+from profkit.capture.schema import NONE, Capture
+
+_LARGEST_POOLS = 4  # have a note each
+
+
+def notes_of(capture: Capture, lanes: Lanes, groups: DeviceGroups, by: str) -> tuple[str, ...]:
+    """Each is a sentence without a full stop."""
+    if not lanes.is_of_devices:
+        return ("no GPU activity was recorded: all times are of the host's threads",)
+    notes = []
+    activities = capture.activities
+    count = len(activities.call)
+    lost = activities.call == NONE
+    if lost.any():
+        lost_ns = int((activities.end_ns - activities.start_ns)[lost].sum())
+        notes.append(
+            f"{np.count_nonzero(lost):,} of {count:,} kernels and copies ({lost_ns / 1e6:.3f} ms) have no recorded "
+            "launch: it came before the recording, or was not recorded, so no operator can be named"
+        )
+    durations = activities.end_ns - activities.start_ns
+    busy_ns = int(lanes.duration_ns[np.isin(lanes.part, BUSY)].sum())
+    hidden_ns = int(durations.sum()) - busy_ns
+    if hidden_ns:
+        notes.append(f"{hidden_ns / 1e6:.3f} ms of GPU time overlapped other work: counted in GPU, not in own")
+    failed = (capture.calls.return_code != NONE) & (capture.calls.return_code != 0)
+    if failed.any():
+        notes.append(f"{np.count_nonzero(failed):,} CUDA calls returned an error code")
+    early = _early(capture)
+    if early:
+        notes.append(f"{early:,} kernels or copies begin before their launch: the clocks of host and GPU differ")
+    if by == "gemm" and groups.names:
+        notes.append(_products(capture, groups))
+    return tuple(notes)
+
+
+def memory_notes(capture: Capture, memory: DeviceMemory | None) -> list[str]:
+    """What the columns of memory leave out."""
+    notes = _pool_notes(capture)
+    if memory is None:
+        return notes
+    if memory.unknown_frees:
+        notes.append(f"{memory.unknown_frees:,} frees are of GPU memory that was allocated before the recording")
+    if memory.lost_frees:
+        notes.append(f"{memory.lost_frees:,} allocations were never given back, yet their addresses were used again")
+    peaks = capture.facts.get("allocator_peak_bytes")
+    for device, told in peaks.items() if isinstance(peaks, dict) else ():
+        kinds = [f"{size / 2**20:,.1f} MiB {kind}" for kind, size in told.items()]
+        notes.append(f"GPU {device}: the allocator held at most {' and '.join(kinds)}, earlier allocations included")
+    return notes
+
+
+def _pool_notes(capture: Capture) -> list[str]:
+    """Pools keep memory that allocations have given back: it is the device's that is gone, and no allocation's."""
+    notes = []
+    pools = sorted(capture.facts.get("memory_pools", ()), key=lambda pool: -int(pool["reserved_peak_bytes"]))
+    for pool in pools[:_LARGEST_POOLS]:
+        sizes = [f"{pool[name] / 2**20:,.1f} MiB" for name in ("reserved_peak_bytes", "used_peak_bytes")]
+        trims = f", and was trimmed {pool['trimmed']:,} times" if pool["trimmed"] else ""
+        notes.append(
+            f"GPU {pool['device']}: memory pool {pool['address']:#x} reserved at most {sizes[0]}, of which "
+            f"allocations used at most {sizes[1]}{trims}"
+        )
+    if len(pools) > _LARGEST_POOLS:
+        notes.append(f"{len(pools) - _LARGEST_POOLS:,} smaller memory pools are in the JSON file only")
+    return notes
+
+
+def _products(capture: Capture, groups: DeviceGroups) -> str:
+    """Plain and batched products, as studies of kernels compare them."""
+    is_batched = np.array([name.endswith(BATCHED) for name in groups.names], bool)
+    durations = capture.activities.end_ns - capture.activities.start_ns
+    mine = groups.of_activity != NONE
+    batched = is_batched[groups.of_activity[mine]]
+    parts = [
+        f"{np.count_nonzero(batched == kind):,} {name} ({int(durations[mine][batched == kind].sum()) / 1e6:,.3f} ms)"
+        for kind, name in ((False, "plain"), (True, "batched"))
+        if (batched == kind).any()
+    ]
+    share = 100.0 * int(durations[mine].sum()) / max(1, int(durations.sum()))
+    return f"matrix products take {share:.1f}% of GPU time: {' and '.join(parts)}"
+
+
+def _early(capture: Capture) -> int:
+    known = capture.activities.call != NONE
+    begins = capture.calls.start_ns[capture.activities.call[known]]
+    return int(np.count_nonzero(capture.activities.start_ns[known] < begins))

@@ -1,0 +1,255 @@
+"""What doctor looks at: each function examines one thing of this machine and returns Checks. Nothing is measured."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from profkit.errors import ProfkitError
+from profkit.frameworks import BACKENDS, load_adapter
+from profkit.frameworks.adapter import Implementation
+from profkit.frameworks.cache import cache_folder
+from profkit.frameworks.environments import FOREIGN, NOT_MADE, READY, look
+
+WORKS, MISSING, BROKEN, NOTE = "works", "missing", "broken", "note"
+DEEP_TIMEOUT_S = 120.0
+BUILD_LINE = "pip install -e ."
+# Distributions that may bring a backend's module, when the name differs from the backend's.
+_DISTRIBUTIONS = {
+    "native": ("profkit",),
+    "tensorflow": ("tensorflow", "tensorflow-cpu"),
+    "cupy": ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy"),
+    "numba_cuda": ("numba-cuda",),
+}
+_START = """
+import json, sys
+from profkit.frameworks import load_adapter
+from profkit.frameworks.adapter import Conditions, Implementation
+from profkit.errors import UnavailableError
+asked = json.loads(sys.argv[1])
+try:
+    facts = load_adapter(asked["adapter"]).start(Implementation(**asked), Conditions())
+except UnavailableError as error:
+    facts = {"unavailable": error}
+print(json.dumps({name: str(fact) for name, fact in facts.items()}))
+"""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    section: str
+    name: str
+    status: str
+    """works, missing, broken or note."""
+    detail: str = ""
+    fix: str = ""
+    """The line to type."""
+
+    def to_dict(self) -> dict[str, str]:
+        """As JSON values."""
+        return asdict(self)
+
+
+def check_build() -> list[Check]:
+    """Python, and profkit's compiled part."""
+    python = Check("profkit", "python", WORKS, f"{platform.python_version()} at {sys.executable}")
+    try:
+        from profkit import _core
+
+        features, build = _core.cpu_features(), _core.build_info()
+    except Exception as error:
+        return [python, Check("profkit", "native kernels", BROKEN, _last_line(str(error)), BUILD_LINE)]
+    kernels = Check("profkit", "native kernels", WORKS, f"built by {build.get('compiler')}, {build.get('build_type')}")
+    return [python, kernels, check_simd(features)]
+
+
+def check_simd(features: Mapping[str, Any]) -> Check:
+    """By default a build has the portable code and its own machine's best set: elsewhere that may be too little."""
+    compiled, runs = features["simd_compiled"], features["simd_processor"]
+    detail = f"{features['simd_active']} in use; compiled {_joined(compiled)}; this processor has {_joined(runs)}"
+    if runs[-1] in compiled:
+        return Check("profkit", "vector instructions", WORKS, detail)
+    return Check("profkit", "vector instructions", NOTE, f"{detail}: build profkit on this machine", BUILD_LINE)
+
+
+def check_backends(deep: bool = False, timeout_s: float = DEEP_TIMEOUT_S) -> list[Check]:
+    """Every framework, by its metadata; with `deep` each is really imported, in a process of its own."""
+    gpu = cache(check_gpu)  # asked once at most, and only when a backend needs one
+    return [check for name in BACKENDS for check in _check_backend(name, deep, timeout_s, gpu)]
+
+
+def _check_backend(name: str, deep: bool, timeout_s: float, look_for_gpu: Callable[[], Check]) -> list[Check]:
+    try:
+        adapter = load_adapter(name)
+        here = adapter.is_available()
+    except Exception as error:
+        return [Check("backends", name, BROKEN, _last_line(f"{type(error).__name__}: {error}"))]
+    if not here.available:
+        return [Check("backends", name, MISSING, here.reason, here.install)]
+    version = _version(name)
+    if not deep:
+        if not all(item.device == "cuda" for item in _distinct_starts(name)) or (gpu := look_for_gpu()).status == WORKS:
+            return [Check("backends", name, WORKS, version)]
+        return [Check("backends", name, gpu.status, f"{version or 'it'} is installed, but {gpu.detail}")]
+    return [_start_backend(name, implementation, timeout_s) for implementation in _distinct_starts(name)]
+
+
+def _distinct_starts(name: str) -> list[Implementation]:
+    """One implementation per environment: keras starts differently for each of its own backends."""
+    from profkit.ops import SPECS
+
+    found: dict[str, Implementation] = {}
+    for op in SPECS:
+        for implementation in load_adapter(name).implementations(op):
+            found.setdefault(json.dumps(dict(implementation.environment), sort_keys=True), implementation)
+    return list(found.values())
+
+
+def _start_backend(name: str, implementation: Implementation, timeout_s: float) -> Check:
+    extra = ", ".join(value for key, value in implementation.environment.items() if key.endswith("_BACKEND"))
+    title = f"{name} ({extra})" if extra else name
+    asked = {**asdict(implementation), "environment": dict(implementation.environment)}
+    command = [sys.executable, "-c", _START, json.dumps(asked)]
+    environment = {**os.environ, **implementation.environment}
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Check("backends", title, BROKEN, f"import did not end within {timeout_s:g} s")
+    if done.returncode:
+        ended = f"ended by signal {-done.returncode}" if done.returncode < 0 else f"ended with code {done.returncode}"
+        return Check("backends", title, BROKEN, _last_line(done.stderr) or ended)
+    facts = json.loads(_last_line(done.stdout))
+    if "unavailable" in facts:
+        return Check("backends", title, MISSING, facts["unavailable"])
+    return Check("backends", title, WORKS, ", ".join(f"{key} {value}" for key, value in facts.items()))
+
+
+def check_environments() -> list[Check]:
+    """Frameworks that need an environment of their own."""
+    checks = []
+    for environment in map(look, FOREIGN.values()):
+        foreign = environment.foreign
+        if environment.state == READY:
+            packages = environment.record["packages"]
+            pinned = (pin.partition("==")[0] for pin in foreign.pins()[:2])
+            detail = ", ".join(f"{name} {packages.get(name, '')}".strip() for name in pinned)
+            checks.append(Check("environments", foreign.name, WORKS, f"{detail} in {environment.folder}"))
+        else:
+            status = MISSING if environment.state == NOT_MADE else BROKEN
+            checks.append(Check("environments", foreign.name, status, f"it {environment.trouble}", foreign.create_line))
+    return checks
+
+
+def check_tools() -> list[Check]:
+    """Compilers for candidates and for the CUDA kernels."""
+    from profkit.frameworks.candidate.cuda import find_nvcc
+    from profkit.frameworks.candidate.library import find_compiler
+
+    try:
+        compiler = Check("tools", "C++ compiler", WORKS, " ".join(find_compiler(".cpp")) + " (for --candidate)")
+    except ProfkitError as error:
+        compiler = Check("tools", "C++ compiler", MISSING, str(error), "apt install g++")
+    try:
+        nvcc = Check("tools", "nvcc", WORKS, " ".join(find_nvcc()) + " (for --candidate, and to build CUDA kernels)")
+    except ProfkitError as error:
+        nvcc = Check("tools", "nvcc", MISSING, str(error))
+    return [compiler, nvcc]
+
+
+def check_gpu(library: str = "libcuda.so.1") -> Check:
+    """Whether there is a GPU to be used, in one line."""
+    from profkit.commands.doctor.gpu import gpu_summary
+
+    return gpu_summary(library)
+
+
+def check_machine() -> list[Check]:
+    """What makes measurements noisy or slow here: load, governor, limits, affinity, the cache folder."""
+    from profkit.measurement.cores import container_cpus, default_threads, usable_cpus
+
+    cpus = usable_cpus()
+    total = os.cpu_count() or len(cpus)
+    limit = container_cpus()
+    affinity = f"{len(cpus)} of {total} processors usable, {default_threads()} threads by default"
+    checks = [
+        Check("machine", "processors", WORKS if len(cpus) == total else NOTE, affinity),
+        _check_load(len(cpus)),
+        _check_governor(),
+        Check("machine", "container", WORKS, "no processor limit")
+        if limit is None
+        else Check("machine", "container", NOTE, f"limited to {limit:g} processors: more threads are throttled"),
+    ]
+    return checks + _check_cache_folder()
+
+
+def _check_load(processors: int) -> Check:
+    load = os.getloadavg()[0]
+    if load < 0.3 * processors:
+        return Check("machine", "load", WORKS, f"{load:.2f}")
+    detail = f"{load:.2f} on {processors} processors: other programs are running, expect wider intervals"
+    return Check("machine", "load", NOTE, detail, "top")
+
+
+def _check_governor(path: str = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") -> Check:
+    try:
+        governor = Path(path).read_text().strip()
+    except OSError:
+        return Check("machine", "governor", WORKS, "not shown by this system")
+    if governor == "performance":
+        return Check("machine", "governor", WORKS, governor)
+    return Check(
+        "machine", "governor", NOTE, f"{governor}: the clock varies", "sudo cpupower frequency-set -g performance"
+    )
+
+
+def _check_cache_folder() -> list[Check]:
+    """Where measured peaks, compiled modules and environments are kept."""
+    folder = cache_folder()
+    existing = next((part for part in (folder, *folder.parents) if part.is_dir()), Path("/"))
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        detail = f"{folder}: {error.strerror}; peaks are measured again in each run"
+        return [Check("machine", "cache folder", NOTE, detail, "export PROFKIT_CACHE=/a/folder/of/yours")]
+    return [Check("machine", "cache folder", WORKS, str(folder))]
+
+
+def environment() -> dict[str, Any]:
+    """The fingerprint that results carry; empty without the compiled core."""
+    try:
+        from profkit.measurement.environment import fingerprint
+    except ImportError:
+        return {}
+    return fingerprint()
+
+
+def _version(backend: str) -> str:
+    for name in _DISTRIBUTIONS.get(backend, (backend,)):
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ""
+
+
+def _joined(names: Iterable[str] | None) -> str:
+    return ", ".join(names or ()) or "none"
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

@@ -1,0 +1,222 @@
+"""What the framework adapters share: an adapter assembled from one table of operators, and layout conversions.
+
+An `Operator` says how a call is built and which specs are refused; a `Framework` turns the table into the
+contract of adapter.py. Frameworks are opened with `importlib.import_module`, so types are checked alike
+whether or not they are installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.util
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from profkit.errors import UnavailableError, UnsupportedError
+from profkit.frameworks.adapter import Array, Availability, Conditions, Implementation, Prepared, find_module
+from profkit.ops.spec import Spec
+from profkit.ops.window import Window
+
+WIDE = ("float32", "float64")
+ALL_DTYPES = (*WIDE, "float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a builder gets besides the spec."""
+
+    implementation: Implementation
+    inputs: Mapping[str, Array]
+    conditions: Conditions
+
+    @property
+    def variant(self) -> str:
+        """The implementation's variant."""
+        return self.implementation.variant
+
+    @property
+    def reuses_output(self) -> bool:
+        """Whether the caller wants one output memory for all calls."""
+        return self.conditions.output == "reused"
+
+
+def _accept(implementation: Implementation, spec: Any) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class FrameworkOperator:
+    """How one operator runs in a framework: `build` prepares a call, `refuse` gives the reason against a spec."""
+
+    build: Callable[[Job, Any], Prepared]
+    refuse: Callable[[Implementation, Any], str] = _accept
+    variants: Sequence[str] = ("",)
+
+
+def no_cuda_driver(library: str = "libcuda.so.1") -> str:
+    """Why no CUDA device can be used here: the driver's library is missing. Numba's simulator needs none."""
+    if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") != "0":
+        return ""
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return f"no CUDA driver here: {library} cannot be loaded"
+    return ""
+
+
+def package_text(package: str, name: str) -> str:
+    """A file of an installed package, which is not imported; empty when there is none."""
+    try:
+        spec = importlib.util.find_spec(package)
+        return (Path(spec.origin).parent / name).read_text(errors="replace") if spec and spec.origin else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def refuse_gradient(implementation: Implementation, spec: Any) -> str:
+    """For operators that are written forward only."""
+    if spec.direction == "forward":
+        return ""
+    return f"the {implementation.framework} rows have no {spec.direction} of {spec.op}"
+
+
+def missing(reason: str, variants: Sequence[str] = ("",)) -> FrameworkOperator:
+    """An operator that the framework does not have: its row stays, with the reason."""
+
+    def build(job: Job, spec: Any) -> Prepared:
+        raise UnsupportedError(reason)
+
+    return FrameworkOperator(build, lambda implementation, spec: reason, variants)
+
+
+@dataclass
+class Framework:
+    """An adapter made of a table of operators; follows the Adapter protocol."""
+
+    name: str
+    modules: Sequence[str]
+    """Modules whose presence on the path means that the framework is installed."""
+    extra: str
+    """The pip extra that brings it."""
+    begin: Callable[[Implementation, Conditions], dict[str, str]]
+    operators: Mapping[str, FrameworkOperator]
+    device: str = "cpu"
+    module: str = ""
+    """File of the adapter where it is not called like the framework: rows on another device have their own."""
+    variant_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """`Implementation.options` of the given variant."""
+    on_request: Sequence[str] = ()
+    """Variants that are not default rows: measured with `--all` or by name."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    variant_environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What an implementation of the given variant needs besides `environment`."""
+    dtypes: Sequence[str] = WIDE
+    """Element types that its rows are written for."""
+    unavailable_reason: Callable[[], str] = lambda: ""
+    """Why it cannot run here, installed or not (a driver that is missing), found out cheaply, or nothing."""
+
+    def is_available(self) -> Availability:
+        """Whether it can run here; without a driver nobody needs to know that the framework is not installed either."""
+        reason = self.unavailable_reason()
+        if reason:
+            return Availability(False, reason)
+        looks = [find_module(module, self.extra) for module in self.modules]
+        return next((look for look in looks if not look.available), Availability(True))
+
+    def implementations(self, op: str) -> Sequence[Implementation]:
+        """One implementation per variant of the operator."""
+        if op not in self.operators:
+            return ()
+        return tuple(
+            Implementation(
+                key="/".join(part for part in (op, self.name, self.device, variant) if part),
+                adapter=self.module or self.name,
+                environment={**self.environment, **self.variant_environment.get(variant, {})},
+                options=self.variant_options.get(variant, {}),
+                is_default=variant not in self.on_request,
+            )
+            for variant in self.operators[op].variants
+        )
+
+    def supports(self, implementation: Implementation, spec: Spec) -> str:
+        """The reason against this spec, or nothing."""
+        if spec.op not in self.operators:
+            return f"{self.name} has no {spec.op}"
+        if spec.dtype_word not in self.dtypes:
+            return f"the {self.name} rows are written for {' and '.join(self.dtypes)}, not for {spec.dtype_word}"
+        return self.operators[spec.op].refuse(implementation, spec)
+
+    def start(self, implementation: Implementation, conditions: Conditions) -> dict[str, str]:
+        """Open the framework and set it up."""
+        availability = self.is_available()
+        if not availability.available:
+            raise UnavailableError("; ".join(filter(None, (availability.reason, availability.install))))
+        return self.begin(implementation, conditions)
+
+    def prepare(
+        self, implementation: Implementation, spec: Spec, inputs: Mapping[str, Array], conditions: Conditions
+    ) -> Prepared:
+        """Build the call."""
+        reason = self.supports(implementation, spec)
+        if reason:
+            raise UnsupportedError(reason)
+        return self.operators[spec.op].build(Job(implementation, inputs, conditions), spec)
+
+
+def to_layout(images: Array, layout: str, wanted: str) -> Array:
+    """Images of one layout in the other, contiguous; the same array when nothing changes."""
+    if layout == wanted:
+        return images
+    order = (0, 2, 3, 1) if wanted == "NHWC" else (0, 3, 1, 2)
+    return np.ascontiguousarray(images.transpose(order))
+
+
+def reported_layout(layout: str, wanted: str) -> str:
+    """`Prepared.layout`: the held layout, only when it is not the spec's own."""
+    return "" if layout == wanted else wanted
+
+
+def channel_shape(layout: str) -> tuple[int, ...]:
+    """Shape that spreads one value per channel over images of a layout."""
+    return (-1, 1, 1) if layout == "NCHW" else (-1,)
+
+
+def padding_word(window: Window) -> str:
+    """`same` or `valid` when TensorFlow's word gives exactly these windows, otherwise nothing.
+
+    Padding that no window reaches does not count: only where windows start and how many there are.
+    """
+    for word in ("valid", "same"):
+        other = Window(window.size, window.kernel, window.stride, word, window.dilation)
+        if other.out_size == window.out_size and other.pads[::2] == window.pads[::2]:
+            return word
+    return ""
+
+
+def symmetric_padding(window: Window) -> tuple[int, int] | None:
+    """(vertical, horizontal) padding, equal on both sides, that gives exactly these windows, or None."""
+    top, _, left, _ = window.pads
+    other = Window(window.size, window.kernel, window.stride, (top, top, left, left), window.dilation)
+    return (top, left) if other.out_size == window.out_size else None
+
+
+def elements_per_window(window: Window) -> Array:
+    """[out_h, out_w] numbers of image elements (not padding) under each window: divisors of an average."""
+    ones = np.ones((1, 1, *window.size))
+    counts: Array = window.patches(ones).sum(axis=(4, 5))[0, 0]
+    return counts
+
+
+@contextlib.contextmanager
+def quiet_warnings() -> Iterator[None]:
+    """Frameworks warn about read-only arrays and missing libraries; those facts are reported as data instead."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,203 @@
+"""JAX: its profiler (no Python tracer) joined with the compiled program, so that XLA's thunks have layers and phases.
+
+Time is exact per thunk. XLA takes all memory of a step in one piece, so no operator allocates anything: what is known
+is the compiler's plan, which goes into the facts.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from profkit.capture.recording import Recording, SpanLog
+from profkit.capture.schema import FORWARD, HOST, Level
+from profkit.errors import CaptureError
+from profkit.frameworks.events import MEMORY, TIME, Pass, SourceSubject
+from profkit.frameworks.events.layer_shares import layer_facts
+from profkit.frameworks.events.xplane import RealtimeClock, XplaneEvent, read_clocks, read_xspace, recorded_levels
+from profkit.frameworks.jax.hlo import parse_module
+from profkit.frameworks.jax.networks import OPTIMISER
+from profkit.frameworks.jax.placement import Placement, ReadScope, scope_reader
+from profkit.frameworks.jax.thunks import Thunks, TimeInterval, add_spans, read_thunks
+from profkit.frameworks.networks.contract import NetworkConditions
+from profkit.frameworks.scratch import temporary_folder
+
+_SETTLE_S = 0.02
+"""The executor closes its last events after the result is ready; a profile that ends at once loses them."""
+PASS = Pass(TIME, (TIME, MEMORY), note="XLA plans a step's memory as a whole: bytes of single operators are unknown")
+
+
+class JaxSource:
+    """Follows Source."""
+
+    def passes(self, conditions: NetworkConditions) -> Sequence[Pass]:
+        """One: the profiler for time, the compiler's plan for memory."""
+        return (PASS,)
+
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
+        """Run the steps under the profiler."""
+        layers = [layer.name for layer in watched.network.layers]
+        return record_jax(watched, steps, scope_reader(layers, OPTIMISER), "jax")
+
+
+def record_jax(watched: SourceSubject, steps: int, read_scope: ReadScope, framework: str) -> Recording:
+    """Steps of a model whose `compiled(is_training)` is its program in JAX."""
+    model: Any = watched.built.model
+    program = model.compiled(watched.conditions.is_training)
+    recording = record_program(watched, program, profile_steps(watched.step, steps), read_scope, framework)
+    about = {"compile_s": dict(model.compile_times.seconds), "held_bytes": model.held_bytes}
+    return replace(recording, facts={**recording.facts, **about})
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """Steps that ran under a profiler."""
+
+    steps: list[TimeInterval]
+    events: Sequence[XplaneEvent]
+    clock_error_ns: int
+    levels: Mapping[str, int]
+    """Of the profiler's tracers: host, device, python."""
+    warnings: Sequence[str]
+
+
+class CompiledStep(Protocol):
+    """What XLA made of a step; jax.stages.Compiled is one."""
+
+    def as_text(self) -> str:
+        """All instructions."""
+        ...
+
+    def memory_analysis(self) -> Any:
+        """The planned bytes, or None."""
+        ...
+
+    def cost_analysis(self) -> Any:
+        """Estimated work, or None."""
+        ...
+
+
+def record_program(
+    watched: SourceSubject, program: CompiledStep, profiled: Profiled, read_scope: ReadScope, framework: str
+) -> Recording:
+    """The thunks of profiled steps, with layers and phases from their program; Keras comes here too."""
+    is_training = watched.conditions.is_training
+    placement = Placement(parse_module(program.as_text()), read_scope, HOST if is_training else FORWARD)
+    about = _program_facts(program)
+    log = SpanLog(framework, "hlo", *((TIME, MEMORY) if "planned_memory" in about else (TIME,)))
+    for begin, end in profiled.steps:
+        log.step(begin, end)
+    log.clock_error_ns = profiled.clock_error_ns
+    found = read_thunks(profiled.events).within(profiled.steps)
+    if not found.thunks:
+        raise CaptureError(f"the profile has none of XLA's thunks, only {len(profiled.events)} other events")
+    add_spans(log, found, placement, threading.get_native_id())
+    recording = log.finish()
+    facts = {
+        **about,
+        "profiler_levels": dict(profiled.levels),
+        "lost": _lost(recording),
+        **layer_facts(recording),
+        "fused_across": _fused_across(found, placement),
+    }
+    return replace(recording, facts={**facts, "notes": [*_notes(facts), *profiled.warnings]})
+
+
+def profile_steps(step: Callable[[], Any], steps: int) -> Profiled:
+    """Run the steps under JAX's profiler, after one that is not kept: the first fills the profiler's own buffers."""
+    jax = importlib.import_module("jax")
+    options: dict[str, Any] = {}
+    if hasattr(jax.profiler, "ProfileOptions"):
+        wanted = jax.profiler.ProfileOptions()
+        wanted.python_tracer_level = 0
+        options["profiler_options"] = wanted
+    brackets: list[TimeInterval] = []
+    with temporary_folder("jax") as folder:
+        before = read_clocks()
+        jax.profiler.start_trace(folder, **options)
+        try:
+            step()
+            for _ in range(steps):
+                begin = time.perf_counter_ns()
+                step()
+                brackets.append((begin, time.perf_counter_ns()))
+            time.sleep(_SETTLE_S)
+        finally:
+            jax.profiler.stop_trace()
+        clock = RealtimeClock(before, read_clocks())
+        files = sorted(Path(folder).rglob("*.xplane.pb"))
+        if not files:
+            raise CaptureError("JAX's profiler wrote no .xplane.pb file")
+        space = read_xspace(files[-1].read_bytes(), clock)
+    return Profiled(brackets, space.events, clock.error_ns, recorded_levels(space), space.warnings)
+
+
+def _program_facts(program: CompiledStep) -> dict[str, Any]:
+    memory = _planned_memory(program)
+    # Weights and batch are there before a step: no source counts them to its peak.
+    peak = {"peak_bytes": memory["total_bytes"] - memory["argument_bytes"]} if memory else {}
+    known = {"planned_memory": memory, **peak} if memory else {}
+    return {**known, "cost_analysis": _cost(program)}
+
+
+def _notes(facts: Mapping[str, Any]) -> list[str]:
+    notes = ["XLA runs thunks on several threads at once: instants in which several run are shared between them"]
+    if facts["profiler_levels"].get("python"):
+        notes.append("this JAX cannot switch its Python tracer off: steps were recorded more slowly than they are")
+    if facts["lost"]:
+        notes.append(f"{facts['lost']} thunks are missing: the profile ended before their events did")
+    if "planned_memory" in facts:
+        sizes = {name: f"{size / 2**20:.1f} MiB" for name, size in facts["planned_memory"].items()}
+        notes.append(
+            f"XLA planned {sizes['total_bytes']} for a step: {sizes['argument_bytes']} of weights and batch, "
+            f"{sizes['temporary_bytes']} of temporaries, {sizes['output_bytes']} of results "
+            f"({sizes['alias_bytes']} in the place of old weights)"
+        )
+    return notes
+
+
+def _planned_memory(program: CompiledStep) -> dict[str, int]:
+    plan = program.memory_analysis()
+    if plan is None:
+        return {}
+    parts = {
+        "argument_bytes": plan.argument_size_in_bytes,
+        "output_bytes": plan.output_size_in_bytes,
+        "alias_bytes": plan.alias_size_in_bytes,
+        "temporary_bytes": plan.temp_size_in_bytes,
+        "generated_code_bytes": plan.generated_code_size_in_bytes,
+    }
+    reused = parts["alias_bytes"]
+    total = parts["argument_bytes"] + parts["output_bytes"] + parts["temporary_bytes"] - reused
+    return {name: int(value) for name, value in {**parts, "total_bytes": total}.items()}
+
+
+def _cost(program: CompiledStep) -> dict[str, float]:
+    """XLA's own estimate of the whole program."""
+    found = program.cost_analysis() or {}
+    found = found[0] if isinstance(found, list) else found  # a list of one in older releases
+    wanted = ("flops", "transcendentals", "bytes accessed")
+    return {name.replace(" ", "_"): float(found[name]) for name in wanted if name in found}
+
+
+def _lost(recording: Recording) -> int:
+    """Thunks that some steps have and others have not: every step runs the same program."""
+    is_operator = (recording.spans["level"] == Level.OPERATOR) & (recording.spans["step"] >= 0)
+    steps = recording.spans["step"][is_operator].tolist()
+    counts = [steps.count(number) for number in range(len(recording.steps["start_ns"]))]
+    return sum(max(counts, default=0) - count for count in counts)
+
+
+def _fused_across(found: Thunks, placement: Placement) -> dict[str, list[str]]:
+    """Instructions that do work of several layers or phases at once; their time is in one of these."""
+    names = dict.fromkeys(str(thunk.event.stats["hlo_op"]) for thunk in found.thunks)
+    works = ((name, placement.work(name)) for name in names)
+    return {name: list(work.fused_places) for name, work in works if work and work.fused_places}
+
+
+SOURCE = JaxSource()

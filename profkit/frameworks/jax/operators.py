@@ -1,0 +1,223 @@
+"""JAX on CPU: lax and jax.nn operators under jit, in the spec's own layout; the call waits for the result."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from profkit.frameworks.adapter import Array, Conditions, Implementation, Prepared
+from profkit.frameworks.framework import (
+    ALL_DTYPES,
+    Framework,
+    FrameworkOperator,
+    Job,
+    channel_shape,
+    elements_per_window,
+)
+from profkit.ops.bias_relu import BiasRelu
+from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
+from profkit.ops.lrn import LocalResponseNorm
+from profkit.ops.matmul import MatMul
+from profkit.ops.pool2d import FORWARD, MAX, Pool2d
+from profkit.ops.softmax import Softmax
+
+Tensor = Any
+ENVIRONMENT = {
+    "JAX_PLATFORMS": "cpu",
+    # Without it float64 inputs silently become float32; float32 programs stay as they are.
+    "JAX_ENABLE_X64": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+}
+
+
+def begin_jax() -> dict[str, str]:
+    """Open JAX with 64-bit numbers."""
+    jax = importlib.import_module("jax")
+    if not jax.config.jax_enable_x64:
+        jax.config.update("jax_enable_x64", True)
+    return jax_facts()
+
+
+def jax_facts() -> dict[str, str]:
+    """Open JAX; the builders of networks and the keras adapter start their backend here too.
+
+    JAX takes no thread count: XLA makes one pool of as many threads as the process may use cores when the
+    first operator runs. The worker's CPU affinity is therefore what sets it.
+    """
+    jax = importlib.import_module("jax")
+    return {
+        "version": str(jax.__version__),
+        "jaxlib": str(importlib.import_module("jaxlib").__version__),
+        "devices": ", ".join(str(device) for device in jax.devices()),
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "threads": f"{_usable_cores()} (XLA takes the cores of the process's affinity)",
+    }
+
+
+class CompileTimes:
+    """How long JAX traced, lowered and compiled since this was made, in seconds by its own count."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        importlib.import_module("jax").monitoring.register_event_duration_secs_listener(self._add)
+
+    def _add(self, event: str, seconds: float, **_facts: Any) -> None:
+        if event.startswith("/jax/core/compile/"):
+            name = event.rpartition("/")[2].removesuffix("_duration")
+            self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+
+
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, str]:
+    return begin_jax()
+
+
+def _prepared(run: Callable[..., Tensor], arrays: Sequence[Array], note: str = "") -> Prepared:
+    """A jitted call. The inputs are arguments, so that XLA cannot compute the result ahead."""
+    jax = importlib.import_module("jax")
+    arguments = [jax.device_put(array) for array in arrays]
+    compiled = jax.jit(run)
+    return Prepared(lambda: compiled(*arguments).block_until_ready(), np.asarray, note=note)
+
+
+def _in_order(inputs: Mapping[str, Array], *names: str) -> list[Array]:
+    return [inputs[name] for name in names if name in inputs]
+
+
+def _conv2d(job: Job, spec: Conv2d) -> Prepared:
+    jax = importlib.import_module("jax")
+    top, bottom, left, right = spec.window.pads
+    channels = channel_shape(spec.layout)
+
+    def convolve(x: Tensor, w: Tensor) -> Tensor:
+        return jax.lax.conv_general_dilated(
+            x,
+            w,
+            window_strides=spec.stride,
+            padding=((top, bottom), (left, right)),
+            rhs_dilation=spec.dilation,
+            dimension_numbers=(spec.layout, "OIHW", spec.layout),
+            feature_group_count=spec.groups,
+        )
+
+    # A convolution is linear in either argument: its transpose is the gradient alone, no forward pass.
+    if spec.direction == INPUT_GRADIENT:
+        x = jax.ShapeDtypeStruct(spec.x_shape(), spec.numpy_dtype)
+        return _prepared(
+            lambda dy, w: jax.linear_transpose(lambda x: convolve(x, w), x)(dy)[0],
+            _in_order(job.inputs, "dy", "w"),
+        )
+    if spec.direction == WEIGHT_GRADIENT:
+        w = jax.ShapeDtypeStruct(spec.w_shape(), spec.numpy_dtype)
+        return _prepared(
+            lambda x, dy: jax.linear_transpose(lambda w: convolve(x, w), w)(dy)[0],
+            _in_order(job.inputs, "x", "dy"),
+        )
+
+    def forward(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
+        y = convolve(x, w)
+        y = y if b is None else y + b.reshape(channels)
+        return jax.nn.relu(y) if spec.activation == "relu" else y
+
+    return _prepared(forward, _in_order(job.inputs, "x", "w", "b"))
+
+
+def _matmul(job: Job, spec: MatMul) -> Prepared:
+    numpy = importlib.import_module("jax.numpy")
+
+    def run(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
+        a = numpy.swapaxes(a, -1, -2) if spec.transpose_a else a
+        b = numpy.swapaxes(b, -1, -2) if spec.transpose_b else b
+        c = numpy.matmul(a, b)
+        c = c if bias is None else c + bias
+        return numpy.maximum(c, 0) if spec.activation == "relu" else c
+
+    return _prepared(run, _in_order(job.inputs, "a", "b", "bias"))
+
+
+def _window_dimensions(layout: str, size: tuple[int, int]) -> tuple[int, ...]:
+    return (1, 1, *size) if layout == "NCHW" else (1, *size, 1)
+
+
+def _pool2d(job: Job, spec: Pool2d) -> Prepared:
+    if spec.direction != FORWARD:
+        return _pool2d_gradient(job, spec)
+    run, divisors = _pooling(spec)
+    return _prepared(run, [job.inputs["x"], *divisors])
+
+
+def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
+    """JAX's own derivative; XLA drops the forward pass, whose result nobody asks for."""
+    jax = importlib.import_module("jax")
+    run, divisors = _pooling(spec)
+    if spec.mode == MAX:
+        return _prepared(lambda x, dy: jax.vjp(run, x)[1](dy)[0], _in_order(job.inputs, "x", "dy"))
+    x = jax.ShapeDtypeStruct(spec.x_shape(), spec.numpy_dtype)
+    return _prepared(
+        lambda dy, counts: jax.linear_transpose(lambda x: run(x, counts), x)(dy)[0], [job.inputs["dy"], *divisors]
+    )
+
+
+def _pooling(spec: Pool2d) -> tuple[Callable[..., Tensor], list[Array]]:
+    """The pooling of x, and what it takes besides: the divisors of an average."""
+    lax = importlib.import_module("jax").lax
+    top, bottom, left, right = spec.window.pads
+    none, rows, columns = (0, 0), (top, bottom), (left, right)
+    pads = (none, none, rows, columns) if spec.layout == "NCHW" else (none, rows, columns, none)
+    window = _window_dimensions(spec.layout, spec.kernel_size), _window_dimensions(spec.layout, spec.stride), pads
+    zero, lowest = spec.numpy_dtype.type(0), spec.numpy_dtype.type(-np.inf)
+    if spec.mode == MAX:
+        return lambda x: lax.reduce_window(x, lowest, lax.max, *window), []
+    counts = elements_per_window(spec.window).astype(spec.numpy_dtype)
+    counts = counts if spec.layout == "NCHW" else counts[:, :, None]
+    return lambda x, divisors: lax.reduce_window(x, zero, lax.add, *window) / divisors, [counts]
+
+
+def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
+    lax = importlib.import_module("jax").lax
+    at = 1 if spec.layout == "NCHW" else 3
+    window = tuple(spec.size if i == at else 1 for i in range(4))
+    pads = tuple(spec.reach if i == at else (0, 0) for i in range(4))
+    zero = spec.numpy_dtype.type(0)
+
+    def run(x: Tensor) -> Tensor:
+        energy = lax.reduce_window(x * x, zero, lax.add, window, (1, 1, 1, 1), pads)
+        return x / (spec.k + spec.alpha / spec.size * energy) ** spec.beta
+
+    return _prepared(run, [job.inputs["x"]], "JAX has no LRN: reduce_window over channels, power and division")
+
+
+def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
+    nn = importlib.import_module("jax.nn")
+    channels = channel_shape(spec.layout)
+    return _prepared(lambda x, b: nn.relu(x + b.reshape(channels)), _in_order(job.inputs, "x", "b"))
+
+
+def _softmax(job: Job, spec: Softmax) -> Prepared:
+    nn = importlib.import_module("jax.nn")
+    return _prepared(lambda x: nn.softmax(x, axis=-1), [job.inputs["x"]])
+
+
+ADAPTER = Framework(
+    name="jax",
+    modules=("jax",),
+    extra="jax",
+    begin=_begin,
+    operators={
+        "conv2d": FrameworkOperator(_conv2d),
+        "matmul": FrameworkOperator(_matmul),
+        "pool2d": FrameworkOperator(_pool2d),
+        "lrn": FrameworkOperator(_lrn),
+        "bias_relu": FrameworkOperator(_bias_relu),
+        "softmax": FrameworkOperator(_softmax),
+    },
+    environment=ENVIRONMENT,
+    dtypes=ALL_DTYPES,
+)

@@ -1,0 +1,98 @@
+"""Networks in Keras 3 over its tensorflow, torch and jax backends: a Sequential model, mostly one mode per backend.
+
+A step is Keras' own custom training loop for the backend (docs/sources/keras.md says why not fit): in a tf.function,
+in jax.jit, or eager over torch; over TensorFlow with or without XLA.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+
+from profkit.errors import UnavailableError
+from profkit.frameworks.adapter import Array, Availability, find_module
+from profkit.frameworks.framework import padding_word
+from profkit.frameworks.keras.operators import JAX, TENSORFLOW, TORCH, without_importing_jax
+from profkit.frameworks.networks import load_builder
+from profkit.frameworks.networks.contract import BuiltNetwork, NetworkBuilder, NetworkConditions
+from profkit.ops.conv2d import Conv2d
+from profkit.ops.networks.layer import IMAGES
+from profkit.ops.networks.network import Network
+from profkit.ops.pool2d import MAX, Pool2d
+
+TENSORFLOW_XLA = "tensorflow_xla"
+"""What Model.fit does over TensorFlow unless it is told otherwise: the same graph, compiled."""
+
+
+def backend_of(mode: str) -> str:
+    """The framework below."""
+    return TENSORFLOW if mode == TENSORFLOW_XLA else mode
+
+
+class KerasBuilder:
+    """Follows NetworkBuilder."""
+
+    name = "keras"
+    modes = (TENSORFLOW, TORCH, JAX, TENSORFLOW_XLA)
+
+    def is_available(self) -> Availability:
+        """Whether keras is installed; its backend is asked for in `start`."""
+        return find_module("keras", "keras")
+
+    def supports(self, network: Network, conditions: NetworkConditions) -> str:
+        """Chains of layers that Keras has, over a backend that is installed."""
+        if conditions.mode not in self.modes:
+            return f"keras has no mode {conditions.mode!r}: expected one of {', '.join(self.modes)}"
+        previous = IMAGES
+        for layer in network.layers:
+            if layer.inputs != (previous,):
+                return f"keras builds chains only, and {layer.name} takes {', '.join(layer.inputs)}"
+            if isinstance(layer.spec, Pool2d) and layer.spec.mode != MAX:
+                return f"keras builds max pooling only, and {layer.name} has {layer.spec.mode}"
+            if isinstance(layer.spec, Conv2d | Pool2d) and not padding_word(layer.spec.window):
+                return f"Keras' layers pad as same or valid, and {layer.name} pads {layer.spec.window.pads}"
+            previous = layer.name
+        return ""
+
+    def environment(self, conditions: NetworkConditions) -> Mapping[str, str]:
+        """The backend is chosen before keras is imported."""
+        builder, backend_conditions = _backend(conditions)
+        return {"KERAS_BACKEND": backend_of(conditions.mode), **builder.environment(backend_conditions)}
+
+    def start(self, conditions: NetworkConditions) -> dict[str, str]:
+        """Import the backend with its threads, then keras over it."""
+        backend = backend_of(conditions.mode)
+        builder, backend_conditions = _backend(conditions)
+        try:
+            facts = builder.start(backend_conditions)
+        except UnavailableError as error:
+            raise UnavailableError(f"keras needs its backend {backend}: {error}") from error
+        os.environ["KERAS_BACKEND"] = backend
+        with without_importing_jax(backend):
+            keras = importlib.import_module("keras")
+        if keras.backend.backend() != backend:
+            raise UnavailableError(
+                f"keras was opened with {keras.backend.backend()} before KERAS_BACKEND={backend} was set"
+            )
+        return {
+            "version": str(keras.__version__),
+            "backend": backend,
+            **{f"{backend}_{name}": fact for name, fact in facts.items()},
+        }
+
+    def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> BuiltNetwork:
+        """The model with these weights and a step in the backend's way."""
+        steps = importlib.import_module("profkit.frameworks.keras.steps")
+        built: BuiltNetwork = steps.build(network, weights, conditions)
+        return built
+
+
+def _backend(conditions: NetworkConditions) -> tuple[NetworkBuilder, NetworkConditions]:
+    """The framework below, and its usual mode."""
+    builder = load_builder(backend_of(conditions.mode))
+    return builder, replace(conditions, mode=builder.modes[0])
+
+
+BUILDER = KerasBuilder()

@@ -1,0 +1,121 @@
+"""Networks in ONNX Runtime: a model written here (onnx_model.py), one session, inference only."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from profkit.errors import UnsupportedError
+from profkit.frameworks.adapter import Array, Availability, Conditions, Implementation
+from profkit.frameworks.framework import quiet_warnings
+from profkit.frameworks.networks.contract import NetworkConditions
+from profkit.frameworks.onnxruntime.model import CNTK_ERA, TODAY, Dialect, onnx_model
+from profkit.frameworks.onnxruntime.operators import ADAPTER
+from profkit.ops.lrn import LocalResponseNorm
+from profkit.ops.networks.layer import IMAGES
+from profkit.ops.networks.network import Network
+
+INFERENCE_ONLY = "the onnxruntime package runs inference only"
+DIALECTS: Mapping[str, Dialect] = {"default": TODAY, "opset7": CNTK_ERA}
+NOTES = (
+    "weights are initialisers: the session packs them when it is created",
+    "the session chooses layouts: convolutions may run on blocked channels (NCHWc) between Reorder nodes",
+)
+OLD_NOTE = (
+    "the model is written as exporters of 2018 did (CNTK among them): opset 7, IR 3, weights listed as inputs too"
+)
+
+
+class OnnxModel:
+    """The serialised model, and the session that runs it at the moment."""
+
+    def __init__(self, serialised: bytes, threads: int) -> None:
+        self.serialised = serialised
+        self._threads = threads
+        self.session = self.new_session()
+
+    def new_session(self, profile_prefix: str = "", plans_memory: bool = True) -> Any:
+        """With a prefix it writes a profile. Sessions that plan memory take one block for all values of a run."""
+        runtime = importlib.import_module("onnxruntime")
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = self._threads
+        options.inter_op_num_threads = 1
+        options.enable_mem_pattern = plans_memory
+        if profile_prefix:
+            options.enable_profiling = True
+            options.profile_file_prefix = os.fspath(profile_prefix)
+        with quiet_warnings():
+            return runtime.InferenceSession(self.serialised, options, providers=["CPUExecutionProvider"])
+
+
+class BuiltOnnxNetwork:
+    """A network as a session."""
+
+    def __init__(self, model: OnnxModel, network: Network, weights: Mapping[str, Array], notes: Sequence[str]) -> None:
+        self.model = model
+        self.notes = notes
+        self._outputs = [network.layers[-1].name]
+        self._weights = weights
+
+    def put(self, images: Array, labels: Array) -> dict[str, Array]:
+        """The feed of a run."""
+        return {IMAGES: np.ascontiguousarray(images, np.float32)}
+
+    def infer(self, batch: dict[str, Array]) -> Array:
+        """One run of the session."""
+        result: Array = self.model.session.run(self._outputs, batch)[0]
+        return result
+
+    def train(self, batch: dict[str, Array]) -> Any:
+        """It cannot."""
+        raise UnsupportedError(INFERENCE_ONLY)
+
+    def to_numpy(self, result: Array) -> Array:
+        """It is one already."""
+        return result
+
+    def weights(self) -> dict[str, Array]:
+        """As they were given."""
+        return {name: np.array(value) for name, value in self._weights.items()}
+
+
+class OnnxRuntimeBuilder:
+    """ONNX Runtime on CPU."""
+
+    name = "onnxruntime"
+    modes: Sequence[str] = tuple(DIALECTS)
+
+    def is_available(self) -> Availability:
+        """Whether onnxruntime and onnx are installed."""
+        return ADAPTER.is_available()
+
+    def supports(self, network: Network, conditions: NetworkConditions) -> str:
+        """Inference, and normalisation over an odd number of channels."""
+        if conditions.is_training:
+            return f"{INFERENCE_ONLY}: take torch, tensorflow, jax or native for training"
+        norms = [layer.spec for layer in network.layers if isinstance(layer.spec, LocalResponseNorm)]
+        even = [spec.size for spec in norms if spec.size % 2 == 0]
+        return f"onnxruntime's LRN takes an odd size, got {even[0]}" if even else ""
+
+    def environment(self, conditions: NetworkConditions) -> Mapping[str, str]:
+        """Threads are options of the session."""
+        return {}
+
+    def start(self, conditions: NetworkConditions) -> dict[str, str]:
+        """As the operators' adapter, with the operator set of this mode."""
+        facts = ADAPTER.start(Implementation("network/onnxruntime/cpu", self.name), Conditions(conditions.threads))
+        dialect = DIALECTS[conditions.mode]
+        return {**facts, "opset": str(dialect.opset), "ir": str(dialect.ir_version)}
+
+    def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> BuiltOnnxNetwork:
+        """Write the model and open a session on it."""
+        model = OnnxModel(onnx_model(network, weights, DIALECTS[conditions.mode]), conditions.threads)
+        notes = [*NOTES, OLD_NOTE] if conditions.mode == "opset7" else list(NOTES)
+        return BuiltOnnxNetwork(model, network, weights, notes)
+
+
+BUILDER = OnnxRuntimeBuilder()

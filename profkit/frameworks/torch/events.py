@@ -1,0 +1,152 @@
+"""Torch's operators, layers and memory: our own callbacks in C++, or torch's profiler where they cannot be compiled."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from profkit.capture.recording import Recording
+from profkit.errors import UnavailableError, UsageError
+from profkit.frameworks.events import MEMORY, PRIMITIVES, TIME, Pass, SourceSubject
+from profkit.frameworks.events.helper_threads import clock_of, helper_threads
+from profkit.frameworks.events.layer_shares import layer_facts
+from profkit.frameworks.networks.contract import NetworkConditions
+from profkit.frameworks.torch.build import load_recorder
+from profkit.frameworks.torch.kineto import record_kineto
+from profkit.frameworks.torch.native import record_native
+from profkit.frameworks.torch.onednn import listed_primitives
+from profkit.frameworks.torch.primitives import add_tasks, watch_tasks
+from profkit.frameworks.torch.raw_events import TorchEvents
+from profkit.frameworks.torch.spans import recording_of
+
+OPERATORS = "operators"
+POOL_NOTE = (
+    "primitives are oneDNN's, and pool spans are what its helper threads did in them; pool CPU time is read from every "
+    "helper thread's own clock, waiting that spins included"
+)
+CHOICE = "PROFKIT_TORCH_SOURCE"
+NATIVE, KINETO = "native", "kineto"
+Steps = list[tuple[int, int]]
+
+
+class TorchSource:
+    """Follows Source."""
+
+    def passes(self, conditions: NetworkConditions) -> Sequence[Pass]:
+        """Time and memory in one: a report of memory costs as much as reading the clock. Primitives need a door that
+        opens only when torch is imported, and reading the clocks of helper threads costs more than the operators may.
+        """
+        collector = _collector()
+        operators = Pass(OPERATORS, (TIME, MEMORY))
+        return [operators, Pass(PRIMITIVES, (PRIMITIVES,), collector, POOL_NOTE)] if collector else [operators]
+
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
+        """Run the steps with every operator, allocation and layer recorded."""
+        built: Any = watched.built
+        modules = Modules(
+            # A compiled model must not be touched: shadowed modules would break its graph, another program would run.
+            layers=dict(built.model.named_children()) if built.graphs is None else {},
+            owners=lambda: owners_of(built),
+            held_bytes=sum(each.nbytes for _, each in held_tensors(built)),
+            graphs=built.graphs,
+        )
+        return record_modules(watched, name, steps, modules)
+
+
+@dataclass(frozen=True)
+class Modules:
+    """What must be known of a model in order to understand its events; Keras' models over torch are such, too."""
+
+    layers: Mapping[str, Any]
+    """Modules by the names of their layers, whose `forward` is put into spans."""
+    owners: Callable[[], Mapping[int, str]]
+    """The layer of every address of parameters and of what the optimiser keeps for them; asked after the steps."""
+    held_bytes: int
+    """Parameters, and what the optimiser keeps for them."""
+    graphs: Any = None
+    """What a compiled model was made of."""
+
+
+def record_modules(watched: SourceSubject, name: str, steps: int, modules: Modules) -> Recording:
+    """Run the steps under the pass of this name."""
+    torch = importlib.import_module("torch")
+    notes: list[str] = []
+    clock: Steps = []
+    run, layers, graphs = _runner(watched, steps, clock), modules.layers, modules.graphs
+    facts = {"held_bytes": modules.held_bytes, "notes": notes}
+    if name == OPERATORS:
+        events = record_events(torch, layers, run, notes)
+        recording = recording_of(events, clock, modules.owners(), (TIME, MEMORY), facts, graphs)
+        return replace(recording, facts={**recording.facts, **layer_facts(recording)})
+    listed = listed_primitives(torch, watched.step)
+    helpers = [clock_of(thread) for thread in helper_threads()]
+    events, tasks = watch_tasks(lambda: record_events(torch, layers, run, notes, helpers))
+    recording = recording_of(events, clock, modules.owners(), (PRIMITIVES,), facts, graphs)
+    return add_tasks(recording, tasks, listed)
+
+
+def _collector() -> dict[str, str]:
+    """The variable by which torch finds the tracer's ITT door; nothing where there is no such library."""
+    try:
+        environment = importlib.import_module("profkit.capture.environment")
+        return {environment.ITT_COLLECTOR: environment.library_path()}
+    except (ImportError, UnavailableError):
+        return {}
+
+
+def _runner(watched: SourceSubject, steps: int, clock: Steps) -> Callable[[], None]:
+    def run() -> None:
+        for _ in range(steps):
+            begin = time.perf_counter_ns()
+            watched.step()
+            clock.append((begin, time.perf_counter_ns()))
+
+    return run
+
+
+def record_events(
+    torch: Any,
+    layers: Mapping[str, Any],
+    run: Callable[[], None],
+    notes: list[str],
+    helpers: Sequence[int] | None = None,
+) -> TorchEvents:
+    """What torch reports while `run` runs; `layers` are modules by their names. Says in `notes` if Kineto stood in.
+
+    `helpers` are CPU clocks of threads that work for this one, to be read instead of memory; only our recorder can.
+    """
+    choice = os.environ.get(CHOICE, "")
+    if choice not in {"", NATIVE, KINETO}:
+        raise UsageError(f"{CHOICE} is {choice!r}: it can be {NATIVE} or {KINETO}")
+    if choice == KINETO:
+        notes.append(f"recorded by torch's own profiler (Kineto), as {CHOICE} asks")
+        return record_kineto(torch, layers, run)
+    try:
+        recorder = load_recorder()
+    except UnavailableError as error:
+        if choice == NATIVE:
+            raise
+        notes.append(f"recorded by torch's own profiler (Kineto), which costs more than ours: {error}")
+        return record_kineto(torch, layers, run)
+    return record_native(recorder, torch, layers, run, memory=helpers is None, helpers=helpers or ())
+
+
+def owners_of(built: Any) -> dict[int, str]:
+    """The layer of every parameter and of what the optimiser keeps for it, by the address of its memory."""
+    return {tensor.untyped_storage().data_ptr(): layer for layer, tensor in held_tensors(built)}
+
+
+def held_tensors(built: Any) -> Iterator[tuple[str, Any]]:
+    """Parameters and what the optimiser keeps for them, with their layers."""
+    for layer, module in built.model.named_children():
+        for parameter in module.parameters():
+            kept = built.optimizer.state.get(parameter, {}).values()
+            for tensor in (parameter, *(each for each in kept if hasattr(each, "untyped_storage"))):
+                yield layer, tensor
+
+
+SOURCE = TorchSource()

@@ -1,0 +1,270 @@
+"""The parent's side of one worker: start, ask with a time limit, pause, and end, whatever the worker does."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import profkit
+from profkit.frameworks.adapter import Implementation
+from profkit.frameworks.scratch import SCRATCH_VARIABLE
+from profkit.measurement.arrays import folder_prefixes, scratch_folder
+from profkit.measurement.workers import protocol
+from profkit.measurement.workers.protocol import Message
+
+# Pausing needs a worker that dies with its parent even while stopped: only Linux has supervisors.
+CAN_PAUSE = HAS_SUPERVISOR = sys.platform == "linux"
+LONGEST_END_S = 30.0
+"""The system takes away gigabytes of a killed process in a second or two."""
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+
+
+class WorkerFailure(Exception):  # noqa: N818 - the outcome of a row, not an error of profkit
+    """A worker gave up or was given up; carries the status and reason of its row."""
+
+    def __init__(self, status: str, reason: str, *, alive: bool = False) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.alive = alive
+        """The worker answered with an error and can take the next request."""
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """What is fixed when a worker's interpreter starts."""
+
+    threads: int
+    cores: Sequence[int]
+    memory_limit_bytes: int | None = None
+    python: str = sys.executable
+    worker: str = "profkit.measurement.workers.operator"
+    """The module whose `serve` answers requests."""
+
+
+class WorkerProcess:
+    """One implementation in its own process, its own session and its own thread settings."""
+
+    def __init__(self, implementation: Implementation, settings: WorkerSettings) -> None:
+        self.implementation = implementation
+        self.deadline = 0.0
+        self._limit_s = 0.0
+        self._oom_kills = oom_kills()
+        self._scratch = contextlib.ExitStack()
+        scratch = self._scratch.enter_context(scratch_folder())
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
+        self._number = 0
+        self._received = b""
+        request_read, request_write = os.pipe()
+        reply_read, reply_write = os.pipe()
+        status_read, status_write = os.pipe()
+        environment = dict(os.environ)
+        environment.update({name: str(settings.threads) for name in THREAD_VARIABLES})
+        environment.update(implementation.environment)
+        environment[SCRATCH_VARIABLE] = scratch
+        options = {
+            "parent": os.getpid(),
+            "cores": list(settings.cores),
+            "memory_limit_bytes": settings.memory_limit_bytes,
+            "package": str(Path(profkit.__file__).parent),
+            "worker": settings.worker,
+            "folders": folder_prefixes(),
+            "read_fd": request_read,
+            "write_fd": reply_write,
+            "status_fd": status_write,
+        }
+        try:
+            self.process = subprocess.Popen(
+                [settings.python, "-c", protocol.BOOTSTRAP, json.dumps(options)],
+                pass_fds=(request_read, reply_write, status_write),
+                stdin=subprocess.DEVNULL,
+                stdout=self._errors,
+                stderr=self._errors,
+                env=environment,
+                # Its own session: Ctrl-C on the terminal reaches the parent only, which ends workers in order.
+                start_new_session=True,
+            )
+        except BaseException:  # at the end of its pipe one that Ctrl-C met half started ends by itself
+            for descriptor in (request_write, reply_read, status_read):
+                os.close(descriptor)
+            self._errors.close()
+            self._scratch.close()
+            raise
+        finally:
+            for descriptor in (request_read, reply_write, status_write):
+                os.close(descriptor)
+        self.pid = 0
+        """The worker itself, below its supervisor; known from its first words on."""
+        self._requests: BinaryIO = os.fdopen(request_write, "wb")
+        self._replies = reply_read
+        os.set_blocking(reply_read, False)
+        self._code: int | None = None
+        # Readable when the worker has died, even if a child it left behind still holds the other pipe.
+        self._status = status_read
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What becomes readable when there may be an answer."""
+        return [self._replies, self._status]
+
+    def ask(self, limit_s: float, request: Message) -> None:
+        """Send a request; the answer is fetched with `answer` when a descriptor is readable or time is over."""
+        self._limit_s = limit_s
+        self.deadline = time.monotonic() + limit_s
+        self._number += 1
+        # A dead worker does not take it: its pipe is then at its end, and `answer` will say so.
+        with contextlib.suppress(OSError):
+            protocol.send(self._requests, {"number": self._number, **request})
+
+    def answer(self) -> Message | None:
+        """The reply to the last request, None while there is none; WorkerFailure for an error, death or garbage."""
+        ended = self._has_ended()  # looked at before reading: its last reply may be in the pipe
+        while True:
+            line, newline, rest = self._received.partition(b"\n")
+            if newline:
+                self._received = rest
+                reply = self._parsed(line)
+                self.pid = reply.pop("worker", self.pid)
+                if reply.pop("number", None) != self._number:
+                    continue
+                if "error" in reply:
+                    raise WorkerFailure(reply["error"]["status"], reply["error"]["reason"], alive=True)
+                return reply
+            try:
+                piece = os.read(self._replies, 1 << 16)
+            except BlockingIOError:
+                if ended:
+                    raise self._death() from None
+                return None
+            if not piece:
+                raise self._death()
+            self._received += piece
+
+    def _parsed(self, line: bytes) -> Message:
+        try:
+            return protocol.parse(line)
+        except ValueError:
+            self.kill()
+            raise WorkerFailure("crashed", "the worker sent something that is not a reply") from None
+
+    def out_of_time(self) -> WorkerFailure:
+        """End the worker because its deadline is over."""
+        self.kill()
+        return WorkerFailure(
+            "timeout", f"no answer within {self._limit_s:g} s (--timeout {2 * self._limit_s:g}s waits longer)"
+        )
+
+    def pause(self) -> None:
+        """Stop every thread of the worker, so that no idle pool spins while another worker is measured."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let the worker run again."""
+        self._signal(signal.SIGCONT)
+
+    def move_to_cores(self, cores: Sequence[int]) -> None:
+        """Put every thread of the worker onto these cores."""
+        # A thread may end meanwhile, and not every system has affinity.
+        with contextlib.suppress(OSError, AttributeError):
+            if self._has_ended():
+                return
+            for task in os.listdir(f"/proc/{self.pid}/task"):
+                os.sched_setaffinity(int(task), cores)
+
+    def kill(self) -> None:
+        """End the worker and everything that it started; safe to call again."""
+        self._end()
+        for stream in (self._requests, self._errors):
+            with contextlib.suppress(OSError):
+                stream.close()
+        for descriptor in self.descriptors if self._replies >= 0 else []:
+            os.close(descriptor)
+        self._replies = self._status = -1
+        self._scratch.close()
+        self.pid = 0
+
+    def _end(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if HAS_SUPERVISOR:
+                self.process.terminate()
+            else:
+                os.killpg(self.process.pid, signal.SIGKILL)
+        # One that a driver keeps after its device was lost cannot be ended by anybody: it is left behind.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=LONGEST_END_S)
+
+    def last_lines(self, lines: int = 3) -> str:
+        """The end of what the worker printed, for the reason of a crash."""
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, size - 4096))
+        text = self._errors.read().decode(errors="replace")
+        return " | ".join(line.strip() for line in text.strip().splitlines()[-lines:])
+
+    def _signal(self, number: int) -> None:
+        # The system may give the number of one that has ended to another process.
+        if CAN_PAUSE and self.pid and not self._has_ended():
+            with contextlib.suppress(ProcessLookupError):  # its death is reported by the next answer
+                os.killpg(self.pid, number)
+
+    def _has_ended(self, wait_s: float = 0.0) -> bool:
+        """Whether the worker has ended, with which code if its supervisor says so: what it started may still live."""
+        if self._status < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._status, select.POLLIN)
+        if self._code is None and poll.poll(1000 * wait_s):
+            said = os.read(self._status, 16)
+            self._code = int(said) if said else self.process.poll()
+            return True
+        return self._code is not None
+
+    def _death(self) -> WorkerFailure:
+        """What a worker died of; one that only closed its pipe is ended here."""
+        # A process that is just ending closes its pipe a moment before it is gone.
+        if self._has_ended(wait_s=1.0) and self._code is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._code = self.process.wait(timeout=1.0)
+        code = self._code
+        words = self.last_lines()
+        said = f": {words}" if words else ""
+        self._end()
+        if code is None:
+            return WorkerFailure("crashed", f"the worker closed its pipe and went on{said}")
+        if code >= 0:
+            return WorkerFailure("crashed", f"the process ended with exit code {code}{said}")
+        name = signal.Signals(-code).name
+        if -code == signal.SIGKILL and oom_kills() > self._oom_kills:
+            return WorkerFailure("oom", "killed by the system because memory ran out")
+        if "bad_alloc" in words or "MemoryError" in words:
+            return WorkerFailure("oom", f"ended by {name}{said}")
+        return WorkerFailure("crashed", f"ended by {name}{said}")
+
+
+def oom_kills() -> int:
+    """How often the kernel has killed for lack of memory, in this control group or machine-wide."""
+    for path in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
+        try:
+            text = Path(path).read_text()
+        except OSError:
+            continue
+        for line in text.splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0

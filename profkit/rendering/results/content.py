@@ -1,0 +1,257 @@
+"""What the tables of a Result say, before anything is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import count, product
+from string import ascii_lowercase
+
+from profkit.measurement.bounds import DIRECT
+from profkit.measurement.device.timing import HELD
+from profkit.measurement.device.wall_clock import WALL_CLOCK
+from profkit.measurement.host_times import is_host_bound
+from profkit.measurement.result import Cell, Result, Row
+from profkit.rendering.names import cell_words, conditions_text, preset_name, short_keys, spec_text, swept_axes
+from profkit.rendering.quantities import ABSENT, error_text, rate_text, ratio_text, time_text
+from profkit.rendering.results.columns import DISPENSABLE, IMPLEMENTATION, RowColumn, choose_columns, find_column
+from profkit.rendering.results.records import result_records
+from profkit.rendering.tables.column_choice import with_order_out
+from profkit.rendering.tables.document import Document, Paragraph
+from profkit.rendering.tables.table import Column, Item, Line, Table
+
+# What needs a look first stands first.
+_ABSENT_ORDER = ("wrong", "crashed", "lost", "timeout", "oom", "unsupported", "unavailable")
+_OTHER_OUTPUT = {
+    "reused": "writes into the same output in each call (the others allocate a fresh one)",
+    "fresh": "allocates a fresh output in each call (it cannot reuse one)",
+}
+_SHARED_REASONS = ("lost", "unsupported", "unavailable")
+DOCTOR = "profkit doctor"
+LISTED_WIDTH = 30
+HOST_BOUND_REMARK = "bound by the host: launching a call takes longer than the device works on it; --columns +dispatch"
+NOTES = "notes"
+NAMED_AT_MOST = 4
+
+
+def result_document(result: Result, columns: Sequence[str] | None = None, is_verbose: bool = False) -> Document:
+    """All tables, and whether the run was interrupted."""
+    interrupted = [Paragraph("interrupted: this is what was measured until then", "interrupted")]
+    return Document(*build_tables(result, columns, is_verbose), *(interrupted if result.interrupted else []))
+
+
+def build_tables(result: Result, columns: Sequence[str] | None = None, is_verbose: bool = False) -> list[Table]:
+    """One table per cell; more cells add a summary over the swept axis. `is_verbose`: nothing is grouped."""
+    axes = swept_axes(result.cells)
+    tables = [_cell_table(cell, choose_columns(columns), axes, not columns, is_verbose) for cell in result.cells]
+    return tables + build_summaries(result, axes)
+
+
+def build_summaries(result: Result, axes: Sequence[str] | None = None) -> list[Table]:
+    """Implementations down, the axis with most values across; one table per combination of the other axes."""
+    axes = swept_axes(result.cells) if axes is None else axes
+    if len(result.cells) < 2:
+        return []
+    groups = [_groups(result.cells, [name for name in axes if name != across]) for across in axes] or [
+        {(): list(result.cells)}
+    ]
+    best = min(range(len(groups)), key=lambda i: (len(groups[i]), -i))
+    across = axes[best] if axes and len(groups[best]) < len(result.cells) else None
+    if across is None:
+        return [_summary_table(result.cells, list(axes), "")]
+    return [
+        _summary_table(cells, [across], ", ".join(f"{_flag(name)} {word}" for name, word in common))
+        for common, cells in groups[best].items()
+    ]
+
+
+def _cell_table(
+    cell: Cell, columns: Sequence[RowColumn], axes: Sequence[str], is_default: bool, is_verbose: bool
+) -> Table:
+    names = short_keys(row.key for row in cell.rows)
+    if is_default and any(row.kernel_ns is not None for row in cell.rows):
+        columns = [columns[0], find_column("kernel"), *columns[1:]]
+    if is_default and _mixes_clocks(cell):
+        columns = [columns[0], find_column("wall"), *columns[1:]]
+    measured = sorted((row for row in cell.rows if row.status == "ok"), key=lambda row: row.median_ns or 0.0)
+    marks = _footnotes(measured, cell.output)
+    shown = [
+        Column(IMPLEMENTATION, IMPLEMENTATION, is_text=True),
+        *([Column(NOTES, "", is_text=True)] if marks else []),
+    ]
+    shown += with_order_out(columns, DISPENSABLE) if is_default else columns
+    lines = []
+    for row in measured:
+        letters = [_joined([marks[remark] for remark in _remarks(row, cell.output)])] if marks else []
+        lines.append(Line((names[row.key], *letters, *(column.text(row) for column in columns)), row.verdict))
+    footer = [*(_ratio_meaning(cell, names) if measured else []), *_more_rows(cell)]
+    footer += [*_next_steps(measured, names), *cell.notes]
+    return Table(
+        _title(cell, axes),
+        _facts(cell),
+        shown,
+        lines,
+        _missing(cell, names, is_verbose),
+        footer,
+        [f"{letter}: {remark}" for remark, letter in marks.items()],
+        records=partial(result_records, [cell]),
+    )
+
+
+def _mixes_clocks(cell: Cell) -> bool:
+    """Whether some GPU rows are timed by the wall clock and others, which have it too, by events."""
+    clocks = {row.timing.startswith(WALL_CLOCK) for row in cell.rows if row.wall_ns is not None}
+    return len(clocks) == 2
+
+
+def _title(cell: Cell, axes: Sequence[str]) -> str:
+    preset = preset_name(cell.spec)
+    return f"{cell.spec.op}{f' {preset}' if preset else ''}: {spec_text(cell.spec, axes)}"
+
+
+def _facts(cell: Cell) -> tuple[str, ...]:
+    flops, bandwidth = cell.peaks.get("flops_per_s"), cell.peaks.get("bytes_per_s")
+    facts = [conditions_text(cell)]
+    if flops:
+        facts.append(f"peak {rate_text(flops, 'FLOP/s')}, {rate_text(bandwidth, 'B/s')}")
+        # Only of a convolution are there methods with fewer operations than the textbook's.
+        bound = "bound (direct)" if cell.spec.op == "conv2d" else "bound"
+        by = "memory bandwidth" if cell.bound == "memory" else "arithmetic"
+        facts.append(f"{bound} {time_text(cell.bound_ns)}, by {by}" if cell.bound_ns else f"limited by {by}")
+    if any(row.timing and row.percent_of_peak is not None for row in cell.rows):
+        facts.append("shares on a GPU are of its peak by clock and units, which was not measured")
+    return ("; ".join(facts),)
+
+
+def _missing(cell: Cell, names: dict[str, str], is_verbose: bool) -> tuple[Item, ...]:
+    """Rows without a time; those that could not run for the same reason are one line."""
+    rows = sorted((row for row in cell.rows if row.status != "ok"), key=_absent_rank)
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        single = row.key if is_verbose or row.status not in _SHARED_REASONS else ""
+        groups.setdefault((row.status, _reason(row), single), []).append(row)
+    return tuple(
+        Item(
+            names[group[0].key] if len(group) == 1 else _group_name(group, names),
+            status,
+            f"{reason}; {DOCTOR}" if len(group) > 1 and status == "unavailable" else reason,
+        )
+        for (status, reason, _), group in groups.items()
+    )
+
+
+def _group_name(rows: Sequence[Row], names: dict[str, str]) -> str:
+    listed = ", ".join(names[row.key] for row in rows)
+    kind = "CUDA rows" if all(row.key.split("/")[2] == "cuda" for row in rows) else "rows"
+    return listed if len(listed) <= LISTED_WIDTH else f"{len(rows)} {kind}"
+
+
+def _absent_rank(row: Row) -> int:
+    return _ABSENT_ORDER.index(row.status) if row.status in _ABSENT_ORDER else -1
+
+
+def _reason(row: Row) -> str:
+    if row.reason or row.max_error is None:
+        return row.reason.strip()
+    return f"largest error {error_text(row.max_error)}, accepted {error_text(row.tolerance)}"
+
+
+def _remarks(row: Row, asked_output: str) -> list[str]:
+    """What a reader must know of this row, as far as it differs from what was asked."""
+    remarks = [_OTHER_OUTPUT[row.output]] if row.output in _OTHER_OUTPUT and row.output != asked_output else []
+    remarks += [f"holds its images as {row.layout}"] if row.layout else []
+    if row.method not in ("", DIRECT) and row.bound_ns is not None:
+        remarks.append(f"its bound is that of {row.method}, {time_text(row.bound_ns)}")
+    remarks += [f"its products round to {row.rounding}"] if row.rounding else []
+    remarks += [f"timed by {row.timing}"] if row.timing not in ("", HELD) else []
+    remarks += [HOST_BOUND_REMARK] if is_host_bound(row) else []
+    return remarks + ([row.note] if row.note else [])
+
+
+def _footnotes(rows: Sequence[Row], asked_output: str) -> dict[str, str]:
+    """Each distinct remark with its letter, in the order in which the table shows them."""
+    remarks = dict.fromkeys(remark for row in rows for remark in _remarks(row, asked_output))
+    return dict(zip(remarks, _letters(len(remarks))))
+
+
+def _joined(letters: Sequence[str]) -> str:
+    return ("" if all(len(letter) == 1 for letter in letters) else ",").join(letters)
+
+
+def _letters(number: int) -> list[str]:
+    names: list[str] = []
+    for length in count(1):
+        names += ["".join(letters) for letters in product(ascii_lowercase, repeat=length)]
+        if len(names) >= number:
+            break
+    return names[:number]
+
+
+def _ratio_meaning(cell: Cell, names: dict[str, str]) -> list[str]:
+    if cell.baseline is None:
+        return []
+    return [f"ratio = time of {names.get(cell.baseline, cell.baseline)} / this time: above 1 is faster"]
+
+
+def _more_rows(cell: Cell) -> list[str]:
+    more = len(cell.left_out)
+    return [f"{more} more row{'s' if more > 1 else ''} with --all"] if more else []
+
+
+def _next_steps(rows: Sequence[Row], names: dict[str, str]) -> list[str]:
+    steps: dict[str, list[str]] = {}
+    for row in rows:
+        if row.next_step:
+            steps.setdefault(row.next_step, []).append(names[row.key])
+    named = {
+        step: ", ".join(which) if len(which) <= NAMED_AT_MOST else f"{len(which)} rows" for step, which in steps.items()
+    }
+    return [f"not resolved: {which}; {step}" for step, which in named.items()]
+
+
+def _flag(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _groups(cells: Sequence[Cell], axes: Sequence[str]) -> dict[tuple[tuple[str, str], ...], list[Cell]]:
+    """Cells that agree on these axes, by their words."""
+    groups: dict[tuple[tuple[str, str], ...], list[Cell]] = {}
+    for cell in cells:
+        words = cell_words(cell)
+        groups.setdefault(tuple((name, words.get(name, "")) for name in axes), []).append(cell)
+    return groups
+
+
+def _summary_table(cells: Sequence[Cell], across: Sequence[str], common: str) -> Table:
+    keys = dict.fromkeys(
+        row.key
+        for cell in cells
+        for row in sorted(cell.rows, key=lambda row: (row.status != "ok", row.median_ns or 0.0))
+    )
+    names = short_keys(keys)
+    lines = []
+    for key in keys:
+        found = [next((row for row in cell.rows if row.key == key), None) for cell in cells]
+        if any(row is not None and row.status == "ok" for row in found):
+            lines.append(Line((names[key], *(_summary_text(row) for row in found))))
+    columns = [Column(IMPLEMENTATION, IMPLEMENTATION, is_text=True)]
+    columns += [Column(str(index), _summary_heading(cell, across)) for index, cell in enumerate(cells)]
+    title = f"summary: {cells[0].spec.op} over {', '.join(map(_flag, across)) or 'equal cells'}"
+    facts, notes = ([common] if common else []), ["median time, ratio to the baseline"]
+    return Table(title, facts, columns, lines, notes=notes, records=partial(result_records, cells))
+
+
+def _summary_heading(cell: Cell, across: Sequence[str]) -> str:
+    """The axis' value; cells that differ in several words at once are better known by their preset."""
+    words = cell_words(cell)
+    preset = preset_name(cell.spec) if len(across) > 1 else ""
+    return preset or ", ".join(f"{_flag(name)} {words.get(name, '-')}" for name in across)
+
+
+def _summary_text(row: Row | None) -> str:
+    if row is None:
+        return ABSENT
+    if row.status != "ok":
+        return row.status
+    ratio = "base" if row.verdict == "baseline" else ratio_text(row.ratio)
+    return f"{time_text(row.median_ns)} {ratio:>6}"

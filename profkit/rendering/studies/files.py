@@ -1,0 +1,142 @@
+"""All files of a study's report in its folder: results in, summary, tables, plot, Markdown and HTML out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from profkit.attribution.gaps import layer_gaps
+from profkit.attribution.networks.usage import network_usage
+from profkit.capture.network_capture import NetworkCapture
+from profkit.errors import ProfkitError
+from profkit.rendering.atomic_write import atomic_write, write_atomically
+from profkit.rendering.studies import database as study_database
+from profkit.rendering.studies.answers import short_answers
+from profkit.rendering.studies.chart import study_chart
+from profkit.rendering.studies.plot import INSTALL as PLOT_INSTALL
+from profkit.rendering.studies.plot import can_draw, render_chart
+from profkit.rendering.studies.report import build_report
+from profkit.rendering.tables.document import Paragraph, Picture
+from profkit.rendering.tables.json_file import render_json
+from profkit.rendering.usage.content import View
+from profkit.rendering.usage.gaps import gap_table
+from profkit.rendering.usage.networks import network_table
+from profkit.rendering.usage.tfprof import render_tfprof
+from profkit.studies import findings
+from profkit.studies.folder import OK, ResultsFolder
+from profkit.studies.opportunities import opportunities
+from profkit.studies.plan import BASELINE, MEASURE, StudyCell
+from profkit.studies.results import Results
+from profkit.studies.summary import Summary
+
+SCHEMA = "profkit.study-summary/1"
+_TABLES = "tables"
+
+
+def write_study(folder: ResultsFolder, cells: Sequence[StudyCell], results: Results, summary: Summary) -> list[str]:
+    """Write everything; returns what could not be made and what to type for it."""
+    path = folder.path
+    missing = []
+    write_atomically(path / "summary.json", render_summary(summary))
+    tables = study_database.table_rows(results, summary)
+    for name in ("cells", "operators"):
+        write_atomically(path / f"{name}.csv", study_database.render_csv(name, tables[name]))
+    if study_database.can_write_database():
+        study_database.write_database(path / "results.duckdb", tables)
+    else:
+        missing.append(study_database.INSTALL)
+    chart = study_chart(summary)
+    picture: Picture | Paragraph = Paragraph(PLOT_INSTALL)
+    if can_draw():
+        drawn = {name: render_chart(chart, name) for name in ("png", "svg")}
+        for name, data in drawn.items():
+            with atomic_write(path / f"plot.{name}") as stream:
+                stream.write(data)
+        picture = Picture("plot.png", chart.title, drawn["svg"].decode())
+    else:
+        missing.append(PLOT_INSTALL)
+    report = build_report(summary, picture)
+    for name in ("report.md", "report.html"):
+        report.write(path / name)
+    write_cell_tables(folder, cells)
+    return missing
+
+
+def render_summary(summary: Summary) -> str:
+    """Every number of the report as JSON."""
+    study = summary.study
+    content: dict[str, Any] = {
+        "schema": SCHEMA,
+        "study": study.name,
+        "title": study.title,
+        "is_quick": study.is_quick,
+        "is_training": study.is_training,
+        "base": study.base,
+        "focus": summary.focus,
+        "repetitions": study.repetitions,
+        "steps": study.steps,
+        "data": summary.data,
+        "answers": short_answers(summary),
+        "variants": [asdict(facts) for facts in summary.variants],
+        "rows": [asdict(row) for row in summary.rows],
+        "failures": [asdict(failure) for failure in summary.failures],
+        "findings": {
+            "dominances": [asdict(each) for each in findings.dominances(summary)],
+            "savings": [asdict(each) for each in findings.savings(summary)],
+            "costs": [asdict(each) for each in findings.costs(summary)],
+            "combinations": [{**asdict(each), "verdict": each.verdict} for each in findings.combinations(summary)],
+            "comparisons": [{**asdict(each), "verdict": each.verdict} for each in findings.comparisons(summary)],
+            "unexplained": [asdict(each) for each in findings.unexplained(summary)],
+            "opportunities": [asdict(each) for each in opportunities(summary)],
+        },
+        "published": asdict(study.published) if study.published else None,
+    }
+    return render_json(content)
+
+
+def write_cell_tables(folder: ResultsFolder, cells: Sequence[StudyCell]) -> None:
+    """The tables of every measured cell, in a file of their own; those of finished cells are not made again."""
+    target = folder.path / _TABLES
+    target.mkdir(exist_ok=True)
+    baselines = {
+        cell.variant.name: outcome for cell in cells if cell.kind == BASELINE and (outcome := folder.outcome(cell))
+    }
+    for cell in cells:
+        outcome = folder.outcome(cell)
+        if cell.kind != MEASURE or outcome is None or outcome.status != OK:
+            continue
+        baseline = baselines.get(cell.variant.name)
+        path = target / f"{cell.id}.txt"
+        if _is_newer(path, folder.capture_path(cell), baseline is not None):
+            continue
+        try:
+            capture = replace(folder.capture(cell), baseline=baseline.baseline if baseline else [])
+            write_atomically(path, render_cell(capture))
+        except ProfkitError as error:
+            write_atomically(path, f"{cell.title}: {error}\n")
+
+
+def render_cell(capture: NetworkCapture) -> str:
+    """A cell's operators by kind and by the framework's own type, in tfprof's layout, and against the baseline."""
+    everything = View(top=None)
+    by_type = network_usage(capture, "type").mean_of_steps()
+    parts = [
+        str(network_table(capture, network_usage(capture, "kind"), everything)),
+        str(network_table(capture, network_usage(capture, "type"), everything)),
+        f"the same types in the layout of TensorFlow's op profile, one step:\n\n{render_tfprof(by_type, everything)}",
+    ]
+    if capture.baseline:
+        parts.append(str(gap_table(layer_gaps(capture))))
+    return "\n".join(f"{part.rstrip()}\n" for part in parts)
+
+
+def _is_newer(path: Path, source: Path, has_baseline: bool) -> bool:
+    """Whether a table is up to date: made after its capture, and with the baseline if there is one now."""
+    try:
+        if path.stat().st_mtime_ns < source.stat().st_mtime_ns:
+            return False
+        return not has_baseline or "Against the baseline" in path.read_text(encoding="utf-8")
+    except OSError:
+        return False

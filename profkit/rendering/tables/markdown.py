@@ -1,0 +1,71 @@
+"""Blocks as Markdown, for an issue or a README: everything, without a limit of width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from profkit.rendering.tables.document import Bullets, Code, Document, Heading, Paragraph, Picture
+from profkit.rendering.tables.table import Item, Items, Table
+
+_ESCAPES = str.maketrans({**{sign: f"\\{sign}" for sign in "\\`*_|"}, "<": "&lt;", ">": "&gt;"})
+
+
+def render_markdown(blocks: Sequence[Document]) -> str:
+    """All blocks, with a blank line between them."""
+    return "\n\n".join(filter(None, map(_block, blocks))) + "\n"
+
+
+def render_file(document: Document) -> str:
+    """The file as a whole."""
+    return document.markdown()
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it is: a reason may hold code, pipes and line breaks."""
+    return "<br>".join(text.translate(_ESCAPES).replace("](", "]\\(").splitlines())
+
+
+def _block(block: Document) -> str:
+    if isinstance(block, Table):
+        return _table(block)
+    if isinstance(block, Items):
+        return _items(block.items)
+    if isinstance(block, Heading):
+        return f"{'#' * block.level} {escaped(block.content)}"
+    if isinstance(block, Paragraph):
+        return escaped(block.content)
+    if isinstance(block, Bullets):
+        return _bullets(block.items)
+    if isinstance(block, Picture):
+        return f"![{escaped(block.alternative)}]({block.file})" if block.file else ""
+    return f"```\n{block.content.rstrip()}\n```" if isinstance(block, Code) else ""
+
+
+def _table(table: Table) -> str:
+    facts = [f"**{escaped(text)}**  " for text in table.losses]
+    facts += [f"{escaped(text)}  " for text in (*table.warnings, *table.facts)]
+    parts = [f"### {escaped(table.title)}" if table.title else "", "\n".join(facts)]
+    if table.lines:
+        # Markdown drops leading spaces, so the level of a tree is drawn with hard ones.
+        rows = [[escaped(text) for text in line.texts] for line in table.lines]
+        rows = [["&nbsp;&nbsp;" * line.level + name, *rest] for line, (name, *rest) in zip(table.lines, rows)]
+        headings = [escaped(column.heading or column.name) for column in table.columns]
+        parts.append(_grid(headings, rows, [column.is_text for column in table.columns]))
+    else:
+        parts.append("\n".join(f"{escaped(text)}  " for text in table.instead))
+    parts += [_items(table.items), _bullets([*table.notes, *table.footnotes])]
+    return "\n\n".join(filter(None, parts))
+
+
+def _items(items: Sequence[Item]) -> str:
+    rows = [[escaped(text) for text in (item.name.strip(), item.status, item.text)] for item in items]
+    return _grid(["not measured", "status", "reason"], rows, [True] * 3) if items else ""
+
+
+def _grid(headings: Sequence[str], rows: Sequence[Sequence[str]], are_texts: Sequence[bool]) -> str:
+    marks = [":--" if is_text else "--:" for is_text in are_texts]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (headings, marks, *rows))
+
+
+def _bullets(items: Sequence[str]) -> str:
+    return "\n".join(f"- {escaped(item)}" for item in items)

@@ -1,0 +1,50 @@
+"""Trace files: TraceContent goes in; a Chrome JSON or Perfetto file, gzipped if its name ends in .gz, comes out."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from profkit import _core
+from profkit.rendering.atomic_write import atomic_write
+from profkit.rendering.traces.content import TraceContent
+
+# Traces repeat themselves: higher levels cost several times as long and save little.
+GZIP_LEVEL = 1
+GZIP_CONTAINER = 16 + zlib.MAX_WBITS
+
+
+def write_chrome(content: TraceContent, path: str | Path) -> None:
+    """For chrome://tracing, Perfetto, speedscope and whatever else reads trace events."""
+    _write(_core.write_chrome, content, path)
+
+
+def write_perfetto(content: TraceContent, path: str | Path) -> None:
+    """Perfetto's own format: a third of the size, and opened several times as fast."""
+    _write(_core.write_perfetto, content, path)
+
+
+def _write(
+    serialise: Callable[[object, Callable[[memoryview], object]], None], content: TraceContent, path: str | Path
+) -> None:
+    with atomic_write(path, syncs=False) as stream:
+        if Path(path).suffix != ".gz":
+            serialise(content, stream.write)
+            return
+        packed = _Gzip(stream)
+        serialise(content, packed.write)
+        packed.finish()
+
+
+class _Gzip:
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, GZIP_CONTAINER)
+
+    def write(self, piece: memoryview) -> None:
+        self._stream.write(self._packer.compress(piece))
+
+    def finish(self) -> None:
+        self._stream.write(self._packer.flush())

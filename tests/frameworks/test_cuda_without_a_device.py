@@ -1,0 +1,171 @@
+"""The CUDA adapters where no GPU is: their array code on NumPy, their kernels in Numba's simulator, their reasons."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from functools import partial
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fresh_interpreter import run_python
+
+from profkit.errors import UnavailableError
+from profkit.frameworks.adapter import Conditions, Implementation
+from profkit.frameworks.cupy import operators as cupy_adapter
+from profkit.frameworks.framework import Framework, no_cuda_driver
+from profkit.frameworks.jax import cuda as jax_cuda
+from profkit.ops import Spec, odd_specs
+from profkit.ops.conv2d import FORWARD, Conv2d
+from profkit.ops.layout import from_nchw, to_nchw
+from profkit.ops.spec import max_error, tolerance
+
+
+def is_taken(spec: Spec) -> bool:
+    """Whether the cupy rows are written for this type."""
+    return spec.dtype_word in cupy_adapter.ADAPTER.dtypes
+
+
+needs_numba = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="numba is not installed")
+SIMULATED = """
+import json
+from profkit.frameworks import load_adapter
+from profkit.frameworks.adapter import Conditions
+from profkit.ops import Conv2d, MatMul
+from profkit.ops.spec import max_error, tolerance
+
+shape = {"batch": 1, "in_channels": 4, "height": 5, "width": 4, "out_channels": 2, "kernel_size": 3}
+specs = [
+    MatMul(5, 18, 17, bias=True, activation="relu"),
+    MatMul(3, 2, 4, batch=2, transpose_a=True, transpose_b=True, dtype="float64"),
+    Conv2d(**shape, stride=2, padding="1x2x0x1", groups=2, bias=True, activation="relu", layout="NHWC"),
+    Conv2d(**shape, padding=2, dilation="2x1", dtype="float64"),
+]
+adapter = load_adapter("numba_cuda")
+rows = []
+for spec, implementation in [(spec, row) for spec in specs for row in adapter.implementations(spec.op)]:
+    adapter.start(implementation, Conditions())
+    for output in ("fresh", "reused"):
+        inputs = spec.make_inputs()
+        prepared = adapter.prepare(implementation, spec, inputs, Conditions(output=output))
+        result = prepared.to_numpy(prepared.call())
+        error = max_error(result, spec.reference(inputs))
+        is_right = error <= tolerance(result.dtype, spec.reduction_length())
+        rows.append([implementation.key, str(spec), prepared.output == output, is_right])
+print(json.dumps(rows))
+"""
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [spec for spec in odd_specs("conv2d") if isinstance(spec, Conv2d) and spec.direction == FORWARD and is_taken(spec)],
+    ids=lambda spec: "-".join(spec.words().values()),
+)
+def test_cupys_convolution_matches_the_reference_when_numpy_stands_in(spec: Conv2d) -> None:
+    inputs = spec.make_inputs()
+    x = np.ascontiguousarray(to_nchw(spec.layout, inputs["x"]))
+
+    result = cupy_adapter.convolution(np, spec)(x, *(inputs[name] for name in ("w", "b") if name in inputs))
+
+    error = max_error(from_nchw(spec.layout, result), spec.reference(inputs))
+    assert error <= tolerance(spec.numpy_dtype, spec.reduction_length())
+    assert result.dtype == spec.numpy_dtype
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [spec for op in ("matmul", "softmax") for spec in odd_specs(op) if is_taken(spec)],
+    ids=lambda spec: f"{spec.op}-{'-'.join(spec.words().values())}",
+)
+def test_cupys_products_and_softmax_match_the_reference_when_numpy_stands_in(spec: Spec) -> None:
+    inputs = spec.make_inputs()
+    run = cupy_adapter.softmax(np) if spec.op == "softmax" else cupy_adapter.product(np, spec)  # type: ignore[arg-type]
+
+    result = run(*inputs.values())
+
+    assert max_error(result, spec.reference(inputs)) <= tolerance(spec.numpy_dtype, spec.reduction_length())
+
+
+@needs_numba
+def test_the_numba_cuda_kernels_match_the_reference_in_the_simulator() -> None:
+    rows = run_python(["-c", SIMULATED], {"NUMBA_ENABLE_CUDASIM": "1"})
+
+    keys = {"conv2d/numba_cuda/cuda", "matmul/numba_cuda/cuda/naive", "matmul/numba_cuda/cuda/tiled_shared"}
+    assert {row[0] for row in rows} == keys
+    assert len(rows) == 12
+    assert not [row for row in rows if not all(row[2:])]
+
+
+@pytest.mark.parametrize("name", ["cupy", "numba_cuda"])
+def test_a_missing_device_is_reported_in_the_drivers_own_words(name: str) -> None:
+    """CUDA_VISIBLE_DEVICES=-1 hides a device where there is one."""
+    question = (
+        "import json\n"
+        "from profkit.frameworks import load_adapter\n"
+        "from profkit.frameworks.adapter import Conditions\n"
+        "from profkit.errors import UnavailableError\n"
+        f"adapter = load_adapter({name!r})\n"
+        "try:\n"
+        "    adapter.start(adapter.implementations('conv2d')[0], Conditions())\n"
+        "except UnavailableError as error:\n"
+        "    print(json.dumps(str(error)))\n"
+    )
+
+    reason = run_python(["-c", question], {"CUDA_VISIBLE_DEVICES": "-1"})
+
+    assert any(word in reason for word in ("driver", "device", "not installed"))
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "cpu", "cuda"),
+    [
+        ("torch", "version.py", "cuda: Optional[str] = None\n", "cuda: Optional[str] = '13.0'\n"),
+        (
+            "tensorflow",
+            "python/platform/build_info.py",
+            "build_info = OrderedDict([('is_cuda_build', False)])\n",
+            "build_info = OrderedDict([('is_cuda_build', True)])\n",
+        ),
+    ],
+)
+def test_a_build_for_the_cpu_is_seen_without_importing_it(
+    name: str, file: str, cpu: str, cuda: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is a driver."""
+    adapter_module = importlib.import_module(f"profkit.frameworks.{name}_cuda")
+    monkeypatch.setattr(adapter_module, "no_cuda_driver", lambda: "")
+    spec = ModuleSpec(name, None, origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+
+    (tmp_path / file).write_text(cpu)
+    here = adapter_module.ADAPTER.is_available()
+    assert not here.available
+    assert here.reason.startswith("this build is without CUDA")
+
+    (tmp_path / file).write_text(cuda)
+    assert adapter_module.ADAPTER.is_available().available
+
+
+def test_jax_without_its_cuda_plugin_is_seen_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax_cuda, "no_cuda_driver", lambda: "")
+    installed = ["jax"]
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name in installed or None)
+
+    assert "its CUDA plugin is not installed" in jax_cuda.ADAPTER.is_available().reason
+    installed.append("jax_cuda13_plugin")
+    assert jax_cuda.ADAPTER.is_available().available
+
+
+def test_a_missing_driver_is_seen_without_importing_the_framework(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NUMBA_ENABLE_CUDASIM", raising=False)
+    look = partial(no_cuda_driver, "libno.so")
+    adapter = Framework("fake", ("json",), "fake", lambda *_: {}, {}, "cuda", unavailable_reason=look)
+
+    here = adapter.is_available()
+
+    assert (here.available, here.reason) == (False, "no CUDA driver here: libno.so cannot be loaded")
+    with pytest.raises(UnavailableError, match=r"cannot be loaded$"):
+        adapter.start(Implementation("conv2d/fake/cuda", "fake"), Conditions())
