@@ -52,7 +52,7 @@ std::vector<int64_t> probe_fork_join(int64_t threads, int64_t rounds, int64_t ga
   return times;
 }
 
-// Two rows of one key, as a careless edit of cpu_kernels.cpp would make them.
+// Two rows of one key, as a careless edit of cpu/kernels.cpp would make them.
 void probe_duplicate_keys() {
   const Kernel<profkit_softmax_params> row = {"softmax/native/cpu/twin", supports_all, no_workspace, nullptr};
   unique_rows<profkit_softmax_params>({row, row});
