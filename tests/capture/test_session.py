@@ -92,7 +92,7 @@ def test_a_foreign_file_is_never_overwritten(tmp_path: Path) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("mine")
 
-    with pytest.raises(UsageError, match="no capture of profkit"):
+    with pytest.raises(UsageError, match="is not a profkit capture"):
         profkit.record(notes).start()
 
     assert notes.read_text() == "mine"
