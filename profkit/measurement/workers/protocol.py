@@ -28,7 +28,7 @@ def load(name, *path, **options):
     spec.loader.exec_module(module)
     return module
 if sys.platform == "linux":
-    load("supervisor", "measurement", "supervisor.py").split(settings)
+    load("supervisor", "measurement", "workers", "supervisor.py").split(settings)
 try:
     with open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")
