@@ -92,11 +92,7 @@ def test_a_foreign_file_is_never_overwritten(tmp_path: Path) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("mine")
 
-<<<<<<< HEAD
     with pytest.raises(UsageError, match="not a profkit capture"):
-=======
-    with pytest.raises(UsageError, match="is not a profkit capture"):
->>>>>>> merge
         profkit.record(notes).start()
 
     assert notes.read_text() == "mine"
