@@ -68,7 +68,7 @@ def read(path: str | os.PathLike[str], running: Collection[int] = ()) -> Capture
 def _ranges(columns: dict[str, Any]) -> Ranges:
     """Without counters and payloads where no range has them: nearly half of its bytes."""
     has_counters = len(columns["minor_faults"]) and columns["minor_faults"].max() != NONE
-    unused = () if has_counters else RANGE_COUNTERS
+    unused: tuple[str, ...] = () if has_counters else RANGE_COUNTERS
     unused += () if columns["payload_type"].any() else ("payload_type", "payload")
     return Ranges(**{name: column for name, column in columns.items() if name not in unused})
 
