@@ -97,7 +97,7 @@ def _lowered(values: list[int], by: list[int]) -> list[int]:
 def _counters(capture: Capture, tree: Tree, groups: RangeGroups, is_outermost: Column) -> dict[str, list[int | None]]:
     """Faults and switches, over those outermost calls of a group for which they were recorded."""
     columns: dict[str, list[int | None]] = {}
-    for name in RANGE_COUNTERS:
+    for name in filter(capture.ranges.has, RANGE_COUNTERS):
         values = capture.ranges[name]
         is_recorded = values >= 0
         if not is_recorded.any():

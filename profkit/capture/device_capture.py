@@ -191,7 +191,7 @@ class _Maker:
         made.pop("correlation")
         made["kind"] = translated(made["kind"], MEMORY_KINDS, MemoryKind.OTHER)
         made["pool"] = made["pool"].astype(np.int64)
-        made["range"] = np.append(calls.range, NONE)[call]
+        made["range"], made["thread"] = (np.append(column, NONE)[call] for column in (calls.range, calls.thread))
         return MemoryEvents(**made)
 
     def _kernel_names(self, texts: Column) -> Column:

@@ -289,6 +289,7 @@ class MemoryEvents(Table):
     """Memory of a device, or of the host for a device, taken or given back."""
 
     process: Column = _column(np.int32)
+    thread: Column = _column(np.int32)  # that asked for it
     device: Column = _column(np.int32)
     time_ns: Column = _column(np.int64)
     address: Column = _column(np.uint64, 0)

@@ -124,9 +124,8 @@ def linked_capture(
 ) -> Capture:
     """Sort the tables and set parent, range and call; `about` are the other fields of a Capture.
 
-    `memory` has a `thread` besides its own columns; `calls` and `activities` may both have `external`, a number that is
-    the same for a launch and its work. A `range` that `activities` bring with them (a row of `ranges` as
-    given) counts only where no call was recorded.
+    `calls` and `activities` may both have `external`, a number that is the same for a launch and its work. A `range`
+    that `activities` bring with them (a row of `ranges` as given) counts only where no call was recorded.
     """
     process_of = places.processes_of_threads()
     order = thread_order(ranges["thread"], ranges["start_ns"], ranges["end_ns"])
@@ -143,7 +142,7 @@ def linked_capture(
     about["warnings"] = (*about.get("warnings", ()), *warnings)
 
     memory = _reordered(memory, np.argsort(memory["time_ns"], kind="stable"))
-    thread = memory.pop("thread")
+    thread = memory["thread"]
     memory["range"] = open_ranges.at(thread, memory["time_ns"], slack_ns)
     memory["process"] = np.where(memory["process"] == NONE, _taken(process_of, thread), memory["process"])
     for table in (calls, activities):

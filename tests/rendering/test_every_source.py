@@ -142,7 +142,8 @@ def check_folded(capture: Capture, folder: Path) -> None:
     write_folded_bytes(capture, folder / "bytes")
 
     assert folded_total(folder / "time") == sum(row.exclusive_ns for row in usage_by(capture, "path").rows)
-    assert folded_total(folder / "bytes") == int(capture.allocations.bytes.sum())
+    sizes = capture.allocations.bytes if len(capture.allocations) else np.maximum(capture.memory_events.bytes, 0)
+    assert folded_total(folder / "bytes") == int(sizes.sum())
 
 
 def folded_total(path: Path) -> int:
@@ -285,6 +286,18 @@ def test_a_capture_without_a_gpu_is_not_compared_by_kernel(tmp_path: Path, capsy
 
     assert code == 2
     assert "t.json has nothing of a GPU" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_folded_bytes_of_a_gpu_trace_are_those_of_the_gpu(tmp_path: Path) -> None:
+    made = KinetoTrace().operator("aten::mm", 0, 100).operator("aten::empty", 10, 40)
+    made.memory(20, 0xA0, 512).memory(50, 0xB0, 64).memory(60, 0xA0, -512).memory(200, 0xC0, 8)
+    path = made.write(tmp_path / "t.json")
+
+    code = export.main([str(path), "--folded-bytes", str(tmp_path / "t.folded")])
+
+    lines = (tmp_path / "t.folded").read_text().splitlines()
+    stacks = {line.partition(";")[2].rpartition(" ")[0]: int(line.rpartition(" ")[2]) for line in lines}
+    assert code == 0 and stacks == {"aten::mm;aten::empty": 512, "aten::mm": 64, "": 8}
 
 
 def test_the_host_of_a_gpu_trace_is_reported_as_that_of_a_program(

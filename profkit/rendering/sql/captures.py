@@ -98,8 +98,9 @@ _MEMORY_EVENTS = """
 create view memory_events as select
   m.row, m.time_ns, m.bytes, m.address, {kind} as kind, nullif(nullif(m.pool, 0), -1) as pool,
   nullif(m.device, -1) as device, nullif(m.range, -1) as range, n.text as range_name,
-  nullif(m.process, -1) as process, p.pid
+  nullif(m.thread, -1) as thread, t.thread_name, nullif(m.process, -1) as process, p.pid
 from memory_columns m
+  left join thread_names t on t.thread = m.thread
   left join range_columns r on r.row = m.range left join strings n on n.id = r.name
   left join processes p on p.process = m.process
 order by m.row

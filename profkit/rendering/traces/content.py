@@ -155,7 +155,7 @@ def trace_content(capture: Capture, flows: int = 0) -> TraceContent:
     )
     processes, tracks = _tracks(capture, lanes_of_thread)
     first_lane = len(capture.threads) + np.concatenate(([0], np.cumsum(lanes_of_thread)))
-    has_payload = bool(np.any(ranges.payload_type))
+    has_payload = ranges.has("payload_type") and bool(np.any(ranges.payload_type))
     events = Events(
         shape=np.where(ranges.kind == RangeKind.MARK, INSTANT, SLICE).astype(np.uint8),
         track=np.where(lane == 0, ranges.thread, first_lane[ranges.thread] + lane - 1).astype(np.int32),
@@ -272,7 +272,8 @@ def _texts(ranges: Ranges, strings: list[str]) -> list[tuple[int, Column]]:
 
 
 def _counts(ranges: Ranges, strings: list[str]) -> list[tuple[int, Column]]:
-    return [(_add(strings, name), ranges[name]) for name in RANGE_COUNTERS if np.any(ranges[name] != NONE)]
+    recorded = [name for name in filter(ranges.has, RANGE_COUNTERS) if np.any(ranges[name] != NONE)]
+    return [(_add(strings, name), ranges[name]) for name in recorded]
 
 
 def _about(capture: Capture) -> tuple[tuple[str, str], ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from profkit.attribution.grouping import thread_titles, titles
 from profkit.attribution.tree import is_mark, tree_of
-from profkit.capture.schema import NONE, Capture, Column, RangeKind
+from profkit.capture.schema import HOST_MEMORY, NONE, Capture, Column, RangeKind
 from profkit.rendering.atomic_write import atomic_write
 
 # The format's separators must not stand inside a name.
@@ -22,9 +22,17 @@ def write_folded_time(capture: Capture, path: str | Path) -> None:
 
 
 def write_folded_bytes(capture: Capture, path: str | Path) -> None:
-    """Bytes asked for in the ranges of every path themselves; what no range covers stands under its thread."""
+    """Bytes asked for in the ranges of every path themselves; what no range covers stands under its thread.
+
+    Where no memory of the host was recorded, it is that of GPUs.
+    """
     taken = capture.allocations
-    _write(path, _lines(capture, taken.thread, taken.range, taken.bytes.astype(np.int64)))
+    thread, row, size = taken.thread, taken.range, taken.bytes.astype(np.int64)
+    if not len(taken):
+        events = capture.memory_events
+        asked = np.flatnonzero((events.bytes > 0) & ~np.isin(events.kind, HOST_MEMORY))
+        thread, row, size = events.thread[asked], events.range[asked], events.bytes[asked]
+    _write(path, _lines(capture, thread, row, size))
 
 
 def write_stacks(path: str | Path, stacks: Mapping[tuple[str, ...], int]) -> None:
@@ -47,7 +55,8 @@ def _lines(capture: Capture, thread: Column, row: Column, amount: Column) -> Ite
     keys, place = np.unique(thread.astype(np.int64) * (len(ways) + 1) + path, return_inverse=True)
     sums = np.zeros(len(keys), np.int64)
     np.add.at(sums, place, amount)
-    threads = [name.translate(_SEPARATORS) for name in thread_titles(capture)]
+    # The last one is that of NONE.
+    threads = [name.translate(_SEPARATORS) for name in (*thread_titles(capture), "(thread not recorded)")]
     frames = [name.translate(_SEPARATORS) for name in names]
     for key, total in zip(keys.tolist(), sums.tolist()):
         owner, number = divmod(key, len(ways) + 1)
