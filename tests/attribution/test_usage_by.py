@@ -216,7 +216,7 @@ def test_filters_that_name_nothing_say_what_there_is() -> None:
 
     with pytest.raises(UsageError, match=r"no process 7; processes: 1000"):
         usage_by(capture, process=7)
-    with pytest.raises(UsageError, match=r"did you mean 'pool-1'\? threads: main, pool-1"):
+    with pytest.raises(UsageError, match=r"did you mean pool-1\? threads: main, pool-1"):
         usage_by(capture, thread="pool1")
     with pytest.raises(UsageError, match="name, path, thread, category, domain"):
         usage_by(capture, "nothing")
