@@ -86,7 +86,7 @@ def all_cuda_sources() -> list[Path]:
 
 def cuda_sources(op: str) -> list[Path]:
     """Those of one operator and of the operators it is made of."""
-    return [path for path in all_cuda_sources() if path.parent.name in (op, *_PARTS.get(op, ()))]
+    return [path for path in all_cuda_sources() if path.parents[1].name in (op, *_PARTS.get(op, ()))]
 
 
 def build(op: str, sanitizers: str = "") -> Path:

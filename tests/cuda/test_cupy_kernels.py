@@ -50,7 +50,7 @@ def taken_structs() -> dict[str, str]:
 
 
 def _everything() -> str:
-    return "\n".join(path.read_text() for path in KERNELS.glob("*/*.cuh"))
+    return "\n".join(path.read_text() for path in KERNELS.glob("**/*.cuh"))
 
 
 def offsets(kind: str, dtype: np.dtype[Any]) -> list[str]:

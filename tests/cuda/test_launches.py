@@ -11,7 +11,7 @@ from cuda_double import run_on_double
 from emulation import SOURCES, note_proof
 
 RUNNER = str(Path(__file__).parent / "launch_runner.py")
-OPERATORS = sorted(path.parent.name for path in SOURCES.glob("kernels/*/cuda/rows.cpp"))
+OPERATORS = sorted(path.parents[1].name for path in SOURCES.glob("kernels/*/cuda/rows.cpp"))
 KEYS = "import json; from profkit import _cuda; print(json.dumps(_cuda.kernels({op!r})))"
 
 

@@ -134,7 +134,7 @@ def test_a_build_for_the_cpu_is_seen_without_importing_it(
     name: str, file: str, cpu: str, cuda: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where there is a driver."""
-    adapter_module = importlib.import_module(f"profkit.frameworks.{name}_cuda")
+    adapter_module = importlib.import_module(f"profkit.frameworks.{name}.cuda")
     monkeypatch.setattr(adapter_module, "no_cuda_driver", lambda: "")
     spec = ModuleSpec(name, None, origin=str(tmp_path / "__init__.py"))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)

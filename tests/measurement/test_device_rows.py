@@ -67,7 +67,7 @@ def measured(*specs: profkit.MatMul, only: tuple[str, ...] = ("cupy", "numpy"), 
         row = cell.row(CPU)
         assert (row.status, bool(row.samples_ns), row.timing) == ("ok", True, ""), row.reason
     # Whatever happened, the file of it can be opened again.
-    assert Result.from_dict(json.loads(render_json(result))).to_dict() == result.to_dict()
+    assert Result.from_dict(json.loads(render_json(result.to_dict()))).to_dict() == result.to_dict()
     return result
 
 

@@ -96,7 +96,7 @@ def rows_of(folder: Path, kernels: Mapping[str, str], **options: Any) -> Rows:
     assert numpy_row.status == "ok", numpy_row.reason
     assert numpy_row.samples_ns
     # Whatever happened, the file of it can be opened again.
-    assert Result.from_dict(json.loads(render_json(result))).to_dict() == result.to_dict()
+    assert Result.from_dict(json.loads(render_json(result.to_dict()))).to_dict() == result.to_dict()
     return {name: result.cells[0].row(f"matmul/candidate/cpu/{name}") for name in kernels}
 
 

@@ -68,7 +68,7 @@ class Document:
         """Write a file whole or not at all; its ending says the format."""
         if (ending := Path(path).suffix) not in FORMATS:
             raise UsageError(f"{path}: the name of a table's file ends in {', '.join(FORMATS)}")
-        write_atomically(path, import_module(f"profkit.rendering.{FORMATS[ending]}").render_file(self))
+        write_atomically(path, import_module(f"profkit.rendering.tables.{FORMATS[ending]}").render_file(self))
 
 
 class Block(Document):
