@@ -44,9 +44,8 @@ def template_id(symbol: str) -> str:
 @cache
 def started_kernels(op: str) -> frozenset[str]:
     """Every function in the objects of an operator's launchers that could be a kernel, as C++ names it."""
-    objects = [
-        compiled_object(path, (*EMULATED_FLAGS, "-x", "c++")) for path in sorted((KERNELS / op).glob("cuda/*.cu"))
-    ]
+    sources = sorted((KERNELS / op).glob("cuda/*.cu"))
+    objects = [compiled_object(path, (*EMULATED_FLAGS, "-x", "c++")) for path in sources]
     listed = subprocess.run(["nm", "-C", "--defined-only", *objects], capture_output=True, text=True, check=True).stdout
     symbols = re.findall(r"^[0-9a-f]+ [WTtu] ((?:void )?profkit::cuda::.*\))$", listed, re.M)
     return frozenset(template_id(symbol) for symbol in symbols)

@@ -27,7 +27,7 @@ STREAM = 77
 NO_DRIVER = "CUDA driver version is insufficient for CUDA runtime version (there is no driver)"
 
 
-class FakeDeviceMemory:
+class DeviceMemory:
     """Bytes that are not where NumPy would look for them."""
 
     def __init__(self, bytes: int) -> None:
@@ -66,7 +66,7 @@ class FakeCuda(ModuleType):
         super().__init__("profkit._cuda")
         self.__spec__ = ModuleSpec("profkit._cuda", None)
         self.__file__ = __file__
-        self.FakeDeviceMemory: Any = FakeDeviceMemory
+        self.DeviceMemory: Any = DeviceMemory
         self.Stream: Any = Stream
         self.has_driver = has_driver
         self.waited: list[int] = []
@@ -117,8 +117,8 @@ class FakeCuda(ModuleType):
         self,
         key: str,
         params: Any,
-        inputs: list[FakeDeviceMemory],
-        output: FakeDeviceMemory,
+        inputs: list[DeviceMemory],
+        output: DeviceMemory,
         workspace: Any,
         stream: int,
         configuration: int = -1,
