@@ -96,9 +96,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 def _database(capture: Opened, writable_folder: str = "") -> duckdb.DuckDBPyConnection:
     from profkit.capture.network_capture import NetworkCapture
     from profkit.measurement.result import Result
-    from profkit.rendering.results.result_sql import open_result_database
     from profkit.rendering.sql.captures import open_database
     from profkit.rendering.sql.networks import open_network_database
+    from profkit.rendering.sql.results import open_result_database
 
     if isinstance(capture, Result):
         return open_result_database(capture, writable_folder)
@@ -110,9 +110,9 @@ def _database(capture: Opened, writable_folder: str = "") -> duckdb.DuckDBPyConn
 def _table_names(capture: Opened) -> Sequence[str]:
     from profkit.capture.network_capture import NetworkCapture
     from profkit.measurement.result import Result
-    from profkit.rendering.results.result_sql import RESULT_TABLES
     from profkit.rendering.sql.captures import TABLES
     from profkit.rendering.sql.networks import NETWORK_TABLES
+    from profkit.rendering.sql.results import RESULT_TABLES
 
     if isinstance(capture, Result):
         return RESULT_TABLES

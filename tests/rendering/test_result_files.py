@@ -20,7 +20,7 @@ from profkit.measurement.result import Result, Row, read_result
 from profkit.ops import SPECS, Conv2d, MatMul, presets_for
 from profkit.rendering.results.content import result_document
 from profkit.rendering.results.records import render_csv
-from profkit.rendering.results.result_sql import RESULT_TABLES
+from profkit.rendering.sql.results import RESULT_TABLES
 from profkit.rendering.tables.json_file import render_json
 
 SWEEP = [Conv2d(stride=stride) for stride in (1, 2, 3)]

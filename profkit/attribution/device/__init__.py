@@ -1,0 +1,1 @@
+"""The wall clock of GPUs divided among ranges, kernels, copies and reasons of idle time."""

@@ -1,0 +1,1 @@
+"""The steps of a network divided among operators, layers and phases."""

@@ -1,0 +1,1 @@
+"""What `profkit doctor` looks at."""

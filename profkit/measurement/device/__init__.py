@@ -1,0 +1,1 @@
+"""Times, clocks and peaks of GPUs."""

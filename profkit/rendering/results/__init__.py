@@ -1,0 +1,1 @@
+"""Results of operators as tables and records."""

@@ -1,0 +1,1 @@
+"""A study's report: answers, tables, plot, files."""

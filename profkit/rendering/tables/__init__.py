@@ -1,0 +1,1 @@
+"""The one Table, the document around it, and a writer for each format."""

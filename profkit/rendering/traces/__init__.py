@@ -1,0 +1,1 @@
+"""Captures as Chrome JSON, Perfetto and folded stacks."""

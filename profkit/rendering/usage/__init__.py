@@ -1,0 +1,1 @@
+"""Usage of programs, networks and GPUs as tables, files and comparisons."""
