@@ -23,6 +23,7 @@ load_adapter("native_cuda").prepare(row, spec, spec.make_inputs(), Conditions())
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("direction", [FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT])
 @pytest.mark.parametrize(("technique", "passes"), [("im2col", BATCH), ("im2col_batched", 1)])

@@ -14,7 +14,7 @@ _SOURCES = ("chrome_trace", "perfetto_extensions", "perfetto_stages", "perfetto_
 
 @pytest.mark.full
 def test_random_contents_are_written_without_a_finding(tmp_path: Path) -> None:
-    files = [SOURCES / "captures" / f"{name}.cpp" for name in _SOURCES]
+    files = [SOURCES / "captures" / "export" / f"{name}.cpp" for name in _SOURCES]
     program = build_program(
         tmp_path / "stress", [HERE / "native" / "stress_trace_files.cpp", *files], "address,undefined"
     )

@@ -18,22 +18,22 @@ LIBRARY = Path(_core.__file__).with_name("libprofkit_inject.so")
 
 # The recorder without its doors and process hooks, which a sanitizer's own would fight.
 RECORDER = (
-    "api",
-    "capture_file",
-    "chunks",
-    "clock",
-    "crc32c",
-    "demangling",
-    "device_correlation",
-    "device_queue",
-    "names",
-    "overhead",
-    "process_description",
-    "recorder",
-    "session",
-    "thread_names",
-    "threads",
-    "writer",
+    "core/api",
+    "core/capture_file",
+    "core/chunks",
+    "core/clock",
+    "core/crc32c",
+    "core/demangling",
+    "cupti/correlation",
+    "cupti/queue",
+    "core/names",
+    "core/overhead",
+    "core/process_description",
+    "core/recorder",
+    "core/session",
+    "core/thread_names",
+    "core/threads",
+    "core/writer",
 )
 
 

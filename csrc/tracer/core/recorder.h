@@ -36,7 +36,7 @@ struct OpenRange {
 
 struct Chunk;
 
-// Whether CUPTI is to know in which range a call is made. Only door_cupti.cpp sets it.
+// Whether CUPTI is to know in which range a call is made. Only cupti/door.cpp sets it.
 extern std::atomic<bool> correlates_device;
 
 // Group of ranges that are closed by token only.
@@ -124,7 +124,7 @@ class alignas(64) ThreadRecorder {
   // Unique in the process; for span ids.
   uint32_t thread_index() const { return thread_index_.load(std::memory_order_relaxed); }
 
-  // Memory of the NVTX and ITT doors for this thread (door_thread.h), made by them on first use. It stays
+  // Memory of the NVTX and ITT doors for this thread (doors/thread.h), made by them on first use. It stays
   // with the object when a later thread takes it over: the recorder neither frees nor changes it.
   void* door_state = nullptr;
 
@@ -234,7 +234,7 @@ class alignas(64) ThreadRecorder {
   }
   uint64_t token_thread() const { return thread_index() & 0xFFFFF; }
 
-  // What CUPTI is told (door_cupti.h): so many of the innermost ranges, hence which one a call is made in.
+  // What CUPTI is told (cupti/door.h): so many of the innermost ranges, hence which one a call is made in.
   void push_correlation(uint64_t begin_ticks);
   void pop_correlation(uint32_t index);
   void forget_correlations();

@@ -20,7 +20,7 @@ namespace {
 // --- Memory that is never given back: address space reserved at once, used from front to back ---
 constexpr size_t kArenaBytes = size_t{24} << 20;
 
-// The system call itself, as in door_thread.cpp: this is not the program's memory.
+// The system call itself, as in thread.cpp: this is not the program's memory.
 char* map_arena() {
   const long address = syscall(SYS_mmap, nullptr, kArenaBytes, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);

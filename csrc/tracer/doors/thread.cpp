@@ -1,4 +1,4 @@
-// The slow paths of door_thread.h: a thread's first event, a new name, a new domain.
+// The slow paths of thread.h: a thread's first event, a new name, a new domain.
 #include "tracer/doors/thread.h"
 
 #include <sys/mman.h>
