@@ -71,7 +71,7 @@ def test_nothing_is_compiled_when_nothing_changed(install: Compiled) -> None:
 @pytest.mark.parametrize(
     ("changed", "compiled"),
     [
-        ("kernels/softmax/cpu/reference.cpp", "cpu/reference.cpp"),
+        ("kernels/softmax/cpu/reference.cpp", "reference.cpp"),
         ("kernels/pool2d/cpu/separable.inl", "pool2d_generic.cpp"),
     ],
 )
@@ -96,13 +96,13 @@ def files_of_the_walk() -> dict[str, str]:
 def test_an_operator_is_added_by_the_files_of_the_walk_alone(install: Compiled, tree: Path) -> None:
     files = files_of_the_walk()
     table = "_PREPARE: Mapping"
-    adapter = tree / "profkit" / "backends" / "numpy.py"
+    adapter = tree / "profkit" / "frameworks" / "numpy" / "operators.py"
     function = files.pop("_PREPARE")
     last_row = "    Softmax.op: prepare_softmax,\n"
     text = adapter.read_text().replace(table, f"{function}\n\n{table}")
     adapter.write_text(text.replace(last_row, f'{last_row}    "scale": prepare_scale,\n'))
     for path, code in files.items():
-        (tree / path).parent.mkdir(exist_ok=True)
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
         (tree / path).write_text(code)
 
     compiled = install()

@@ -170,10 +170,10 @@ def test_a_killed_one_leaves_nothing_that_looks_ready_and_the_next_clears_it(
     foreign = tiny(tmp_path, monkeypatch)
     mark = tmp_path / "importing"
     program = (
-        "import sys; from pathlib import Path; from profkit.frameworks.environments import Foreign\n"
+        "import sys; from pathlib import Path; from profkit.frameworks.environments import IsolatedFramework\n"
         "from profkit.frameworks.environment_maker import create\n"
         f"check = 'import pathlib, time; pathlib.Path(\"{mark}\").touch(); time.sleep(60)'\n"
-        f"create(Foreign('tiny', 'tiny', Path({str(foreign.requirements)!r}), check), sys.executable, print)\n"
+        f"create(IsolatedFramework('tiny', 'tiny', Path({str(foreign.requirements)!r}), check), sys.executable, print)\n"
     )
     maker = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL, start_new_session=True)
     deadline = time.monotonic() + 60

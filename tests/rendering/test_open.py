@@ -258,6 +258,6 @@ def test_tfprof_of_real_traces_has_the_operators_and_their_time_on_the_gpu(
     rows = opened.usage().rows
     assert len(lines) == 1 + len(rows)
     for row in rows:
-        (line,) = [line for line in lines if line.startswith(f"{visible(row.name):<25}")]
+        (line,) = [line for line in lines if line.startswith(f"{visible(row.name):<25}  ")]
         assert line.split("), ")[-2].strip().startswith(f"{micros_text(row.device_ns)} (")
     assert any(row.name.startswith("aten::") for row in rows)
