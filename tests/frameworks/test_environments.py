@@ -173,7 +173,8 @@ def test_a_killed_one_leaves_nothing_that_looks_ready_and_the_next_clears_it(
         "import sys; from pathlib import Path; from profkit.frameworks.environments import IsolatedFramework\n"
         "from profkit.frameworks.environment_maker import create\n"
         f"check = 'import pathlib, time; pathlib.Path(\"{mark}\").touch(); time.sleep(60)'\n"
-        f"create(IsolatedFramework('tiny', 'tiny', Path({str(foreign.requirements)!r}), check), sys.executable, print)\n"
+        f"pins = Path({str(foreign.requirements)!r})\n"
+        "create(IsolatedFramework('tiny', 'tiny', pins, check), sys.executable, print)\n"
     )
     maker = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL, start_new_session=True)
     deadline = time.monotonic() + 60
