@@ -29,15 +29,15 @@ def main() -> int:
     missed = []
     for name in RUNS:
         framework, mode = name.split(":")
-        capture = run_network(NetworkRequest(network, framework, mode, threads=2, is_training=True))
-        recording = capture.recording("time")
-        if recording is None:
-            print(f"| {name} | {capture.status} | | | {capture.reason} |")
+        run = run_network(NetworkRequest(network, framework, mode, threads=2, is_training=True))
+        capture = run.capture("time")
+        if capture is None:
+            print(f"| {name} | {run.status} | | | {run.reason} |")
             missed.append(name)
             continue
-        shares = mapped_shares(recording)
+        shares = mapped_shares(capture)
         forward, backward = (1 - shares[phase]["none"] for phase in (FORWARD, BACKWARD))
-        rest = ", ".join(f"`{row['type'] or row['name']}`" for row in without_layer(recording)[:3])
+        rest = ", ".join(f"`{row['type'] or row['name']}`" for row in without_layer(capture)[:3])
         print(f"| {name} | {forward:.2%} | {backward:.2%} | {shares[BACKWARD]['inferred']:.2%} | {rest} |", flush=True)
         missed += [name] if min(forward, backward) < GOAL else []
     print(f"\nBelow the goal in a phase: {', '.join(missed) or 'none'}.")

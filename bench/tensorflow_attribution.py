@@ -20,8 +20,8 @@ from typing import Any
 from measured_page import page_head
 from rounds import Measured, interleaved
 
-from profkit.capture.recording import Recording, SpanLog
-from profkit.capture.schema import BACKWARD, FORWARD, Level
+from profkit.capture.event_log import EventLog
+from profkit.capture.schema import BACKWARD, FORWARD, Capture, Level
 from profkit.frameworks.events import MEMORY, TIME, SourceSubject, load_source
 from profkit.frameworks.events.xplane import RealtimeClock, read_clocks
 from profkit.frameworks.networks import load_builder
@@ -108,15 +108,15 @@ def timed(step: Callable[[], Any], steps: int) -> float:
 
 def recorded(watched: SourceSubject, name: str, steps: int) -> float:
     """The median step under a pass of profkit's."""
-    recording = SOURCE.record(watched, name, steps)
-    return milliseconds((recording.steps["end_ns"] - recording.steps["start_ns"]).tolist())
+    capture = SOURCE.record(watched, name, steps)
+    return milliseconds((capture.steps["end_ns"] - capture.steps["start_ns"]).tolist())
 
 
 def together(bench: Bench) -> float:
     """The Session's step with both: the profile for time, StepStats for memory."""
     with bench.traced("SOFTWARE_TRACE", RawMetadata()):
-        recording = profile_steps(new_log("tensorflow"), bench.session.step, bench.steps).log.finish()
-    return milliseconds((recording.steps["end_ns"] - recording.steps["start_ns"]).tolist())
+        capture = profile_steps(new_log("tensorflow"), bench.session.step, bench.steps).log.finish()
+    return milliseconds((capture.steps["end_ns"] - capture.steps["start_ns"]).tolist())
 
 
 def classic(bench: Bench, *, adds_step: bool) -> float:
@@ -170,18 +170,24 @@ def print_costs(results: Mapping[str, Measured]) -> None:
         print(f"| {name} | {result.spread('.2f')} | {ratio} | {goal} |")
 
 
-def operators(recording: Recording) -> Iterator[tuple[int, str, str, int]]:
+def operators(capture: Capture) -> Iterator[tuple[int, str, str, int]]:
     """Step, node, type and duration."""
-    spans = recording.spans
+    spans = capture.ranges
     is_operator = spans["level"] == Level.OPERATOR
     durations = (spans["end_ns"] - spans["start_ns"]).tolist()
-    rows = zip(is_operator.tolist(), spans["step"].tolist(), recording.text("name"), recording.text("type"), durations)
+    rows = zip(
+        is_operator.tolist(),
+        spans["step"].tolist(),
+        capture.texts(capture.ranges.name),
+        capture.texts(capture.ranges.type),
+        durations,
+    )
     for is_kept, step, name, kind, duration in rows:
         if is_kept:
             yield step, name or "", kind or "", duration
 
 
-def same_steps(bench: Bench) -> tuple[Recording, Recording]:
+def same_steps(bench: Bench) -> tuple[Capture, Capture]:
     """The same steps seen by TensorFlow's profile and by its StepStats."""
     kept: list[RawMetadata] = []
 
@@ -194,7 +200,7 @@ def same_steps(bench: Bench) -> tuple[Recording, Recording]:
     profile = profile_steps(new_log("tensorflow"), step, bench.steps)
     place, facts = placer(bench.layers), bench.facts()
     add_kernels(profile, place, facts)
-    log = SpanLog("tensorflow", "stepstats", MEMORY)
+    log = EventLog("tensorflow", "stepstats", MEMORY)
     reading = Reading(RealtimeClock(before, read_clocks()), place, facts)
     add_step_stats(log, [raw.data for raw in kept[1:]], reading)  # the first step of a profile is not kept
     return profile.log.finish(), log.finish()
@@ -252,13 +258,13 @@ def print_tfprof(bench: Bench) -> None:
     metadata = tf.compat.v1.RunMetadata.FromString(raw.data)
     stats = {node.node_name: node for device in metadata.step_stats.dev_stats for node in device.node_stats}
     theirs = tfprof_nodes(bench, metadata)
-    log = SpanLog("tensorflow", "stepstats", MEMORY)
+    log = EventLog("tensorflow", "stepstats", MEMORY)
     log.step(0, 1)
     reading = Reading(RealtimeClock(before, read_clocks()), placer(bench.layers), bench.facts())
     add_step_stats(log, [raw.data], reading)
-    recording = log.finish()
-    times = {name: duration for _, name, _, duration in operators(recording)}
-    sizes = dict(zip(recording.text("name"), recording.spans["requested_bytes"].tolist()))
+    capture = log.finish()
+    times = {name: duration for _, name, _, duration in operators(capture)}
+    sizes = dict(zip(capture.texts(capture.ranges.name), capture.ranges["requested_bytes"].tolist()))
     totals = {name: sum(used.total_bytes for used in node.memory) for name, node in stats.items()}
     both = sorted(times.keys() & theirs.keys(), key=lambda name: -times[name])
     long = [name for name in both if times[name] >= LONG_NS]
@@ -284,10 +290,10 @@ def print_tfprof(bench: Bench) -> None:
 
 def print_layers(bench: Bench) -> None:
     """How much forward and backward time has a layer."""
-    recording = SOURCE.record(bench.function, TIME, bench.steps)
-    spans = recording.spans
+    capture = SOURCE.record(bench.function, TIME, bench.steps)
+    spans = capture.ranges
     durations = ((spans["end_ns"] - spans["start_ns"]) * (spans["level"] == Level.OPERATOR)).tolist()
-    texts = (recording.text(column) for column in ("phase", "layer", "name"))
+    texts = (capture.texts(capture.ranges[column]) for column in ("phase", "layer", "name"))
     rows = [row for row in zip(*texts, durations) if row[3]]
     print("| phase | mapped to layers | operators without a layer |\n|---|---|---|")
     for title, phases in ((FORWARD, {FORWARD}), (BACKWARD, {BACKWARD}), ("both", {FORWARD, BACKWARD})):

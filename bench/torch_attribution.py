@@ -20,8 +20,7 @@ from typing import Any
 import torch
 from measured_page import page_head
 
-from profkit.capture.recording import Recording
-from profkit.capture.schema import BACKWARD, FORWARD
+from profkit.capture.schema import BACKWARD, FORWARD, Capture
 from profkit.frameworks.events.layer_shares import mapped_shares, without_layer
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
@@ -30,7 +29,7 @@ from profkit.frameworks.torch.events import owners_of
 from profkit.frameworks.torch.kineto import record_kineto
 from profkit.frameworks.torch.native import read_logs, record_native
 from profkit.frameworks.torch.raw_events import TorchEvents, spans_around_calls
-from profkit.frameworks.torch.spans import recording_of
+from profkit.frameworks.torch.spans import torch_capture
 from profkit.ops.networks import Cifar10
 from profkit.ops.networks.data import synthetic_data
 
@@ -111,7 +110,7 @@ class Bench:
         ours = read_logs(logs, self.recorder.names(), threading.get_native_id(), time.perf_counter_ns())
         return ours, theirs, begins[0]
 
-    def recording(self, record: Callable[..., TorchEvents], steps: int) -> Recording:
+    def capture(self, record: Callable[..., TorchEvents], steps: int) -> Capture:
         """Steps with nothing left over from those before, so that no block of theirs is given back inside."""
         clock: list[tuple[int, int]] = []
 
@@ -123,7 +122,7 @@ class Bench:
 
         self.built.optimizer.zero_grad()
         events = record(run)
-        return recording_of(events, clock, owners_of(self.built), ("time", "memory"), {})
+        return torch_capture(events, clock, owners_of(self.built), ("time", "memory"), {})
 
 
 def _plain(run: Callable[[], None]) -> None:
@@ -242,8 +241,8 @@ def main() -> int:
     arguments = parser.parse_args()
     bench = prepared(arguments.batch, arguments.threads)
     ours, theirs, begin_ns = bench.at_once(arguments.steps)
-    native = bench.recording(lambda run: record_native(bench.recorder, torch, bench.layers, run), arguments.steps)
-    kineto = bench.recording(lambda run: record_kineto(torch, bench.layers, run), arguments.steps)
+    native = bench.capture(lambda run: record_native(bench.recorder, torch, bench.layers, run), arguments.steps)
+    kineto = bench.capture(lambda run: record_kineto(torch, bench.layers, run), arguments.steps)
     events = len(ours.spans["name"]) // (arguments.steps + 1)
     found = rounds_of(bench, arguments.rounds, arguments.steps)
     print(page_head("Attribution of torch", "python bench/torch_attribution.py"))

@@ -53,9 +53,10 @@ def timed(path: Path, work: str) -> str:
     """A program that opens the capture, then times one piece of work."""
     return f"""
 import time
+from profkit.attribution.account import THREADS
+from profkit.attribution.passes import usage_of
 from profkit.capture.reading import read
-from profkit.attribution.attribute import usage_by
-from profkit.rendering.traces.content import trace_content
+from profkit.rendering.traces.captures import trace_content
 from profkit.rendering.traces.files import write_chrome, write_perfetto
 path = {str(path)!r}
 capture = read(path)
@@ -85,8 +86,8 @@ def main() -> int:
         results = interleaved(
             {
                 "read the capture": inside(timed(path, "read(path)")),
-                "op table, capture in memory": inside(timed(path, "usage_by(capture, by='name')")),
-                "op table, from the file": inside(timed(path, "usage_by(read(path), by='name')")),
+                "op table, capture in memory": inside(timed(path, "usage_of(capture, by='name', clock=THREADS)")),
+                "op table, from the file": inside(timed(path, "usage_of(read(path), by='name', clock=THREADS)")),
                 "Perfetto": inside(timed(path, f"write_perfetto(trace_content(capture), {str(pftrace)!r})")),
                 "Chrome JSON": inside(timed(path, f"write_chrome(trace_content(capture), {str(json)!r})")),
                 "Chrome JSON, gzip": inside(

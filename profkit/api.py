@@ -8,14 +8,13 @@ from html import escape
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from profkit.attribution.networks.usage import GROUPINGS as NETWORK_GROUPINGS
-from profkit.attribution.networks.usage import network_usage
+from profkit.attribution.grouping import groupings_of
+from profkit.attribution.passes import main_capture, usage_of
 from profkit.attribution.usage import Usage
-from profkit.capture.network_capture import NetworkCapture, save_network_capture
+from profkit.capture.run import Run, save_run
 from profkit.capture.schema import Capture
 from profkit.commands.explain import explain_cells
 from profkit.commands.opening import open_any
-from profkit.commands.showing import capture_reports, groupings_of
 from profkit.errors import UsageError, check_names
 from profkit.measurement.cores import default_threads
 from profkit.measurement.network_run import NetworkRequest, run_network
@@ -29,8 +28,8 @@ from profkit.rendering.progress import show_progress
 from profkit.rendering.results.content import result_document
 from profkit.rendering.results.records import result_records
 from profkit.rendering.tables.document import Document
-from profkit.rendering.usage.content import TableContext, View, build_table
-from profkit.rendering.usage.networks import network_surroundings
+from profkit.rendering.usage.content import View
+from profkit.rendering.usage.reports import report_of
 
 if TYPE_CHECKING:
     import pandas
@@ -107,21 +106,21 @@ def _listed(given: Any) -> Sequence[Any]:
 class CaptureProfile:
     """A capture that prints as its tables, in a notebook too; `capture` has everything that was recorded."""
 
-    def __init__(self, capture: Capture | NetworkCapture) -> None:
+    def __init__(self, capture: Capture | Run) -> None:
         self.capture = capture
 
     @property
     def groupings(self) -> tuple[str, ...]:
         """What one row of its table can be; the first is the default."""
-        return tuple(NETWORK_GROUPINGS) if isinstance(self.capture, NetworkCapture) else groupings_of(self.capture)
+        return tuple(groupings_of(main_capture(self.capture)))
 
-    def usage(self, by: str | None = None) -> Usage:
+    def usage(self, by: str | None = None, clock: str | None = None) -> Usage:
         """Time, bytes and work by one of `groupings`: what the command's JSON file has."""
-        return self._reports(by)[0][1]
+        return usage_of(self.capture, by, clock)
 
     def tables(self, by: str | None = None) -> Document:
         """The report, which prints and writes itself; without `by`, that of a program has a table of its GPU, too."""
-        return Document(*(build_table(_shown(usage), View(), around) for around, usage in self._reports(by)))
+        return Document(*report_of(self.capture, by).tables(View()))
 
     def text(self, by: str | None = None) -> str:
         """The report as plain text."""
@@ -136,27 +135,15 @@ class CaptureProfile:
     def _repr_html_(self) -> str:
         return self.tables()._repr_html_()
 
-    def _reports(self, by: str | None) -> list[tuple[TableContext, Usage]]:
-        check_names("the capture", [by or self.groupings[0]], self.groupings, "grouping")
-        if not isinstance(self.capture, NetworkCapture):
-            return capture_reports(self.capture, by)
-        usage = network_usage(self.capture, by or self.groupings[0])
-        return [(network_surroundings(self.capture, usage), usage)]
-
-
-def _shown(usage: Usage) -> Usage:
-    """A network's table is of one step."""
-    return usage.mean_of_steps() if usage.steps is not None else usage
-
 
 class NetworkProfile(CaptureProfile):
     """A network's run in a framework."""
 
-    capture: NetworkCapture
+    capture: Run
 
     def save(self, path: str | PathLike[str]) -> None:
         """Keep the run, for `profkit report` and the other commands."""
-        save_network_capture(self.capture, fspath(path))
+        save_run(self.capture, fspath(path))
 
     def __str__(self) -> str:
         return self._failure() or self.text()
@@ -166,7 +153,7 @@ class NetworkProfile(CaptureProfile):
 
     def _failure(self) -> str:
         """Why there is no table."""
-        if self.capture.recording("time") is not None:
+        if self.capture.capture("time") is not None:
             return ""
         return f"{self.capture.framework}: {self.capture.status}, {self.capture.reason or 'nothing was recorded'}"
 
@@ -183,7 +170,7 @@ def open(path: str | PathLike[str]) -> CaptureProfile | PrintableResult:
     found = open_any(path)
     if isinstance(found, Result):
         return PrintableResult(found.environment, found.peaks, found.cells, found.interrupted)
-    return NetworkProfile(found) if isinstance(found, NetworkCapture) else CaptureProfile(found)
+    return NetworkProfile(found) if isinstance(found, Run) else CaptureProfile(found)
 
 
 def profile_network(

@@ -18,7 +18,7 @@ from profkit.errors import UsageError
 if TYPE_CHECKING:
     from profkit.attribution.comparison import ComparedRow, Comparison
     from profkit.attribution.profiles import ComparableProfile
-    from profkit.capture.network_capture import NetworkCapture
+    from profkit.capture.run import Run
     from profkit.capture.schema import Capture
     from profkit.commands.arguments import Parser
     from profkit.measurement.result import Result
@@ -143,38 +143,15 @@ def _compare_results(a: Result, b: Result, arguments: argparse.Namespace) -> int
     return 0
 
 
-def _profiles(
-    a: Capture | NetworkCapture, b: Capture | NetworkCapture, by: str | None
-) -> tuple[ComparableProfile, ComparableProfile]:
-    from profkit.attribution.device.groups import GROUPINGS as DEVICE_GROUPINGS
-    from profkit.attribution.profiles import (
-        NETWORK_GROUPINGS,
-        RANGE_GROUPINGS,
-        device_profile,
-        network_profile,
-        range_profile,
-    )
-    from profkit.capture.network_capture import NetworkCapture
+def _profiles(a: Capture | Run, b: Capture | Run, by: str | None) -> tuple[ComparableProfile, ComparableProfile]:
+    from profkit.attribution.profiles import profile_of, usual_grouping
 
-    if isinstance(a, NetworkCapture) and isinstance(b, NetworkCapture):
-        usual = "operator" if a.framework == b.framework else "layer"
-        chosen = _choose(by, usual, list(NETWORK_GROUPINGS), "networks")
-        return network_profile(a, chosen), network_profile(b, chosen)
-    if isinstance(a, NetworkCapture) or isinstance(b, NetworkCapture):
-        raise UsageError("one capture is of a network, the other of a program: they have no rows in common")
-    chosen = _choose(by, "name", [*RANGE_GROUPINGS, *DEVICE_GROUPINGS], "programs")
-    if chosen in DEVICE_GROUPINGS:
-        for capture in (a, b):
-            if not len(capture.activities):
-                raise UsageError(f"--by {chosen} compares what GPUs did: {capture.path} has nothing of a GPU")
-        return device_profile(a, chosen), device_profile(b, chosen)
-    return range_profile(a, chosen), range_profile(b, chosen)
-
-
-def _choose(by: str | None, usual: str, known: Sequence[str], of_what: str) -> str:
-    if by is not None and by not in known:
-        raise UsageError(f"--by {by}: captures of {of_what} are compared by {', '.join(known)}")
-    return by or usual
+    chosen = by or usual_grouping(a, b)
+    profiles = profile_of(a, chosen), profile_of(b, chosen)
+    if profiles[0].per != profiles[1].per:
+        pers = " and ".join(f"times per {each.per}" for each in profiles)
+        raise UsageError(f"by {chosen} the captures have {pers}: they have no rows in common")
+    return profiles
 
 
 def _refuse_unfair(comparison: Comparison, arguments: argparse.Namespace) -> None:

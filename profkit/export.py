@@ -10,20 +10,18 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from profkit.cli import guarded
-from profkit.errors import ProfkitError, UsageError
+from profkit.errors import CaptureError, ProfkitError, UsageError
 
 if TYPE_CHECKING:
-    from profkit.capture.network_capture import NetworkCapture
     from profkit.capture.schema import Capture
     from profkit.commands.arguments import Parser
     from profkit.commands.opening import Opened
-    from profkit.measurement.result import Result
     from profkit.rendering.traces.content import TraceContent
 
 DEFAULT_FLOWS = 1000
@@ -89,7 +87,8 @@ def write_exports(capture: Opened, arguments: argparse.Namespace, stream: TextIO
     if out is sys.stdout and any(map(is_stdout, _targets(arguments).values())):
         # Standard output is one of the files: nothing else belongs into it.
         out = sys.stderr
-    exports = _exports(capture, arguments)
+    exports = _Exports(capture, _flows(arguments))
+    exports.check(_targets(arguments))
     problems = []
     for kind, path in _targets(arguments).items():
         try:
@@ -152,37 +151,23 @@ def build_parser() -> Parser:
     return parser
 
 
-def _exports(capture: Opened, arguments: argparse.Namespace) -> _Exports | _NetworkExports | _ResultExports:
-    from profkit.capture.network_capture import NetworkCapture
-    from profkit.capture.schema import PROFKIT
-    from profkit.measurement.result import Result
-
-    flows = _flows(arguments)
-    if isinstance(capture, Result):
-        for kind in _targets(arguments).keys() - {"parquet"}:
-            raise UsageError(f"--{kind.replace('_', '-')} needs a timeline, and a result has none: use --parquet DIR")
-        return _ResultExports(capture)
-    if not isinstance(capture, NetworkCapture):
-        if flows and capture.recorder != PROFKIT:
-            raise UsageError("--flows draws arrows between allocations of a traced program: this is a GPU trace")
-        return _Exports(capture, flows)
-    if flows:
-        raise UsageError("--flows draws arrows between allocations of a traced program: this is a network's capture")
-    return _NetworkExports(capture)
-
-
 class _Exports:
-    """Writes files of one capture; both traces share their content."""
+    """Writes files of one capture, run or result; both traces share their content."""
 
-    def __init__(self, capture: Capture, flows: int) -> None:
-        self._capture = capture
+    def __init__(self, opened: Opened, flows: int) -> None:
+        self._opened = opened
         self._flows = flows
 
-    @cached_property
-    def _content(self) -> TraceContent:
-        from profkit.rendering.traces.devices import capture_content
+    def check(self, kinds: Iterable[str]) -> None:
+        """Raise UsageError for what the file cannot give: results have no timeline, other recorders no allocations."""
+        from profkit.measurement.result import Result
 
-        return capture_content(self._capture, self._flows)
+        for kind in kinds if isinstance(self._opened, Result) else ():
+            if kind != "parquet":
+                flag = f"--{kind.replace('_', '-')}"
+                raise UsageError(f"{flag} needs a timeline, and a result has none: use --parquet DIR")
+        if self._flows and not (len(self._capture.allocations) or self._capture.ranges.has("source")):
+            raise UsageError("--flows draws arrows between allocations of a traced program: this capture has none")
 
     def write(self, kind: str, path: str) -> None:
         from profkit.query import write_parquet
@@ -192,50 +177,43 @@ class _Exports:
         writers: dict[str, Callable[[], object]] = {
             "chrome": lambda: write_chrome(self._content, path),
             "perfetto": lambda: write_perfetto(self._content, path),
-            "folded": lambda: write_folded_time(self._capture, path),
-            "folded_bytes": lambda: write_folded_bytes(self._capture, path),
-            "parquet": lambda: write_parquet(self._capture, path),
+            "folded": lambda: write_folded_time(self._recorded("time"), path),
+            "folded_bytes": lambda: write_folded_bytes(self._recorded("memory"), path),
+            "parquet": lambda: write_parquet(self._opened, path),
         }
         writers[kind]()
 
+    @cached_property
+    def _capture(self) -> Capture:
+        """Everything that was recorded; of a run all passes."""
+        from profkit.capture.run import Run
+        from profkit.capture.schema import Capture
 
-class _NetworkExports:
-    """The same for the capture of a network."""
-
-    def __init__(self, capture: NetworkCapture) -> None:
-        self._capture = capture
+        whole = self._opened.whole() if isinstance(self._opened, Run) else self._opened
+        assert isinstance(whole, Capture)  # a result is written as tables only
+        return whole
 
     @cached_property
     def _content(self) -> TraceContent:
-        from profkit.rendering.traces.networks import network_trace
+        from profkit.capture.run import Run
+        from profkit.rendering.traces.about import run_about
+        from profkit.rendering.traces.captures import trace_content
 
-        return network_trace(self._capture)
+        about = run_about(self._opened) if isinstance(self._opened, Run) else ()
+        return trace_content(self._capture, self._flows, about)
 
-    def write(self, kind: str, path: str) -> None:
-        from profkit.query import write_parquet
-        from profkit.rendering.traces.files import write_chrome, write_perfetto
-        from profkit.rendering.traces.network_folded import write_network_bytes, write_network_time
+    def _recorded(self, measure: str) -> Capture:
+        """What is good for a measure: of a run one pass, else everything."""
+        from profkit.capture.run import Run
 
-        writers: dict[str, Callable[[], object]] = {
-            "chrome": lambda: write_chrome(self._content, path),
-            "perfetto": lambda: write_perfetto(self._content, path),
-            "folded": lambda: write_network_time(self._capture, path),
-            "folded_bytes": lambda: write_network_bytes(self._capture, path),
-            "parquet": lambda: write_parquet(self._capture, path),
-        }
-        writers[kind]()
-
-
-class _ResultExports:
-    """The same for a result, which has tables only."""
-
-    def __init__(self, result: Result) -> None:
-        self._result = result
-
-    def write(self, _: str, path: str) -> None:
-        from profkit.query import write_parquet
-
-        write_parquet(self._result, path)
+        run = self._opened
+        if not isinstance(run, Run):
+            return self._capture
+        found = run.capture(measure)
+        if found is None:
+            why = f"{run.status}, {run.reason}" if run.status != "ok" else "there is nothing to fold"
+            raise CaptureError(f"{run.framework} has no recording of {measure}: {why}")
+        return found
 
 
 def _targets(arguments: argparse.Namespace) -> dict[str, str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from profkit.cli import INTERRUPTED, guarded, wrapped
 
 if TYPE_CHECKING:
-    from profkit.capture.network_capture import NetworkCapture
+    from profkit.capture.run import Run
     from profkit.commands.network_arguments import NetworkArguments
     from profkit.measurement.network_run import NetworkRequest
     from profkit.measurement.progress import Watcher
@@ -40,14 +40,14 @@ def _run(words: Sequence[str]) -> int:
     requests = _with_data(arguments)
     for request in requests[:1]:
         _check_memory(request)
-    captures, is_interrupted = _run_all(requests, arguments)
-    _save(captures, arguments.output)
-    from profkit.commands.network_report import print_networks
+    runs, is_interrupted = _run_all(requests, arguments)
+    _save(runs, arguments.output)
+    from profkit.commands.showing import show_usage
     from profkit.errors import ProfkitError
 
-    code = INTERRUPTED if is_interrupted else exit_code(captures)
+    code = INTERRUPTED if is_interrupted else exit_code(runs)
     try:
-        print_networks(captures, arguments.by, arguments.view, arguments.layout, arguments.files)
+        show_usage(runs, arguments.by, arguments.view, arguments.layout, arguments.files)
     except ProfkitError as error:
         if code == 0:
             raise
@@ -56,44 +56,44 @@ def _run(words: Sequence[str]) -> int:
     return code
 
 
-def exit_code(captures: Sequence[NetworkCapture]) -> int:
+def exit_code(runs: Sequence[Run]) -> int:
     """What the shell is told: a wrong result goes before a run that failed."""
-    statuses = {capture.status for capture in captures}
+    statuses = {run.status for run in runs}
     if "wrong" in statuses:
         return _WRONG
     return 0 if statuses == {"ok"} else 1
 
 
-def _run_all(requests: Sequence[NetworkRequest], arguments: NetworkArguments) -> tuple[list[NetworkCapture], bool]:
+def _run_all(requests: Sequence[NetworkRequest], arguments: NetworkArguments) -> tuple[list[Run], bool]:
     """One framework after another, then the baseline; Ctrl-C ends it with what there is."""
     import contextlib
 
     from profkit.measurement.network_run import InterruptedRun, run_network
     from profkit.rendering.progress import show_progress
 
-    captures: list[NetworkCapture] = []
+    runs: list[Run] = []
     watching = contextlib.nullcontext(None) if arguments.is_quiet else show_progress()
     try:
         with watching as watcher:
             for number, request in enumerate(requests):
-                captures.append(run_network(request, _teller(watcher, number, len(requests))))
-            if arguments.has_baseline and any(capture.status == "ok" for capture in captures):
-                _measure_baseline(captures, requests[0], _teller(watcher, len(requests) - 1, len(requests)))
+                runs.append(run_network(request, _teller(watcher, number, len(requests))))
+            if arguments.has_baseline and any(run.status == "ok" for run in runs):
+                _measure_baseline(runs, requests[0], _teller(watcher, len(requests) - 1, len(requests)))
     except InterruptedRun as interrupt:
-        return [*captures, interrupt.capture], True
+        return [*runs, interrupt.run], True
     except KeyboardInterrupt:
-        return captures, True
-    return captures, False
+        return runs, True
+    return runs, False
 
 
-def _measure_baseline(captures: Sequence[NetworkCapture], request: NetworkRequest, tell: Callable[[str], None]) -> None:
+def _measure_baseline(runs: Sequence[Run], request: NetworkRequest, tell: Callable[[str], None]) -> None:
     """What every layer would cost at best on this machine, beside each framework's run."""
     from profkit.measurement.baseline import measure_baseline
 
     tell("baseline: profkit's own kernels")
     rows = measure_baseline(request.network, request.threads, request.is_training, tell=tell, training=request.training)
-    for capture in captures:
-        capture.baseline = rows if capture.status == "ok" else []
+    for run in runs:
+        run.baseline = rows if run.status == "ok" else []
 
 
 def _teller(watcher: Watcher | None, number: int, count: int) -> Callable[[str], None]:
@@ -107,17 +107,17 @@ def _teller(watcher: Watcher | None, number: int, count: int) -> Callable[[str],
     return tell
 
 
-def _save(captures: Sequence[NetworkCapture], path: str | None) -> None:
+def _save(runs: Sequence[Run], path: str | None) -> None:
     if path is None:
         return
-    from profkit.capture.network_capture import save_network_capture
-    from profkit.commands.network_report import path_for
+    from profkit.capture.run import save_run
+    from profkit.commands.showing import path_for
     from profkit.rendering.atomic_write import atomic_write
 
-    for capture in captures:
-        if capture.recordings or capture.step_ns:
-            with atomic_write(path_for(path, capture, captures)) as stream:
-                save_network_capture(capture, stream)
+    for run in runs:
+        if run.captures or run.step_ns:
+            with atomic_write(path_for(path, run, runs)) as stream:
+                save_run(run, stream)
 
 
 def _with_data(arguments: NetworkArguments) -> list[NetworkRequest]:

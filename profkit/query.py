@@ -1,4 +1,4 @@
-"""`python -m profkit.query run.profkit "select ..."`: SQL on a capture or a result, answered by a table or a file."""
+"""`python -m profkit.query run.profkit "select ..."`: SQL on a run or a result, answered by a table or a file."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DEFAULT_ROWS = 100
 EXAMPLES = """examples:
   profkit query run.profkit "select title, count(*), sum(duration_ns) from ranges group by 1 order by 3 desc"
   profkit query run.profkit "select thread_name, max(depth) from ranges group by 1" --csv depth.csv
-  profkit query network.profkit "select layer, phase, sum(wall_ns) from spans where recording = 0 group by all"
+  profkit query network.profkit "select layer, phase, sum(wall_ns) from ranges where process = 0 group by all"
   profkit query trace.json.gz "select range_name, sum(duration_ns) from activities group by 1 order by 2 desc"
   profkit query report.sqlite "select direction, sum(bytes), sum(duration_ns) from copies group by 1"
   profkit query result.json "select key, median_ns, verdict from rows order by 2"
   profkit query run.profkit --tables
   profkit query run.profkit --parquet-folder run_tables
 
-exit codes: 0 answered, 1 the capture or a file cannot be used, 2 wrong usage or wrong SQL"""
+exit codes: 0 answered, 1 the run or a file cannot be used, 2 wrong usage or wrong SQL"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,11 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return guarded("query", run_query, argv)
 
 
-def write_parquet(capture: Opened, folder: str) -> list[str]:
-    """Every table of the capture as a Parquet file in the folder; gives their paths."""
+def write_parquet(run: Opened, folder: str) -> list[str]:
+    """Every table of the run as a Parquet file in the folder; gives their paths."""
     from profkit.rendering.sql.database import write_tables
 
-    return write_tables(lambda scratch: _database(capture, scratch), _table_names(capture), folder)
+    return write_tables(lambda scratch: _database(run, scratch), _table_names(run), folder)
 
 
 def run_query(words: Sequence[str]) -> int:
@@ -54,23 +54,23 @@ def run_query(words: Sequence[str]) -> int:
     require_duckdb()
     targets = {name: getattr(arguments, name) for name in FORMATS if getattr(arguments, name)}
     check_targets(targets.values(), folders=[arguments.parquet_folder])
-    capture = open_any(arguments.capture)
-    for sentence in trouble_lines(capture):
+    run = open_any(arguments.capture)
+    for sentence in trouble_lines(run):
         print(sentence, file=sys.stderr)
     if arguments.tables:
-        _print_tables(capture)
+        _print_tables(run)
     if arguments.parquet_folder:
-        for path in write_parquet(capture, arguments.parquet_folder):
+        for path in write_parquet(run, arguments.parquet_folder):
             print(f"wrote {path} ({os.path.getsize(path):,} bytes)")
     if arguments.sql:
-        _answer(capture, arguments, targets)
+        _answer(run, arguments, targets)
     return 0
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     from profkit.commands.arguments import Parser
 
-    parser = Parser("profkit query", "SQL (DuckDB) on the tables of a capture or a result.", EXAMPLES)
+    parser = Parser("profkit query", "SQL (DuckDB) on the tables of a run or a result.", EXAMPLES)
     parser.usage = 'profkit query CAPTURE "SELECT ..." [flags]'
     parser.add_argument(
         "capture",
@@ -93,38 +93,36 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _database(capture: Opened, writable_folder: str = "") -> duckdb.DuckDBPyConnection:
-    from profkit.capture.network_capture import NetworkCapture
+def _database(run: Opened, writable_folder: str = "") -> duckdb.DuckDBPyConnection:
+    from profkit.capture.run import Run
     from profkit.measurement.result import Result
     from profkit.rendering.sql.captures import open_database
-    from profkit.rendering.sql.networks import open_network_database
     from profkit.rendering.sql.results import open_result_database
 
-    if isinstance(capture, Result):
-        return open_result_database(capture, writable_folder)
-    if isinstance(capture, NetworkCapture):
-        return open_network_database(capture, writable_folder)
-    return open_database(capture, writable_folder)
+    if isinstance(run, Result):
+        return open_result_database(run, writable_folder)
+    if isinstance(run, Run):
+        return open_database(run.whole(), writable_folder, run)
+    return open_database(run, writable_folder)
 
 
-def _table_names(capture: Opened) -> Sequence[str]:
-    from profkit.capture.network_capture import NetworkCapture
+def _table_names(run: Opened) -> Sequence[str]:
+    from profkit.capture.run import Run
     from profkit.measurement.result import Result
-    from profkit.rendering.sql.captures import TABLES
-    from profkit.rendering.sql.networks import NETWORK_TABLES
+    from profkit.rendering.sql.captures import RUN_TABLES, TABLES
     from profkit.rendering.sql.results import RESULT_TABLES
 
-    if isinstance(capture, Result):
+    if isinstance(run, Result):
         return RESULT_TABLES
-    return NETWORK_TABLES if isinstance(capture, NetworkCapture) else TABLES
+    return (*TABLES, *RUN_TABLES) if isinstance(run, Run) else TABLES
 
 
-def _answer(capture: Opened, arguments: argparse.Namespace, targets: dict[str, str]) -> None:
+def _answer(run: Opened, arguments: argparse.Namespace, targets: dict[str, str]) -> None:
     sql = _single_statement(arguments.sql)
     if not targets:
-        _print_answer(_database(capture), sql, arguments.rows)
+        _print_answer(_database(run), sql, arguments.rows)
     for name, target in targets.items():
-        _save(capture, sql, name, target)
+        _save(run, sql, name, target)
 
 
 def _single_statement(sql: str) -> str:
@@ -164,7 +162,7 @@ def _count_rest(cursor: duckdb.DuckDBPyConnection) -> int:
     return count
 
 
-def _save(capture: Opened, sql: str, name: str, target: str) -> None:
+def _save(run: Opened, sql: str, name: str, target: str) -> None:
     import duckdb
 
     from profkit.rendering.sql.database import copy_to, folder_for, put_in_place, scratch_folder
@@ -172,17 +170,17 @@ def _save(capture: Opened, sql: str, name: str, target: str) -> None:
     with scratch_folder(folder_for(target)) as scratch:
         unfinished = Path(scratch) / f"answer.{name}"
         try:
-            copy_to(_database(capture, scratch), sql, unfinished, FORMATS[name])
+            copy_to(_database(run, scratch), sql, unfinished, FORMATS[name])
         except duckdb.Error as error:
             raise UsageError(str(error)) from None
         put_in_place(unfinished, target)
 
 
-def _print_tables(capture: Opened) -> None:
+def _print_tables(run: Opened) -> None:
     from profkit.rendering.sql.database import schema_of
 
-    database = _database(capture)
-    for table in _table_names(capture):
+    database = _database(run)
+    for table in _table_names(run):
         count = database.execute(f"select count(*) from {table}").fetchone()
         print(f"{table} ({count[0] if count else 0:,} rows)")
         for column, kind in schema_of(database, table):

@@ -9,23 +9,23 @@ profkit.trace offers the same flags: it calls add_report_arguments, check_report
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from profkit.attribution.device.groups import GROUPINGS as DEVICE_GROUPINGS
-from profkit.attribution.grouping import GROUPINGS
-from profkit.attribution.networks.usage import GROUPINGS as NETWORK_GROUPINGS
+from profkit.attribution.account import CLOCKS, DEVICES, STEPS, THREADS
+from profkit.attribution.grouping import GROUPINGS, choose_grouping, groupings_on
+from profkit.attribution.passes import main_capture
+from profkit.attribution.usage import NAME
 from profkit.capture.opening import Content, content_of, open_capture
-from profkit.capture.schema import PROFKIT, Capture
+from profkit.capture.run import Run
+from profkit.capture.schema import Capture
 from profkit.cli import guarded
 from profkit.commands.arguments import Parser, chosen_top
-from profkit.commands.network_report import print_networks
-from profkit.commands.showing import TFPROF, capture_reports, groupings_of, show_result, show_usage
+from profkit.commands.showing import TFPROF, show_result, show_usage
 from profkit.commands.sweep import split_list
 from profkit.errors import UsageError
 from profkit.rendering.atomic_write import check_targets
-from profkit.rendering.usage.columns import COLUMNS, NAME, find_usage_column
+from profkit.rendering.usage.columns import find_usage_column, usage_columns
 from profkit.rendering.usage.content import DEFAULT_TOP, View
 
 FORMATS = ("table", TFPROF)
@@ -43,8 +43,8 @@ _EXAMPLES = """examples:
   profkit report report.sqlite --by copy             copies by direction of an Nsight Systems export
   profkit report result.json --columns +page_faults  what profkit conv --json result.json measured
 """
-_OF_PROGRAMS = ("process", "thread", "subtract_overhead")
-_OF_CAPTURES = ("by", "sort", *_OF_PROGRAMS)
+_OF_THREADS = ("process", "thread", "subtract_overhead")
+_OF_CAPTURES = ("by", "clock", "sort", *_OF_THREADS)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,19 +53,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags that say what the table of a traced program shows; profkit.trace has them too."""
+    """The flags that say what the table of a capture shows; profkit.trace has them too."""
     group = parser.add_argument_group("table")
-    by = f"what one row is: {', '.join(GROUPINGS)} (default: name), or of the GPU {', '.join(DEVICE_GROUPINGS)}"
-    group.add_argument("--by", choices=[*GROUPINGS, *DEVICE_GROUPINGS], metavar="WHAT", help=by)
+    kinds = {THREADS: "of a program", STEPS: "of a network's steps", DEVICES: "of a GPU"}
+    by = "; ".join(f"{kinds[clock]} {', '.join(groupings_on(clock))}" for clock in CLOCKS)
+    group.add_argument("--by", choices=list(GROUPINGS), metavar="WHAT", help=f"what one row is: {by} [the first]")
+    clock = f"whose time is divided, where --by leaves it open: that of {', '.join(CLOCKS)}"
+    group.add_argument("--clock", choices=CLOCKS, help=clock)
     add_table_arguments(group)
-    _add_program_arguments(group)
-    add_file_arguments(parser)
-
-
-def _add_program_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--process", metavar="PID", help="only this process")
     group.add_argument("--thread", metavar="NAME", help="only threads of this name or id")
     group.add_argument("--subtract-overhead", action="store_true", help="subtract the estimated cost of recording")
+    add_file_arguments(parser)
 
 
 def add_table_arguments(group: argparse._ArgumentGroup) -> None:
@@ -101,21 +100,28 @@ def check_table_arguments(arguments: argparse.Namespace) -> None:
     check_targets(named_files(arguments).values())
 
 
-def print_report(capture: Capture, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:
+def print_report(capture: Capture | Run, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:
     """Print the table, then write the files; what cannot be written is told after all others were.
 
-    Where the program's GPU was recorded and no grouping is asked for, its table follows; the files are of the first.
+    Where a program's GPU was recorded and no grouping is asked for, its table follows; the files are of the first.
     """
-    by = arguments.by or groupings_of(capture)[0]
-    if by in DEVICE_GROUPINGS:
-        _check_device(capture, by, arguments)
-    files, view = named_files(arguments), chosen_view(arguments)
-    threads = {"process": _process_id(arguments), "thread": arguments.thread}
-    reports = capture_reports(capture, arguments.by, **threads, subtract_overhead=arguments.subtract_overhead)
-    for number, (around, usage) in enumerate(reports):
-        if number:
-            print(file=sys.stdout if stream is None else stream)
-        show_usage(around, usage, view, arguments.format, {} if number else files, stream)
+    if not isinstance(capture, Run) or capture.capture("time"):
+        by, clock = choose_grouping(main_capture(capture), arguments.by, arguments.clock)
+        for name in _OF_THREADS if clock != THREADS else ():
+            if getattr(arguments, name):
+                raise UsageError(f"{_flag(name)} is for the time of threads; by {by} the table divides that of {clock}")
+    show_usage(
+        [capture],
+        arguments.by,
+        chosen_view(arguments),
+        arguments.format,
+        named_files(arguments),
+        stream,
+        clock=arguments.clock,
+        process=_process_id(arguments),
+        thread=arguments.thread,
+        subtract_overhead=arguments.subtract_overhead,
+    )
 
 
 def _run(words: Sequence[str]) -> int:
@@ -126,14 +132,7 @@ def _run(words: Sequence[str]) -> int:
     if arguments.verbose:
         raise UsageError(f"--verbose is for results; {arguments.capture} is a {content.value}")
     check_report_arguments(arguments)
-    capture = open_capture(arguments.capture, content)
-    if isinstance(capture, Capture):
-        _check_by(arguments, [*GROUPINGS, *DEVICE_GROUPINGS], "program")
-        print_report(capture, arguments)
-        return 0
-    _check_by(arguments, list(NETWORK_GROUPINGS), "network")
-    _refuse_program_flags(arguments, f"{arguments.capture} is one of a network")
-    print_networks([capture], arguments.by, chosen_view(arguments), arguments.format, named_files(arguments))
+    print_report(open_capture(arguments.capture, content), arguments)
     return 0
 
 
@@ -165,35 +164,11 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _check_device(capture: Capture, by: str, arguments: argparse.Namespace) -> None:
-    """The tables of a GPU are of all processes and threads; a traced program has them if a GPU was recorded."""
-    _refuse_program_flags(arguments, f"{capture.path} is asked for a table of the GPU")
-    if capture.recorder == PROFKIT and not capture.has_device:
-        told = "; ".join(text for text in capture.warnings if "GPU" in text)
-        raise UsageError(
-            f"{capture.path} has no table by {by}: {told or 'the program used no GPU while it was recorded'}. "
-            f"Without a GPU the table can be by {', '.join(GROUPINGS)}"
-        )
-
-
-def _refuse_program_flags(arguments: argparse.Namespace, reason: str) -> None:
-    for name in _OF_PROGRAMS:
-        if getattr(arguments, name):
-            raise UsageError(f"{_flag(name)} is for captures of programs; {reason}")
-
-
-def _check_by(arguments: argparse.Namespace, groupings: Sequence[str], what: str) -> None:
-    if arguments.by is not None and arguments.by not in groupings:
-        raise UsageError(
-            f"{arguments.capture} is the capture of a {what}: its table can be by {', '.join(groupings)}, "
-            f"not by {arguments.by}"
-        )
-
-
 def build_parser() -> Parser:
     """The parser of this command."""
-    width = max(len(column.name) for column in COLUMNS)
-    columns = "".join(f"  {column.name:{width}}  {column.help}\n" for column in COLUMNS)
+    known = usage_columns()
+    width = max(len(column.name) for column in known)
+    columns = "".join(f"  {column.name:{width}}  {column.help}\n" for column in known)
     parser = Parser(
         "profkit report",
         "Show where the time and the memory of a capture went, or a result again.",
@@ -205,18 +180,8 @@ def build_parser() -> Parser:
         metavar="CAPTURE",
         help="file of profkit trace, network or record, of an operator's --json, of torch.profiler or nsys",
     )
-    group = parser.add_argument_group("table")
-    by = (
-        f"what one row is; of a program or GPU trace {', '.join(GROUPINGS)} (default of a program: name) or of its GPU "
-    )
-    by += f"{', '.join(DEVICE_GROUPINGS)} (default of a GPU trace: operator); of a network "
-    by += f"{', '.join(NETWORK_GROUPINGS)} (default: kind)"
-    choices = list(dict.fromkeys([*GROUPINGS, *NETWORK_GROUPINGS, *DEVICE_GROUPINGS]))
-    group.add_argument("--by", choices=choices, metavar="WHAT", help=by)
-    add_table_arguments(group)
-    _add_program_arguments(group)
-    group.add_argument("-v", "--verbose", action="store_true", help="list each row of a result that could not run")
-    add_file_arguments(parser)
+    parser.add_argument("-v", "--verbose", action="store_true", help="list each row of a result that could not run")
+    add_report_arguments(parser)
     return parser
 
 

@@ -22,7 +22,8 @@ from process_answer import answer_of
 from shared_work import locked, made_once, shared_folder
 
 import profkit
-from profkit.capture.recording import Recording, load
+from profkit.capture.archive import load
+from profkit.capture.schema import Capture
 from profkit.errors import ProfkitError
 from profkit.frameworks.environment_maker import create
 from profkit.frameworks.environments import FOREIGN, READY, Environment, look
@@ -55,7 +56,7 @@ class Outcome:
     found: Sequence[Mapping[str, Any]]
     folder: Path
 
-    def recording(self, name: str, of_pass: str) -> Recording:
+    def capture(self, name: str, of_pass: str) -> Capture:
         """Of the case of this name."""
         return load(self.folder / name / of_pass)
 

@@ -18,7 +18,8 @@ from process_answer import answer_of
 from shared_work import made_once
 
 import profkit
-from profkit.capture.recording import Recording, load
+from profkit.capture.archive import load
+from profkit.capture.schema import Capture
 from profkit.frameworks.events import load_source
 from profkit.frameworks.keras.networks import backend_of
 from profkit.frameworks.networks import load_builder
@@ -49,7 +50,7 @@ class Outcome:
     """Versions, notes, errors by network, losses with dropout."""
     folder: Path
 
-    def recording(self, name: str, is_training: bool) -> Recording:
+    def capture(self, name: str, is_training: bool) -> Capture:
         """Of the CIFAR-10 network under a pass."""
         return load(self.folder / file_name(name, is_training))
 

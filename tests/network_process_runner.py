@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from network_checks import WITH_MOMENTUM, Trial, built_here
 
-from profkit.capture.recording import save
+from profkit.capture.archive import save
 from profkit.frameworks.events import SourceSubject, load_source
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions

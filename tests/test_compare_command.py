@@ -11,7 +11,7 @@ import pytest
 from capture_builders import CaptureBuilder
 from network_captures import Event, network_capture, op, recording_of
 
-from profkit.capture.network_capture import save_network_capture
+from profkit.capture.run import save_run
 from profkit.compare import main
 from profkit.rendering.usage.comparison import SCHEMA
 
@@ -39,7 +39,7 @@ def network_file(
     recording = recording_of(*events, steps=bounds)
     unrecorded = [int((end - start) * chance.gauss(0.98, 0.01)) for start, end in bounds]
     path = folder / name
-    save_network_capture(network_capture(recording, **{"step_ns": unrecorded, **more}), path)
+    save_run(network_capture(recording, **{"step_ns": unrecorded, **more}), path)
     return str(path)
 
 
@@ -196,7 +196,7 @@ def test_traced_programs_are_compared_by_the_calls_of_their_ranges(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--by", "colour"], "captures of networks are compared by operator, layer, kind, type, name"),
+        (["--by", "colour"], "no grouping 'colour'; groupings: kind, name, thread, type, operator, layer, phase"),
         (["--fail-on", "5 apples"], "expected a share such as 2% or 0.02"),
         (["--margin", "200%"], "expected a share"),
         (["--top", "0"], "--top takes a number"),

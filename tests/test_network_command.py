@@ -11,7 +11,7 @@ import pytest
 from network_captures import network_capture, op, recording_of
 
 from profkit import cli, network, report
-from profkit.capture.network_capture import NetworkCapture, load_network_capture, save_network_capture
+from profkit.capture.run import Run, load_run, save_run
 from profkit.frameworks.networks import load_builder
 from profkit.measurement import baseline, network_run
 from profkit.measurement.network_run import InterruptedRun, NetworkRequest
@@ -31,15 +31,15 @@ class Runs:
     def __init__(self) -> None:
         self.requests: list[NetworkRequest] = []
         self.changes: dict[str, Any] = {}
-        self.fail: Callable[[NetworkCapture], None] = lambda _: None
+        self.fail: Callable[[Run], None] = lambda _: None
 
-    def __call__(self, request: NetworkRequest, tell: Callable[[str], None]) -> NetworkCapture:
+    def __call__(self, request: NetworkRequest, tell: Callable[[str], None]) -> Run:
         self.requests.append(request)
         tell(f"{request.framework}: starting")
         recording = recording_of(
             op("conv2d", 0, 80, layer="conv1", phase="forward"), framework="numpy", steps=[(0, 100)]
         )  # fmt: skip
-        capture = network_capture(
+        run = network_capture(
             *(() if self.changes.get("status") == "unavailable" else (recording,)),
             network=request.network,
             framework=request.framework,
@@ -49,9 +49,9 @@ class Runs:
             training=request.training.field_values() if request.is_training else {},
         )
         for name, value in self.changes.items():
-            setattr(capture, name, value)
-        self.fail(capture)
-        return capture
+            setattr(run, name, value)
+        self.fail(run)
+        return run
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_network_really_runs_in_numpy_and_its_file_tells_the_same(
     assert Path(files["markdown"]).read_text(encoding="utf-8").startswith("### cifar10")
     assert report.main([saved]) == 0
     assert capsys.readouterr().out == out
-    assert load_network_capture(saved).network == Cifar10(batch=2, crop=24, filters=4).to_dict()
+    assert load_run(saved).network == Cifar10(batch=2, crop=24, filters=4).to_dict()
 
 
 def test_fields_of_the_network_and_of_training_are_flags(runs: Runs) -> None:
@@ -202,7 +202,7 @@ def test_the_baseline_is_measured_once_and_stands_below_the_table(
         (["mlp", "--seed", "-1"], "--seed cannot be negative, got -1"),
         (["mlp", "--timeout", "soon"], "expected a time such as 20s"),
         (["mlp", "--momentum", "much"], "momentum: expected a finite number, got 'much'"),
-        (["mlp", "--by", "name"], "invalid choice: 'name'"),
+        (["mlp", "--by", "path"], "invalid choice: 'path'"),
         (["mlp", "--columns", "gflop"], "unknown column 'gflop'; did you mean gflops?"),
         (["mlp", "--sort", "colour"], "unknown column 'colour'"),
         (["mlp", "--data", "there"], "CIFAR-10 has images of 3x32x32 and 10 classes, mlp takes 8 and gives 7"),
@@ -252,7 +252,7 @@ def test_the_exit_code_tells_how_it_ended(
 def test_a_wrong_result_that_leaves_no_table_keeps_its_code_and_says_so_of_its_file(
     runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    runs.changes = {"status": "wrong", "reason": "error 0.5 is above the tolerance 1e-4", "recordings": ()}
+    runs.changes = {"status": "wrong", "reason": "error 0.5 is above the tolerance 1e-4", "captures": ()}
 
     code = run("mlp", "--framework", "numpy", "--json", str(tmp_path / "usage.json"))
 
@@ -263,9 +263,9 @@ def test_a_wrong_result_that_leaves_no_table_keeps_its_code_and_says_so_of_its_f
 
 
 def test_one_framework_that_fails_does_not_cost_the_others(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
-    def fail(capture: NetworkCapture) -> None:
-        if capture.framework == "native":
-            capture.status, capture.reason, capture.recordings = "crashed", "signal 11", ()
+    def fail(run: Run) -> None:
+        if run.framework == "native":
+            run.status, run.reason, run.captures = "crashed", "signal 11", ()
 
     runs.fail = fail
 
@@ -280,10 +280,10 @@ def test_one_framework_that_fails_does_not_cost_the_others(runs: Runs, capsys: p
 def test_an_interruption_shows_and_saves_what_was_measured(
     runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def stop(capture: NetworkCapture) -> None:
-        if capture.framework == "native":
-            capture.status, capture.reason = "interrupted", "stopped by the user"
-            raise InterruptedRun(capture)
+    def stop(run: Run) -> None:
+        if run.framework == "native":
+            run.status, run.reason = "interrupted", "stopped by the user"
+            raise InterruptedRun(run)
 
     runs.fail = stop
 
@@ -334,11 +334,11 @@ def saved(tmp_path: Path) -> str:
     """A file that a run left."""
     recording = recording_of(op("conv2d", 0, 80, layer="conv1", phase="forward"), framework="numpy", steps=[(0, 100)])
     path = str(tmp_path / "run.profkit")
-    save_network_capture(network_capture(recording), path)
+    save_run(network_capture(recording), path)
     return path
 
 
-@pytest.mark.parametrize("by", ["kind", "layer", "phase", "thread", "operator", "type"])
+@pytest.mark.parametrize("by", ["kind", "layer", "phase", "thread", "operator", "type", "name"])
 def test_report_shows_a_saved_run_by_whatever_is_asked(saved: str, by: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert report.main([saved, "--by", by, "--columns", "all", "--sort", "own", "--top", "3"]) == 0
 
@@ -348,9 +348,9 @@ def test_report_shows_a_saved_run_by_whatever_is_asked(saved: str, by: str, caps
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--by", "path"], "is the capture of a network: its table can be by kind, type, layer"),
-        (["--process", "4"], "--process is for captures of programs"),
-        (["--subtract-overhead"], "--subtract-overhead is for captures of programs"),
+        (["--by", "kernel"], "has no table by kernel: nothing of a GPU was recorded; its table can be by kind, name"),
+        (["--process", "4"], "--process is for the time of threads; by kind the table divides that of steps"),
+        (["--subtract-overhead"], "--subtract-overhead is for the time of threads"),
     ],
 )
 def test_report_refuses_what_a_network_does_not_have(
@@ -366,7 +366,7 @@ def test_report_of_a_damaged_file_is_a_sentence(saved: str, capsys: pytest.Captu
 
     assert report.main([saved]) == 1
 
-    assert "is not a capture of a network, or is damaged" in " ".join(capsys.readouterr().err.split())
+    assert "is not the run of a network, or is damaged" in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_module_is_the_command(runs: Runs) -> None:
@@ -383,7 +383,7 @@ def test_the_same_from_python_prints_the_table_and_has_its_numbers(tmp_path: Pat
     assert profile.capture.status == "ok"
     assert {row.name for row in usage.rows} == {"hidden1", "output"}
     assert str(profile).startswith("mlp batch 2, hidden 1, neurons 8: inference in numpy")
-    assert load_network_capture(tmp_path / "run.profkit").step_ns == profile.capture.step_ns
+    assert load_run(tmp_path / "run.profkit").step_ns == profile.capture.step_ns
 
 
 def test_a_run_that_cannot_be_says_why_in_python_too() -> None:

@@ -10,7 +10,7 @@ from trace_viewers import load_with_catapult, load_with_trace_processor
 
 from profkit import compare, export, query
 from profkit.attribution.gaps import layer_gaps
-from profkit.capture.network_capture import NetworkCapture, load_network_capture, save_network_capture
+from profkit.capture.run import Run, load_run, save_run
 from profkit.measurement import baseline
 from profkit.measurement.network_run import NetworkRequest, run_network
 from profkit.ops.networks import LeNet
@@ -26,20 +26,20 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PROFKIT_CACHE", str(folder / "cache"))
         patch.setattr(baseline, "machine_peaks", lambda dtype, threads: {"flops_per_s": 1e11, "bytes_per_s": 1e10})
-        capture = run_network(NetworkRequest(NETWORK, "native", is_training=True, steps=2))
-        assert (capture.status, capture.reason) == ("ok", "")
-        capture.baseline = baseline.measure_baseline(NETWORK, 1, is_training=True, budget_s=0.05)
-    save_network_capture(capture, folder / "lenet.profkit")
+        run = run_network(NetworkRequest(NETWORK, "native", is_training=True, steps=2))
+        assert (run.status, run.reason) == ("ok", "")
+        run.baseline = baseline.measure_baseline(NETWORK, 1, is_training=True, budget_s=0.05)
+    save_run(run, folder / "lenet.profkit")
     return str(folder / "lenet.profkit")
 
 
 @pytest.fixture
-def capture(path: str) -> NetworkCapture:
-    return load_network_capture(path)
+def run(path: str) -> Run:
+    return load_run(path)
 
 
-def test_the_table_against_the_baseline_holds_all_of_the_steps(capture: NetworkCapture) -> None:
-    table = layer_gaps(capture)
+def test_the_table_against_the_baseline_holds_all_of_the_steps(run: Run) -> None:
+    table = layer_gaps(run)
 
     assert sum(row.framework_ns for row in table.rows) + sum(each.ns for each in table.outside) == table.wall_ns
     rows = {(row.layer, row.phase): row for row in table.rows}
@@ -49,23 +49,26 @@ def test_the_table_against_the_baseline_holds_all_of_the_steps(capture: NetworkC
     assert max(map(len, str(gap_table(table)).splitlines())) <= 100
 
 
-def test_its_traces_load_in_both_viewers(path: str, capture: NetworkCapture, tmp_path: Path) -> None:
+def test_its_traces_load_in_both_viewers(path: str, run: Run, tmp_path: Path) -> None:
     chrome, perfetto = tmp_path / "t.json", tmp_path / "t.pftrace"
 
     assert export.main([path, "--chrome", str(chrome), "--perfetto", str(perfetto)]) == 0
 
-    spans = sum(len(recording) for recording in capture.recordings)
+    spans = sum(len(recording.ranges) for recording in run.captures)
     for trace in (chrome, perfetto):
         loaded = load_with_trace_processor(trace)
         assert loaded.is_sound
         assert loaded.slices > spans
-        assert loaded.processes == len(capture.recordings)
+        assert loaded.processes == len(run.captures)
     imported = load_with_catapult(chrome)
     assert (imported["error"], imported["warnings"]) == ("", [])
 
 
 def test_it_can_be_asked_in_sql(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert query.main([path, "select distinct layer from spans where kind = 'conv2d' and phase = 'backward'"]) == 0
+    assert (
+        query.main([path, "select distinct layer from ranges where operator_kind = 'conv2d' and phase = 'backward'"])
+        == 0
+    )
 
     assert capsys.readouterr().out.split() == ["layer", "─────", "conv1"]
 

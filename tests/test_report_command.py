@@ -82,8 +82,8 @@ def test_a_thread_and_a_process_can_be_chosen(capture: str, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--columns", "bogus"], "columns: calls, span_calls"),
-        (["--columns", "+bogus"], "columns: calls, span_calls"),
+        (["--columns", "bogus"], "columns: calls, inclusive"),
+        (["--columns", "+bogus"], "columns: calls, inclusive"),
         (["--sort", "inclusiv"], "did you mean inclusive?"),
         (["--top", "0"], "--top takes a number of rows"),
         (["--top", "many"], "--top takes a number of rows"),

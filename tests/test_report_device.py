@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from foreign_traces import KinetoTrace, NsightExport, by_real_file, real_trace
 
-from profkit.attribution.device.groups import GROUPINGS
+from profkit.attribution.account import DEVICES
 from profkit.attribution.device.lanes import DevicePart
+from profkit.attribution.grouping import groupings_on
 from profkit.report import main
 
 WIDTH = 100
@@ -54,7 +55,7 @@ def test_operators_are_the_default_and_every_line_says_whose_time_it_is(
     assert any(line.startswith("allocated in no operator") for line in lines)
 
 
-@pytest.mark.parametrize("by", GROUPINGS)
+@pytest.mark.parametrize("by", groupings_on(DEVICES))
 @pytest.mark.parametrize("layout", ["table", "tfprof"])
 def test_every_table_is_printed_and_fits(trace: str, by: str, layout: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = main([trace, "--by", by, "--format", layout, "--top", "all"])
@@ -67,7 +68,7 @@ def test_every_table_is_printed_and_fits(trace: str, by: str, layout: str, capsy
         assert lines[-1].startswith(("GPU: sum of durations", "    "))
 
 
-@pytest.mark.parametrize("by", GROUPINGS)
+@pytest.mark.parametrize("by", groupings_on(DEVICES))
 @by_real_file
 def test_tables_of_real_traces_fit_and_their_files_add_up(
     name: str, by: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -193,8 +194,8 @@ def test_another_sqlite_file_is_refused_with_the_next_step(tmp_path: Path, capsy
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
-        (["--by", "kind"], "its table can be by name, path, thread, category, domain, operator, layer"),
-        (["--thread", "main"], "--thread is for captures of programs"),
+        (["--by", "kind"], "it has no steps of a network; its table can be by operator, layer, phase, kernel"),
+        (["--thread", "main"], "--thread is for the time of threads; by operator the table divides that of devices"),
         (["--columns", "colour"], "colour"),
     ],
 )
@@ -220,7 +221,7 @@ def test_the_document_explains_every_grouping_and_every_part_of_the_wall_clock()
     text = (Path(__file__).parents[1] / "docs" / "device-traces.md").read_text(encoding="utf-8")
 
     first_cells = " ".join(line.split("|")[1] for line in text.splitlines() if line.startswith("|"))
-    for name in (*GROUPINGS, *(part.name.lower() for part in DevicePart)):
+    for name in (*groupings_on(DEVICES), *(part.name.lower() for part in DevicePart)):
         assert f"`{name}`" in first_cells
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from foreign_networks import Case, outcome
 from network_checks import NETWORKS, WITH_MOMENTUM
 
-from profkit.capture.recording import Recording
+from profkit.capture.schema import Capture
 from profkit.ops.networks import Cifar10, Mlp
 
 MLP_TRAINING = Case(Mlp(batch=5, hidden=2, neurons=16), WITH_MOMENTUM, 3, "mlp training")
@@ -32,6 +32,6 @@ def found_of(case: Case) -> Mapping[str, Any]:
     return outcome("theano", cases).found[cases.index(case)]
 
 
-def theano_recording(case: Case, of_pass: str) -> Recording:
+def theano_recording(case: Case, of_pass: str) -> Capture:
     """Of a case that has a name."""
-    return outcome("theano", cases_with(case)).recording(case.name, of_pass)
+    return outcome("theano", cases_with(case)).capture(case.name, of_pass)

@@ -1,6 +1,6 @@
 """A network against its baseline: per layer and phase the framework's time and its parts, beside native and bound.
 
-Pure: a NetworkCapture (with the baseline that was measured with it) goes in; docs/baseline.md has the words.
+Pure: a Run (with the baseline that was measured with it) goes in; docs/baseline.md has the words.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from profkit.attribution.kinds import AUXILIARY, BIAS, COPY, LOSS, REDUCE, RELU,
 from profkit.attribution.networks.layer_dispatch import LayerPhase, layer_dispatch
 from profkit.attribution.networks.operators import NO_LAYER, Operators, operators_of
 from profkit.attribution.networks.threading_loss import threading_losses
-from profkit.capture.network_capture import BUSY_LOAD, NetworkCapture
+from profkit.capture.run import BUSY_LOAD, Run
 from profkit.capture.schema import BACKWARD, FORWARD, NONE, OPTIMISER
 from profkit.capture.schema import COPY as COPY_PHASE
 from profkit.ops.networks import network_from_dict
@@ -106,18 +106,18 @@ class GapTable:
     """The load average under which native kernels were timed, where that makes their times doubtful."""
 
 
-def layer_gaps(capture: NetworkCapture) -> GapTable:
-    """The time recording of a capture against its baseline; without one, native and bound are None."""
-    operators = operators_of(capture)
-    place = _OperatorPlaces(capture.is_training)
-    baseline = {(row["layer"], row["phase"]): row for row in capture.baseline}
+def layer_gaps(run: Run) -> GapTable:
+    """The time recording of a run against its baseline; without one, native and bound are None."""
+    operators = operators_of(run)
+    place = _OperatorPlaces(run.is_training)
+    baseline = {(row["layer"], row["phase"]): row for row in run.baseline}
     dispatch = layer_dispatch(operators)
     kinds = _kind_times(operators, place)
-    names = [layer.name for layer in network_from_dict(capture.network).layers]
+    names = [layer.name for layer in network_from_dict(run.network).layers]
     keys = [(name, phase) for phase in IN_LAYERS for name in names]
     # A compiler may fuse layers into one; such rows have no baseline of their own, but their time.
     keys += [key for key in kinds if key not in keys and key[0] != NO_LAYER and key[1] in IN_LAYERS]
-    losses = threading_losses(capture, operators, place.of)
+    losses = threading_losses(run, operators, place.of)
     outermost = operators.rows[operators.above[operators.rows] == NONE].tolist()
     calls = Counter(place.of(operators, row) for row in outermost)
     rows = [
@@ -128,18 +128,18 @@ def layer_gaps(capture: NetworkCapture) -> GapTable:
     outside = _outside(kinds, {(row.layer, row.phase) for row in rows}, baseline)
     wall_ns = int(operators.step_ns.sum())
     rest = wall_ns - sum(row.framework_ns for row in rows) - sum(each.ns for each in outside)
-    peaks = capture.baseline[0] if capture.baseline else {}
-    keys_used = {part["key"] for row in capture.baseline for part in row.get("parts", ()) if part["key"]}
+    peaks = run.baseline[0] if run.baseline else {}
+    keys_used = {part["key"] for row in run.baseline for part in row.get("parts", ()) if part["key"]}
     return GapTable(
         rows=tuple(rows),
         outside=(*outside, Outside(REST, rest)),
         wall_ns=wall_ns,
         steps=operators.steps,
-        threads=capture.threads,
+        threads=run.threads,
         peak_flops_per_s=peaks.get("peak_flops_per_s"),
         peak_bytes_per_s=peaks.get("peak_bytes_per_s"),
         reference_keys=tuple(sorted(key for key in keys_used if key.endswith("/reference"))),
-        busy_load=_busy_load(capture),
+        busy_load=_busy_load(run),
     )
 
 
@@ -233,9 +233,9 @@ def _outside(
     return [Outside(name, found[name], bounds.get(name)) for name in names if name in found]
 
 
-def _busy_load(capture: NetworkCapture) -> float | None:
-    loads = [part.get("load", 0.0) for row in capture.baseline for part in row.get("parts", ())]
-    highest, cpus = max(loads, default=0.0), capture.environment.get("cpus_usable") or []
+def _busy_load(run: Run) -> float | None:
+    loads = [part.get("load", 0.0) for row in run.baseline for part in row.get("parts", ())]
+    highest, cpus = max(loads, default=0.0), run.environment.get("cpus_usable") or []
     return highest if cpus and highest > BUSY_LOAD * len(cpus) else None
 
 

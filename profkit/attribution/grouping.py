@@ -1,141 +1,386 @@
-"""Which row of a table each range belongs to: by name, path, thread, category or domain. A capture in, groups out."""
+"""What one row of a table can be: the one table of groupings. Shares in, the group of every range and activity out.
+
+A grouping is offered for a capture when the capture has a clock for which the grouping has a key.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from profkit.attribution.tree import Tree
-from profkit.capture.schema import NONE, Capture, Column
+from profkit.attribution.account import (
+    DEVICES,
+    STEPS,
+    THREADS,
+    DeviceShares,
+    Shares,
+    StepShares,
+    ThreadShares,
+    clocks_of,
+)
+from profkit.attribution.device.places import RangePlaces, places_of
+from profkit.attribution.kernels.names import KernelName, parse_kernel
+from profkit.attribution.kernels.variants import distinct_shorts
+from profkit.attribution.networks.operators import Operators
+from profkit.attribution.titles import dense, joined_texts, thread_titles, titles
+from profkit.attribution.tree import is_in_tree
+from profkit.capture.schema import NONE, ActivityKind, Capture, Column, CopyDirection, Level, MemoryKind
+from profkit.errors import UsageError, check_names
 
 PATH_SEPARATOR = " > "
 """For people; titles may contain it, so rows carry their titles one by one as well."""
-NO_CATEGORY = "(no category)"
-NO_DOMAIN = "(no domain)"
-# Up to so many times the number of rows, a table of all possible keys beats sorting.
-_DENSE_KEYS = 8
+NO_CATEGORY, NO_DOMAIN = "(no category)", "(no domain)"
+UNNAMED = "(unnamed)"
+BATCHED = "batched"
+"""The last word of a row of batched matrix products."""
+PLACES = ("kind", "layer", "phase", "type")
+"""What is known of an operator of a network."""
 
 
 @dataclass(frozen=True)
-class RangeGroups:
-    """A group per row of ranges (-1 for those left out), and the groups' names."""
+class Groups:
+    """Groups by number: NONE is the remainder. Where `of_range` is None, rows are activities and own no idle time."""
 
-    of_row: Column  # int32
     names: Sequence[str]
-    paths: Sequence[tuple[str, ...]] | None = None
+    of_range: Column | None = None
+    of_activity: Column | None = None
+    texts: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """What else is known of each group, by the name of the table's column: path, short, kind, type."""
     threads: Sequence[int] | None = None
     """By thread: the thread of each group."""
+    is_call: Column | None = None
+    """Ranges that may count as a call; None: all."""
+    parent: Column | None = None
+    """What the sums of a range go into as well; None: the enclosing range's."""
+    is_nested: bool = False
+    """Of ranges that lie in others of the same group each counts as a call."""
 
     def __len__(self) -> int:
         return len(self.names)
 
-
-def group_ranges(capture: Capture, tree: Tree, by: str, is_shown: Column) -> RangeGroups:
-    """Groups of the shown rows; groups without any row do not appear."""
-    return GROUPINGS[by](capture, tree, is_shown)
-
-
-def titles(capture: Capture, is_shown: Column) -> tuple[Column, list[str]]:
-    """The number of each row's `domain:name` and these titles; equal texts have one number."""
-    return _joined(capture, capture.ranges.domain, capture.ranges.name, is_shown, "")
-
-
-def thread_titles(capture: Capture) -> list[str]:
-    """A name for each thread that no other has: `main`, or `main (4711)` with its id where names repeat."""
-    threads = capture.threads
-    names = [capture.strings[name] if name != NONE else "" for name in threads.name.tolist()]
-    several = len(capture.processes) > 1
-    shown = []
-    for name, process, thread_id in zip(names, threads.process.tolist(), threads.os_thread_id.tolist()):
-        pid = capture.processes[process].pid if process < len(capture.processes) else 0
-        text = name or f"thread {thread_id}"
-        shown.append(f"{text} of process {pid}" if several else text)
-    times_used = Counter(shown)
-    numbered = [
-        f"{text} ({thread_id})" if times_used[text] > 1 else text
-        for text, thread_id in zip(shown, threads.os_thread_id.tolist())
-    ]
-    # An operating system gives the number of an ended thread to a new one.
-    return _made_distinct(numbered)
+    def owners(self, shares: Shares) -> Column:
+        """The group of every share: that of the activity that runs, else of the range."""
+        owner = np.full(len(shares.ns), NONE, np.int64)
+        runs = shares.activity != NONE
+        if self.of_activity is not None:
+            owner[runs] = self.of_activity[shares.activity[runs]]
+        if self.of_range is not None:
+            rests = ~runs & (shares.range != NONE)
+            owner[rests] = self.of_range[shares.range[rests]]
+        return owner
 
 
-def _by_name(capture: Capture, _: Tree, is_shown: Column) -> RangeGroups:
-    of_row, names = titles(capture, is_shown)
-    return RangeGroups(of_row, names)
+Key = Callable[[Any], Groups]
 
 
-def _by_path(capture: Capture, tree: Tree, is_shown: Column) -> RangeGroups:
-    of_row, names = titles(capture, is_shown)
-    path_of_row, ways = tree.paths(of_row)
+@dataclass(frozen=True)
+class Grouping:
+    """One value of --by, with the key that it has on each clock."""
+
+    name: str
+    keys: Mapping[str, Key]
+
+
+# Ranges of a program, on the clock of threads.
+
+
+def _by_name(shares: ThreadShares) -> Groups:
+    of_range, names = titles(shares.capture, shares.is_shown)
+    return Groups(names, of_range)
+
+
+def _by_path(shares: ThreadShares) -> Groups:
+    of_range, names = titles(shares.capture, shares.is_shown)
+    of_range, ways = shares.tree.paths(of_range)
     paths = [tuple(names[number] for number in way) for way in ways]
-    return RangeGroups(path_of_row, [PATH_SEPARATOR.join(path) for path in paths], paths=paths)
+    return Groups([PATH_SEPARATOR.join(path) for path in paths], of_range, texts={"path": paths})
 
 
-def _by_thread(capture: Capture, _: Tree, is_shown: Column) -> RangeGroups:
-    of_row, used = _dense(capture.ranges.thread.astype(np.int64), is_shown)
-    shown = thread_titles(capture)
-    return RangeGroups(of_row, [shown[thread] for thread in used], threads=used)
+def _by_thread(shares: ThreadShares) -> Groups:
+    of_range, used = dense(shares.capture.ranges.thread.astype(np.int64), shares.is_shown)
+    shown = thread_titles(shares.capture)
+    return Groups([shown[thread] for thread in used], of_range, threads=used)
 
 
-def _by_category(capture: Capture, _: Tree, is_shown: Column) -> RangeGroups:
-    return RangeGroups(*_joined(capture, capture.ranges.domain, capture.ranges.category, is_shown, NO_CATEGORY))
+def _by_category(shares: ThreadShares) -> Groups:
+    ranges = shares.capture.ranges
+    of_range, names = joined_texts(shares.capture, ranges.domain, ranges.category, shares.is_shown, NO_CATEGORY)
+    return Groups(names, of_range)
 
 
-def _by_domain(capture: Capture, _: Tree, is_shown: Column) -> RangeGroups:
-    nothing = np.full(len(capture.ranges), NONE, np.int32)
-    return RangeGroups(*_joined(capture, nothing, capture.ranges.domain, is_shown, NO_DOMAIN))
+def _by_domain(shares: ThreadShares) -> Groups:
+    ranges = shares.capture.ranges
+    nothing = np.full(len(ranges), NONE, np.int32)
+    of_range, names = joined_texts(shares.capture, nothing, ranges.domain, shares.is_shown, NO_DOMAIN)
+    return Groups(names, of_range)
 
 
-GROUPINGS: dict[str, Callable[[Capture, Tree, Column], RangeGroups]] = {
-    "name": _by_name,
-    "path": _by_path,
-    "thread": _by_thread,
-    "category": _by_category,
-    "domain": _by_domain,
+# Operators of a network, on the clock of steps.
+
+
+def by_places(*columns: str) -> Key:
+    """`conv1/forward/Conv2D`: one or several of PLACES."""
+
+    def title(operators: Operators, row: int) -> str:
+        return "/".join(operators.text(column, row) or f"(no {column})" for column in columns)
+
+    return lambda shares: _of_operators(
+        shares.operators, [getattr(shares.operators, column) for column in columns], title
+    )
+
+
+def _by_operators_thread(shares: StepShares) -> Groups:
+    shown, thread = thread_titles(shares.capture), shares.capture.ranges.thread
+    return _of_operators(shares.operators, [thread], lambda _, row: shown[int(thread[row])])
+
+
+def _by_operators_name(shares: StepShares) -> Groups:
+    """As the source calls it."""
+    names, strings = shares.capture.ranges.name, shares.capture
+    return _of_operators(shares.operators, [names], lambda _, row: strings.text(int(names[row])) or UNNAMED)
+
+
+def _of_operators(operators: Operators, codes: Sequence[Column], title: Callable[[Operators, int], str]) -> Groups:
+    """One name per distinct place, not per range; unequal places may have one name."""
+    rows = operators.rows
+    of_range = np.full(len(operators.capture.ranges), NONE, np.int64)
+    keys = np.stack([column[rows].astype(np.int64) for column in codes])
+    _, first, of_row = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    numbers: dict[str, int] = {}
+    named = [numbers.setdefault(title(operators, int(rows[row])), len(numbers)) for row in first]
+    of_range[rows] = np.array(named, np.int64)[of_row.reshape(-1)] if named else NONE
+    groups = Groups(list(numbers), of_range)
+    return replace(groups, texts={column: _common(operators, groups, column) for column in PLACES})
+
+
+def _common(operators: Operators, groups: Groups, column: str) -> list[str | None]:
+    """The kind, layer, phase or type that all operators of a group have; None where they differ or have none."""
+    assert groups.of_range is not None
+    values = getattr(operators, column)[operators.rows].astype(np.int64)
+    lowest = np.full(len(groups), np.iinfo(np.int64).max)
+    highest = np.full(len(groups), np.iinfo(np.int64).min)
+    one = np.zeros(len(groups), np.int64)
+    of_row = groups.of_range[operators.rows]
+    np.minimum.at(lowest, of_row, values)
+    np.maximum.at(highest, of_row, values)
+    one[of_row] = operators.rows
+    found = [operators.text(column, int(row)) or None for row in one]
+    return [text if low == high else None for text, low, high in zip(found, lowest, highest)]
+
+
+# Ranges that launch work, and the work itself, on the clock of devices.
+
+
+def _by_launching(shares: DeviceShares) -> Groups:
+    """The innermost range, whatever it stands for; a step alone is not an operator."""
+    capture = shares.capture
+    of_range, names = titles(capture, is_in_tree(capture) & (capture.ranges.level != Level.STEP))
+    return _of_ranges(capture, names, of_range, is_nested=True)
+
+
+def _by_layer(shares: DeviceShares) -> Groups:
+    """Calls are those of the layer itself; a backward operator is a part of it and of the layers around it, no call."""
+    capture = shares.capture
+    places = places_of(capture)
+    is_layer = capture.ranges.level == Level.LAYER
+    return replace(_by_place(capture, places, places.layer), is_call=is_layer, parent=places.parent)
+
+
+def _by_phase(shares: DeviceShares) -> Groups:
+    capture = shares.capture
+    places = places_of(capture)
+    return _by_place(capture, places, places.phase)
+
+
+def _by_place(capture: Capture, places: RangePlaces, column: Column) -> Groups:
+    texts, of_range = _numbered(np.where(is_in_tree(capture), column, NONE))
+    return _of_ranges(capture, [places.texts[text] for text in texts], of_range)
+
+
+def _of_ranges(capture: Capture, names: list[str], of_range: Column, is_nested: bool = False) -> Groups:
+    place = capture.activities.range
+    of_activity = np.where(place == NONE, NONE, of_range[np.maximum(place, 0)] if len(of_range) else NONE)
+    return Groups(names, of_range, of_activity, is_nested=is_nested)
+
+
+def _by_kernel(shares: DeviceShares) -> Groups:
+    """Everything that ran, by its name."""
+    capture = shares.capture
+    numbers, of_activity = _numbered(capture.activities.name)
+    names = [capture.text(number) for number in numbers]
+    is_kernel = np.zeros(len(names), bool)
+    is_kernel[of_activity[capture.activities.kind == ActivityKind.KERNEL]] = True
+    parsed = [parse_kernel(name) if kernel else None for name, kernel in zip(names, is_kernel.tolist())]
+    texts = {
+        "short": distinct_shorts(names, [each.short if each else None for each in parsed]),
+        "kind": [each.family if each else None for each in parsed],
+        "type": [each.library if each else None for each in parsed],
+    }
+    return Groups(names, of_activity=of_activity, texts=texts)
+
+
+def _by_launch(shares: DeviceShares) -> Groups:
+    """Operator and kernel together: what each operator launched, and who launched each kernel."""
+    operators, kernels = _by_launching(shares), _by_kernel(shares)
+    assert operators.of_activity is not None and kernels.of_activity is not None
+    pairs = np.stack([operators.of_activity, kernels.of_activity], axis=1)
+    known, of_activity = np.unique(pairs, axis=0, return_inverse=True)
+    launchers = [operators.names[operator] if operator != NONE else "?" for operator in known[:, 0].tolist()]
+    rows = known[:, 1].tolist()
+    texts = {name: [values[row] for row in rows] for name, values in kernels.texts.items()}
+    names = [kernels.names[row] for row in rows]
+    texts["short"] = [f"{launcher}: {short or name}" for launcher, short, name in zip(launchers, texts["short"], names)]
+    titled = [f"{launcher}: {name}" for launcher, name in zip(launchers, names)]
+    return Groups(titled, of_activity=of_activity.reshape(-1).astype(np.int64), texts=texts)
+
+
+def _by_gemm(shares: DeviceShares) -> Groups:
+    """Matrix products by tile, transposes, number format, plain or batched."""
+    capture = shares.capture
+    activities = capture.activities
+    texts, of_name = _numbered(np.where(activities.kind == ActivityKind.KERNEL, activities.name, NONE))
+    parsed = [parse_kernel(capture.text(text)) for text in texts]
+    named = [_gemm_title(each) if each.family in ("gemm", "gemv") and not each.is_auxiliary else "" for each in parsed]
+    rows = {title: row for row, title in enumerate(dict.fromkeys(filter(None, named)))}
+    of_text = np.array([*(rows.get(title, NONE) for title in named), NONE], np.int64)
+    libraries = {title: each.library for title, each in zip(named, parsed) if title}
+    return Groups(list(rows), of_activity=of_text[of_name], texts={"type": [libraries[title] for title in rows]})
+
+
+def _gemm_title(kernel: KernelName) -> str:
+    shape = "_".join(filter(None, (kernel.tile, kernel.transposes))) or kernel.short
+    formats = [kernel.dtype, "tensor cores" if kernel.uses_tensor_cores else "", BATCHED if kernel.is_batched else ""]
+    return " ".join(filter(None, (kernel.family if kernel.family != "gemm" else "", shape, *formats)))
+
+
+def _by_copy(shares: DeviceShares) -> Groups:
+    """Copies by direction and the kinds of memory at both ends, and sets."""
+    capture = shares.capture
+    activities = capture.activities
+    columns = (activities[name].tolist() for name in ("kind", "direction", "source_kind", "target_kind"))
+    rows: dict[str, int] = {}
+    row_of: dict[tuple[int, ...], int] = {}
+    of_activity = []
+    for key in zip(*columns):
+        if key not in row_of:
+            title = _copy_title(*key)
+            row_of[key] = rows.setdefault(title, len(rows)) if title else NONE
+        of_activity.append(row_of[key])
+    return Groups(list(rows), of_activity=np.array(of_activity, np.int64))
+
+
+def _copy_title(kind: int, direction: int, source: int, target: int) -> str:
+    if kind == ActivityKind.KERNEL:
+        return ""
+    if kind == ActivityKind.SET:
+        return "set"
+    way = CopyDirection(direction).name.lower().replace("_", " ") if direction != NONE else "copy"
+    ends = [MemoryKind(end).name.lower() if end != NONE else "unknown" for end in (source, target)]
+    return way if ends == ["device", "device"] else f"{way} ({ends[0]} to {ends[1]})"
+
+
+def _by_stream(shares: DeviceShares) -> Groups:
+    """Device and stream; the process too, where several are known to use the device."""
+    capture = shares.capture
+    activities = capture.activities
+    columns = [activities[name].tolist() for name in ("device", "process", "stream")]
+    users = Counter(device for device, process in set(zip(*columns[:2])) if process != NONE)
+    rows: dict[str, int] = {}
+    of_activity = []
+    for device, process, stream in zip(*columns):
+        owner = f" process {capture.processes[process].pid}" if users[device] > 1 and process != NONE else ""
+        number = stream if stream != NONE else "?"
+        of_activity.append(rows.setdefault(f"{device_name(capture, device)}{owner} stream {number}", len(rows)))
+    return Groups(list(rows), of_activity=np.array(of_activity, np.int64))
+
+
+def _by_device(shares: DeviceShares) -> Groups:
+    capture = shares.capture
+    devices, of_activity = _numbered(capture.activities.device, absent=None)
+    return Groups([device_name(capture, device, with_model=True) for device in devices], of_activity=of_activity)
+
+
+def device_name(capture: Capture, device: int, with_model: bool = False) -> str:
+    """`GPU 0`, with its model where that is known."""
+    if device == NONE:
+        return "GPU ?"
+    model = next((each.name for each in capture.devices if each.id == device), "")
+    return f"GPU {device} {model}".rstrip() if with_model else f"GPU {device}"
+
+
+def _numbered(column: Column, absent: int | None = NONE) -> tuple[list[int], Column]:
+    """The distinct values without `absent`, and each entry's place among them."""
+    values, inverse = np.unique(column, return_inverse=True)
+    kept = values.tolist()
+    if absent is None or absent not in kept:
+        return kept, inverse.astype(np.int64)
+    gone = kept.index(absent)
+    places = np.array([NONE if place == gone else place - (place > gone) for place in range(len(kept))], np.int64)
+    return [value for value in kept if value != absent], places[inverse]
+
+
+GROUPINGS: Mapping[str, Grouping] = {
+    each.name: each
+    for each in (
+        Grouping("name", {THREADS: _by_name, STEPS: _by_operators_name}),
+        Grouping("path", {THREADS: _by_path}),
+        Grouping("thread", {THREADS: _by_thread, STEPS: _by_operators_thread}),
+        Grouping("category", {THREADS: _by_category}),
+        Grouping("domain", {THREADS: _by_domain}),
+        Grouping("kind", {STEPS: by_places("kind")}),
+        Grouping("type", {STEPS: by_places("type")}),
+        Grouping("operator", {STEPS: by_places("layer", "phase", "type"), DEVICES: _by_launching}),
+        Grouping("layer", {STEPS: by_places("layer"), DEVICES: _by_layer}),
+        Grouping("phase", {STEPS: by_places("phase"), DEVICES: _by_phase}),
+        Grouping("kernel", {DEVICES: _by_kernel}),
+        Grouping("launch", {DEVICES: _by_launch}),
+        Grouping("gemm", {DEVICES: _by_gemm}),
+        Grouping("copy", {DEVICES: _by_copy}),
+        Grouping("stream", {DEVICES: _by_stream}),
+        Grouping("device", {DEVICES: _by_device}),
+    )
 }
+USUAL: Mapping[str, str] = {THREADS: "name", STEPS: "kind", DEVICES: "operator"}
+"""What a row is when nothing is asked for, by clock."""
 
 
-def _joined(capture: Capture, domain: Column, text: Column, is_shown: Column, absent: str) -> tuple[Column, list[str]]:
-    """Groups by the texts `domain:text`; rows without the second text are one group, whatever their domain."""
-    strings = capture.strings
-    base = len(strings) + 1
-    key = np.where(text == NONE, 0, (domain.astype(np.int64) + 1) * base) + text.astype(np.int64) + 1
-    of_row, used = _dense(key, is_shown)
-    names = []
-    for above, below in (divmod(number, base) for number in used):
-        name = strings[below - 1] if below else absent
-        names.append(f"{strings[above - 1]}:{name}" if above else name)
-    # Two processes define their strings each for themselves, and `a:b` may come about in two ways.
-    number_of: dict[str, int] = {}
-    merged = np.array([number_of.setdefault(name, len(number_of)) for name in names] + [NONE], np.int32)
-    return merged[of_row], list(number_of)
+def groupings_on(clock: str) -> tuple[str, ...]:
+    """The groupings that have a key on this clock, the usual one first."""
+    names = [name for name, grouping in GROUPINGS.items() if clock in grouping.keys]
+    return (USUAL[clock], *(name for name in names if name != USUAL[clock]))
 
 
-def _dense(keys: Column, is_shown: Column) -> tuple[Column, list[int]]:
-    """Keys as numbers from 0 in ascending order of the keys used, -1 where not shown; and the keys used."""
-    of_row = np.full(len(keys), NONE, np.int32)
-    shown = keys if is_shown.all() else keys[is_shown]
-    if not len(shown):
-        return of_row, []
-    largest = int(shown.max())
-    if largest <= _DENSE_KEYS * len(keys) + 1000:
-        is_used = np.zeros(largest + 1, np.bool_)
-        is_used[shown] = True
-        used = np.flatnonzero(is_used)
-        of_row[is_shown] = (np.cumsum(is_used, dtype=np.int32) - 1)[shown]
-    else:
-        used, number = np.unique(shown, return_inverse=True)
-        of_row[is_shown] = number
-    return of_row, used.tolist()
+def groupings_of(capture: Capture) -> Mapping[str, str]:
+    """The groupings that a capture has, the default first, and the clock that each of them divides."""
+    found: dict[str, str] = {}
+    for clock in clocks_of(capture):
+        for name in groupings_on(clock):
+            found.setdefault(name, clock)
+    return found
 
 
-def _made_distinct(texts: list[str]) -> list[str]:
-    seen: dict[str, int] = {}
-    result = []
-    for text in texts:
-        seen[text] = seen.get(text, 0) + 1
-        result.append(text if seen[text] == 1 else f"{text} #{seen[text]}")
-    return result
+def choose_grouping(capture: Capture, by: str | None = None, clock: str | None = None) -> tuple[str, str]:
+    """The grouping that is meant, the default if none is named, and its clock; UsageError where there is none."""
+    clocks = clocks_of(capture)
+    if clock is not None and clock not in clocks:
+        raise UsageError(f"{capture.path or 'the capture'} has no time of {clock}, but of {' and of '.join(clocks)}")
+    known = groupings_of(capture) if clock is None else dict.fromkeys(groupings_on(clock), clock)
+    chosen = by or next(iter(known))
+    if chosen in known:
+        return chosen, known[chosen]
+    if chosen not in GROUPINGS:
+        check_names("the capture", [chosen], known, "grouping")
+    told = "; ".join(warning for warning in capture.warnings if "GPU" in warning)
+    reasons = {STEPS: "it has no steps of a network", DEVICES: told or "nothing of a GPU was recorded"}
+    why = " and ".join(reasons[each] for each in GROUPINGS[chosen].keys if each in reasons)
+    raise UsageError(f"{capture.path} has no table by {chosen}: {why}; its table can be by {', '.join(known)}")
+
+
+def group(shares: Shares, by: str) -> Groups:
+    """Groups of one of GROUPINGS; UsageError when these shares have no such groups."""
+    check_names(f"the time of {shares.clock}", [by], groupings_on(shares.clock), "grouping")
+    return GROUPINGS[by].keys[shares.clock](shares)

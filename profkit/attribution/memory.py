@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from profkit.attribution.grouping import RangeGroups
-from profkit.attribution.tree import Tree
+from profkit.attribution.account import ThreadShares
 from profkit.capture.schema import NONE, Capture, Column
 
 ALLOCATIONS_DOOR = "allocations"
@@ -16,11 +16,12 @@ MOST_BYTES = 1 << 47
 
 
 @dataclass(frozen=True)
-class MemoryTotals:
-    """Over the chosen threads."""
+class RangeMemory:
+    """Columns per group, and totals over the chosen threads."""
 
-    calls: int
-    bytes: int
+    columns: Mapping[str, Column]
+    total_calls: int
+    total_bytes: int
     unattributed_bytes: int
     peak_bytes: int
     small_calls: int
@@ -36,14 +37,13 @@ def has_memory(capture: Capture) -> bool:
     )
 
 
-def group_memory(
-    capture: Capture, tree: Tree, groups: RangeGroups, is_outermost: Column, is_thread_chosen: Column
-) -> tuple[dict[str, list[int]], MemoryTotals]:
-    """Columns of UsageRow per group, and totals.
+def range_memory(shares: ThreadShares, of_range: Column, count: int, is_outermost: Column) -> RangeMemory:
+    """Bytes of groups of ranges.
 
     Bytes with nesting are summed over the outermost ranges of a group only, so that recursion counts once; a peak is
     the largest of any call.
     """
+    capture, table, is_thread_chosen = shares.capture, shares.tree.table, shares.is_thread_chosen
     allocations = capture.allocations
     columns = [
         allocations.range,
@@ -57,29 +57,26 @@ def group_memory(
     is_chosen = is_thread_chosen[allocations.thread]
     if not is_chosen.all():
         columns = [column[is_chosen] for column in columns]
-    memory = tree.table.memory(*columns)
+    memory = table.memory(*columns)
 
-    def summed(name: str, chosen: Column) -> list[int]:
-        sums: list[int] = tree.table.sum_by_group(memory[name], chosen, groups.of_row, len(groups)).tolist()
-        return sums
+    def summed(name: str, chosen: Column) -> Column:
+        return table.sum_by_group(memory[name], chosen, of_range, count)
 
-    every = np.ones(len(capture.ranges), np.uint8)
-    rows = {
-        "alloc_calls": summed("calls", is_outermost),
-        "alloc_bytes": summed("bytes", is_outermost),
-        "own_alloc_bytes": summed("own_bytes", every),
-        "live_bytes": summed("live_bytes", is_outermost),
-        "freed_elsewhere_bytes": summed("freed_elsewhere_bytes", is_outermost),
-        "peak_bytes": tree.table.max_by_group(memory["peak_bytes"], groups.of_row, len(groups)).tolist(),
-    }
     ranges, sizes, is_part = columns[0], columns[2], columns[5]
     threads = capture.threads
-    totals = MemoryTotals(
-        calls=int(np.count_nonzero(~is_part)),
-        bytes=int(sizes.sum()),
+    return RangeMemory(
+        columns={
+            "alloc_calls": summed("calls", is_outermost),
+            "alloc_bytes": summed("bytes", is_outermost),
+            "own_alloc_bytes": summed("own_bytes", np.ones(len(capture.ranges), np.uint8)),
+            "live_bytes": summed("live_bytes", is_outermost),
+            "freed_elsewhere_bytes": summed("freed_elsewhere_bytes", is_outermost),
+            "peak_bytes": table.max_by_group(memory["peak_bytes"], of_range, count),
+        },
+        total_calls=int(np.count_nonzero(~is_part)),
+        total_bytes=int(sizes.sum()),
         unattributed_bytes=int(sizes[ranges < 0].sum()),
         peak_bytes=memory["total_peak_bytes"],
         small_calls=int(threads.small_allocations[is_thread_chosen].sum()),
         small_bytes=int(threads.small_allocated_bytes[is_thread_chosen].sum()),
     )
-    return rows, totals

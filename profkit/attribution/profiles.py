@@ -1,32 +1,21 @@
-"""What two captures are compared by: a capture goes in, a Profile (times per step or per call) comes out."""
+"""What two captures are compared by: a capture or run goes in, a Profile (times per step, call or launch) comes out."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from profkit.attribution.attribute import usage_by
-from profkit.attribution.device.groups import groups_by
-from profkit.attribution.grouping import group_ranges
-from profkit.attribution.networks.operators import Operators, operators_of
-from profkit.attribution.tree import is_mark, tree_of
-from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.schema import Activities, Capture, Column, Process, Ranges
+from profkit.attribution.account import DEVICES, OWN, STEPS, Shares, account, clocks_of
+from profkit.attribution.grouping import Groups, by_places, choose_grouping, group
+from profkit.attribution.passes import main_capture
+from profkit.capture.run import Run
+from profkit.capture.schema import NONE, Activities, Capture, Column, Process, Ranges
+from profkit.errors import UsageError
 
 STEP, CALL, LAUNCH = "step", "call", "launch"
-NETWORK_GROUPINGS: dict[str, tuple[str, ...]] = {
-    "operator": ("layer", "phase", "type"),
-    "layer": ("layer", "phase"),
-    "kind": ("kind",),
-    "type": ("type",),
-    "name": (),
-}
-"""What a row of two networks is, and the columns that its name consists of; by name: as the source has it."""
 RECORDED, NOT_RECORDED = "step, recorded", "step, not recorded"
-RANGE_GROUPINGS = ("name", "path", "category", "domain", "thread")
 MOST_SAMPLES = 40
 """Calls of a range, one after another, are gathered into so many medians: neighbours share what disturbs them."""
 
@@ -55,99 +44,72 @@ class ComparableProfile:
     """What makes its times doubtful."""
 
 
-def network_profile(capture: NetworkCapture, by: str = "operator") -> ComparableProfile:
-    """Times per step of a network's operators and of what remains of the steps."""
-    operators = operators_of(capture)
-    times = _named_times(operators, by)
-    calls = _named_calls(operators, by)
-    for name, per_step in operators.remainders.items():
-        if per_step.any():
-            times[f"({name})"] = per_step
-    whole = int(operators.step_ns.sum())
-    rows = {
-        name: ProfileRow(per_step.tolist(), calls.get(name, 0) / operators.steps, int(per_step.sum()) / whole)
-        for name, per_step in times.items()
-    }
-    totals = {NOT_RECORDED: capture.step_ns, RECORDED: operators.step_ns.tolist()}
+def usual_grouping(a: Capture | Run, b: Capture | Run) -> str:
+    """What a row is when nothing is asked for: an operator, which has other names in another framework; else a name."""
+    has_steps = [clocks_of(main_capture(each))[0] == STEPS for each in (a, b)]
+    if not any(has_steps):
+        return "name"
+    if not all(has_steps):
+        raise UsageError("one capture is of a network's steps, the other of a program: they have no rows in common")
+    return "operator" if a.framework == b.framework else "layer"
+
+
+def profile_of(opened: Capture | Run, by: str) -> ComparableProfile:
+    """Times per step of operators and of what remains of the steps; per call of ranges; per launch of GPU work."""
+    capture = main_capture(opened)
+    chosen, clock = choose_grouping(capture, by)
+    if clock == DEVICES and not len(capture.activities):
+        raise UsageError(f"--by {by} compares what GPUs did: {capture.path} has nothing of a GPU")
+    shares = account(capture, clock)
+    # Of two networks, what a layer does in its phases is compared.
+    is_layer = clock == STEPS and chosen == "layer"
+    groups = by_places("layer", "phase")(shares) if is_layer else group(shares, chosen)
+    about = _about(opened) if isinstance(opened, Run) else _about_program(capture)
+    trouble = opened.disturbance() if isinstance(opened, Run) else ""
+    if clock != STEPS:
+        per, rows = (LAUNCH, _launch_rows) if clock == DEVICES else (CALL, _call_rows)
+        return ComparableProfile(per, chosen, rows(shares, groups), about=about, trouble=trouble)
+    steps = (capture.steps.end_ns - capture.steps.start_ns).tolist()
+    totals = {NOT_RECORDED: opened.step_ns if isinstance(opened, Run) else [], RECORDED: steps}
     known = {name: samples for name, samples in totals.items() if samples}
-    return ComparableProfile(STEP, by, rows, known, _about(capture), capture.disturbance())
+    return ComparableProfile(STEP, chosen, _step_rows(shares, groups), known, about, trouble)
 
 
-def _named_times(operators: Operators, by: str) -> dict[str, Column]:
-    """Nanoseconds of every step by the name of a row."""
-    columns = NETWORK_GROUPINGS[by]
-    found: dict[str, Column] = {}
-    if not len(operators.rows):
-        return found
-    if columns:
-        for texts, per_step in operators.wall_by(*columns).items():
-            name = _title(columns, texts)
-            found[name] = found[name] + per_step if name in found else per_step
-        return found
-    for row, name in zip(operators.rows.tolist(), _source_names(operators)):
-        per_step = found.setdefault(name, np.zeros(operators.steps, np.int64))
-        per_step[operators.step[row]] += operators.wall_ns[row]
-    return found
+def _step_rows(shares: Shares, groups: Groups) -> dict[str, ProfileRow]:
+    """A sample per step; remainders are rows, where there is anything of them."""
+    steps, rest = len(shares.capture.steps), [f"({name})" for name in shares.parts if name != OWN]
+    owner = np.where(shares.part == 0, groups.owners(shares), len(groups) + shares.part - 1)
+    times = np.zeros((len(groups) + len(rest), steps), np.int64)
+    np.add.at(times, (owner, shares.step), shares.ns)
+    calls = np.bincount(owner[shares.part == 0], minlength=len(times)).tolist()
+    rows = {}
+    for number, name in enumerate((*groups.names, *rest)):
+        if number < len(groups) or times[number].any():
+            share = int(times[number].sum()) / shares.wall_ns
+            rows[name] = ProfileRow(times[number].tolist(), calls[number] / steps, share)
+    return rows
 
 
-def _named_calls(operators: Operators, by: str) -> Counter[str]:
-    columns = NETWORK_GROUPINGS[by]
-    if not columns:
-        return Counter(_source_names(operators))
-    texts = [[operators.text(column, row) for column in columns] for row in operators.rows.tolist()]
-    return Counter(_title(columns, each) for each in texts)
+def _call_rows(shares: Shares, groups: Groups) -> dict[str, ProfileRow]:
+    assert groups.of_range is not None
+    owner = groups.owners(shares)
+    own = np.zeros(len(groups), np.int64)
+    np.add.at(own, owner[owner != NONE], shares.ns[owner != NONE])
+    return _sampled(shares.capture.ranges, groups.of_range, groups.names, own, shares.wall_ns)
 
 
-def _source_names(operators: Operators) -> list[str]:
-    names = operators.recording.text("name")
-    return [names[row] or "(unnamed)" for row in operators.rows.tolist()]
-
-
-def _title(columns: Sequence[str], texts: Sequence[str]) -> str:
-    """`conv1/forward/Conv2D`."""
-    return "/".join(text or f"(no {column})" for column, text in zip(columns, texts))
-
-
-def _about(capture: NetworkCapture) -> dict[str, str]:
-    parameters = dict(capture.network)
-    name = parameters.pop("network", "")
-    versions = {f"{capture.framework} {name}": value for name, value in capture.versions.items()}
-    return {
-        "network": " ".join([str(name), *(f"{key} {value}" for key, value in parameters.items())]),
-        "framework": capture.framework,
-        "mode": capture.mode,
-        "threads": str(capture.threads),
-        "step": "training" if capture.is_training else "inference",
-        "machine": str(capture.environment.get("cpu", "")),
-        "data": capture.data,
-        **versions,
-    }
-
-
-def range_profile(capture: Capture, by: str = "name") -> ComparableProfile:
-    """Times per call of the ranges of a program."""
-    usage = usage_by(capture, by)
-    shares = {row.name: row.exclusive_ns / usage.wall_ns if usage.wall_ns else None for row in usage.rows}
-    groups = group_ranges(capture, tree_of(capture), by, ~is_mark(capture))
-    return ComparableProfile(
-        CALL, by, _rows(capture.ranges, groups.of_row, groups.names, shares), about=_about_program(capture)
-    )
-
-
-def device_profile(capture: Capture, by: str = "operator") -> ComparableProfile:
-    """Times per kernel, copy or set of what GPUs did."""
-    groups, work = groups_by(capture, by), capture.activities
+def _launch_rows(shares: Shares, groups: Groups) -> dict[str, ProfileRow]:
+    assert groups.of_activity is not None
+    work, owner = shares.capture.activities, groups.of_activity
     durations = work.end_ns - work.start_ns
-    whole = int(durations.sum())
-    sums = np.bincount(groups.of_activity + 1, durations, len(groups.names) + 1)[1:].tolist()
-    shares = {name: total / whole if whole else None for name, total in zip(groups.names, sums)}
-    rows = _rows(work, groups.of_activity, groups.names, shares)
-    launched = {name: row for name, row in rows.items() if row.calls}
-    return ComparableProfile(LAUNCH, by, launched, about=_about_program(capture))
+    sums = np.zeros(len(groups), np.int64)
+    np.add.at(sums, owner[owner != NONE], durations[owner != NONE])
+    rows = _sampled(work, owner, groups.names, sums, int(durations.sum()))
+    return {name: row for name, row in rows.items() if row.calls}
 
 
-def _rows(
-    table: Ranges | Activities, of_row: Column, names: Sequence[str], shares: Mapping[str, float | None]
+def _sampled(
+    table: Ranges | Activities, of_row: Column, names: Sequence[str], sums: Column, whole: int
 ) -> dict[str, ProfileRow]:
     """The durations of each group's rows, in order of time."""
     durations = table.end_ns - table.start_ns
@@ -157,8 +119,25 @@ def _rows(
     rows = {}
     for number, name in enumerate(names):
         calls = durations[order[borders[number] : borders[number + 1]]]
-        rows[name] = ProfileRow(gathered(calls.tolist()), len(calls), shares.get(name))
+        share = int(sums[number]) / whole if whole else None
+        rows[name] = ProfileRow(gathered(calls.tolist()), len(calls), share)
     return rows
+
+
+def _about(run: Run) -> dict[str, str]:
+    parameters = dict(run.network)
+    name = parameters.pop("network", "")
+    versions = {f"{run.framework} {name}": value for name, value in run.versions.items()}
+    return {
+        "network": " ".join([str(name), *(f"{key} {value}" for key, value in parameters.items())]),
+        "framework": run.framework,
+        "mode": run.mode,
+        "threads": str(run.threads),
+        "step": "training" if run.is_training else "inference",
+        "machine": str(run.environment.get("cpu", "")),
+        "data": run.data,
+        **versions,
+    }
 
 
 def _about_program(capture: Capture) -> dict[str, str]:

@@ -9,7 +9,7 @@ import os
 from enum import Enum
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from profkit.capture.network_capture import MAGIC, NetworkCapture, load_network_capture
+from profkit.capture.run import MAGIC, Run, load_run
 from profkit.errors import CaptureError, TraceError
 
 if TYPE_CHECKING:
@@ -55,10 +55,10 @@ def content_of(path: str | os.PathLike[str]) -> Content:
     return Content.PROGRAM
 
 
-def open_capture(path: str | os.PathLike[str], content: Content) -> Capture | NetworkCapture:
+def open_capture(path: str | os.PathLike[str], content: Content) -> Capture | Run:
     """The capture or trace in a file of this content; CaptureError when it cannot be read."""
     if content is Content.NETWORK:
-        return load_network_capture(os.fspath(path))
+        return load_run(os.fspath(path))
     if content is Content.NSIGHT:
         from profkit.capture.importers.nsight import read_nsight
 

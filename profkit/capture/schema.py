@@ -1,6 +1,7 @@
 """The one form in which every source of events is kept: tables of columns. A Capture has them all.
 
-Traced programs, GPUs, torch.profiler and Nsight Systems end in these tables; attribution and rendering start from them.
+Traced programs, runs of networks, GPUs, torch.profiler and Nsight Systems end in these tables; attribution and
+rendering start from them.
 Worker side: standard library and NumPy 1.23 only.
 
 Times are integer nanoseconds on one clock per capture. NONE (-1) means "not known" in every signed column; unsigned
@@ -121,9 +122,22 @@ class MemoryKind(IntEnum):
 HOST_MEMORY = (MemoryKind.PAGEABLE, MemoryKind.PINNED)
 
 
-def _column(dtype: Any, absent: int = NONE) -> Any:
+STRINGS = "strings"
+
+
+def _column(dtype: Any, absent: int = NONE, refers: str = "") -> Any:
     """A column of this type; it reads as `absent` where a source does not have it."""
-    return field(default=None, metadata={"absent": np.dtype(dtype).type(absent)})
+    return field(default=None, metadata={"absent": np.dtype(dtype).type(absent), "refers": refers})
+
+
+def _row(table: str) -> Any:
+    """A column of row numbers of another table of the capture, by the name of its field; NONE: none."""
+    return _column(np.int32, refers=table)
+
+
+def _text() -> Any:
+    """A column of texts: numbers of Capture.strings."""
+    return _row(STRINGS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +165,20 @@ class Table:
         """Whether the source has this column."""
         return self[name].strides != (0,)
 
+    @classmethod
+    def references(cls) -> dict[str, str]:
+        """Columns that hold rows of another table, or numbers of strings, with the name of that table."""
+        return {item.name: item.metadata["refers"] for item in fields(cls) if item.metadata["refers"]}
+
+    @classmethod
+    def texts(cls) -> tuple[str, ...]:
+        """Columns that hold numbers of strings."""
+        return tuple(name for name, table in cls.references().items() if table == STRINGS)
+
+    def columns(self) -> dict[str, Column]:
+        """The columns that the source has."""
+        return {item.name: self[item.name] for item in fields(self) if self.has(item.name)}
+
     @property
     def nbytes(self) -> int:
         """Memory of all columns."""
@@ -172,10 +200,11 @@ def _fitted(values: Any, dtype: Any) -> Column:
 class Threads(Table):
     """Every thread seen, with what was only counted."""
 
-    process: Column = _column(np.int32)  # index into Capture.processes
+    process: Column = _row("processes")
     index: Column = _column(np.uint32, 0)  # ascending per process
     os_thread_id: Column = _column(np.uint64, 0)  # 0: not known
-    name: Column = _column(np.int32)  # index into Capture.strings, as all texts are
+    name: Column = _text()
+    role: Column = _text()  # main, pool, autograd, device, ...: where the source knows it
     start_ns: Column = _column(np.int64)  # first time known
     end_ns: Column = _column(np.int64)  # last time known
     small_allocations: Column = _column(np.uint64, 0)  # below the threshold
@@ -185,32 +214,55 @@ class Threads(Table):
 
 
 @dataclass(frozen=True, eq=False)
+class Steps(Table):
+    """Iterations of a network, in order of time: the clock around each, read outside the framework."""
+
+    start_ns: Column = _column(np.int64)
+    end_ns: Column = _column(np.int64)
+    process: Column = _row("processes")
+
+
+EXACT, AGGREGATE, INFERRED = "exact", "aggregate", "inferred"
+"""Quality: observed one by one; only sums were observed, and the source placed them one after another; derived."""
+
+
+@dataclass(frozen=True, eq=False)
 class Ranges(Table):
     """Ranges, spans and marks."""
 
     kind: Column = _column(np.uint8, RangeKind.RANGE)
     source: Column = _column(np.uint8, 0)  # Source; 0: not recorded by profkit
     level: Column = _column(np.int8)  # Level
-    thread: Column = _column(np.int32)  # row of Threads
-    end_thread: Column = _column(np.int32)  # differs from `thread` for spans only
+    thread: Column = _row("threads")  # row of Threads
+    end_thread: Column = _row("threads")  # differs from `thread` for spans only
     start_ns: Column = _column(np.int64)
     end_ns: Column = _column(np.int64)
-    name: Column = _column(np.int32)
-    domain: Column = _column(np.int32)
-    category: Column = _column(np.int32)
-    layer: Column = _column(np.int32)  # text, where the source knows the layer
-    phase: Column = _column(np.int32)  # text, one of PHASES
-    shapes: Column = _column(np.int32)  # text: input shapes
+    name: Column = _text()
+    domain: Column = _text()
+    category: Column = _text()
+    type: Column = _text()  # the framework's operator type: Conv2D, aten::addmm, MaxPool
+    layer: Column = _text()  # where the source knows the layer
+    phase: Column = _text()  # one of PHASES
+    implementation: Column = _text()  # jit:avx2, the key of a native kernel
+    shapes: Column = _text()  # input shapes
+    fused: Column = _text()  # types that this one operator does together, joined by "+"
+    quality: Column = _text()  # EXACT, AGGREGATE or INFERRED
     colour: Column = _column(np.uint32, 0)  # ARGB; 0 none
     payload_type: Column = _column(np.uint8, PayloadType.NONE)
     payload: Column = _column(np.uint64, 0)  # bits
-    parent: Column = _column(np.int32)  # row of this table, of kind RANGE: the innermost one open when this one began
+    parent: Column = _row("ranges")  # row of this table, of kind RANGE: the innermost one open when this one began
     depth: Column = _column(np.int32, 0)  # number of ancestors
     is_open: Column = _column(np.bool_, 0)  # no end was recorded
-    sequence: Column = _column(
-        np.int64
-    )  # joins a backward operator with its forward one; each thread counts for itself
-    forward_thread: Column = _column(np.int32)  # of a backward operator: row of the thread of its forward one
+    step: Column = _row("steps")
+    owner: Column = _row("ranges")  # the operator that a POOL span, or a PRIMITIVE on another thread, works for
+    sequence: Column = _column(np.int64)  # joins a backward operator with its forward one; counted by thread
+    forward_thread: Column = _row("threads")  # of a backward operator: row of the thread of its forward one
+    pool_cpu_ns: Column = _column(np.int64)  # CPU time of helper threads for this range, its insides included
+    requested_bytes: Column = _column(np.int64)  # allocated by this range itself, not inside it; 0: works in place
+    temporary_bytes: Column = _column(np.int64)  # of these: given back before the range ended
+    peak_bytes: Column = _column(np.int64)  # most live at once while it was open, of what it and its insides allocated
+    live_bytes: Column = _column(np.int64)  # the allocator's total when the range ended
+    output_bytes: Column = _column(np.int64)
     minor_faults: Column = _column(np.int64)
     major_faults: Column = _column(np.int64)
     voluntary_switches: Column = _column(np.int64)
@@ -225,13 +277,13 @@ RANGE_COUNTERS = ("minor_faults", "major_faults", "voluntary_switches", "involun
 class Calls(Table):
     """Calls of a device's runtime or driver."""
 
-    thread: Column = _column(np.int32)
+    thread: Column = _row("threads")
     start_ns: Column = _column(np.int64)
     end_ns: Column = _column(np.int64)
-    name: Column = _column(np.int32)  # cudaLaunchKernel, cuLaunchKernelEx, ...
-    process: Column = _column(np.int32)
+    name: Column = _text()  # cudaLaunchKernel, cuLaunchKernelEx, ...
+    process: Column = _row("processes")
     correlation: Column = _column(np.int64)
-    range: Column = _column(np.int32)  # row of Ranges: the innermost one open on this thread when the call began
+    range: Column = _row("ranges")  # row of Ranges: the innermost one open on this thread when the call began
     return_code: Column = _column(np.int64)
     is_driver: Column = _column(np.int8)
 
@@ -241,17 +293,17 @@ class Activities(Table):
     """Work of a device."""
 
     kind: Column = _column(np.int8)  # ActivityKind
-    process: Column = _column(np.int32)
+    process: Column = _row("processes")
     device: Column = _column(np.int32)
     context: Column = _column(np.int64)
     stream: Column = _column(np.int64)
     start_ns: Column = _column(np.int64)
     end_ns: Column = _column(np.int64)
-    name: Column = _column(np.int32)  # demangled where known
+    name: Column = _text()  # demangled where known
     correlation: Column = _column(np.int64)
     graph_node: Column = _column(np.int64)  # with the correlation it names a node of a replayed CUDA graph
-    call: Column = _column(np.int32)  # row of Calls: the launch
-    range: Column = _column(np.int32)  # row of Ranges: the innermost one open on the launching thread at launch
+    call: Column = _row("calls")  # row of Calls: the launch
+    range: Column = _row("ranges")  # row of Ranges: the innermost one open on the launching thread at launch
     queued_ns: Column = _column(np.int64)
     bytes: Column = _column(np.int64)  # of copies and sets
     direction: Column = _column(np.int8)  # CopyDirection
@@ -272,38 +324,38 @@ class Activities(Table):
 class Allocations(Table):
     """Memory of the host asked for, with its release if there was one."""
 
-    thread: Column = _column(np.int32)
-    range: Column = _column(np.int32)  # row of Ranges: the innermost open one of that thread
+    thread: Column = _row("threads")
+    range: Column = _row("ranges")  # row of Ranges: the innermost open one of that thread
     time_ns: Column = _column(np.int64)
     call: Column = _column(np.uint8, 0)  # AllocationCall
     address: Column = _column(np.uint64, 0)
     bytes: Column = _column(np.uint64, 0)
     free_time_ns: Column = _column(np.int64)  # NONE: still live at the end
-    free_thread: Column = _column(np.int32)  # NONE: likewise, or the address was used again, its release not recorded
-    free_range: Column = _column(np.int32)  # NONE: likewise, or no range was open
+    free_thread: Column = _row("threads")  # NONE: likewise, or the address was used again, its release not recorded
+    free_range: Column = _row("ranges")  # NONE: likewise, or no range was open
     is_part: Column = _column(np.bool_, 0)  # a further piece of a mapping unmapped in pieces: bytes without a call
 
 
 @dataclass(frozen=True, eq=False)
 class MemoryEvents(Table):
-    """Memory of a device, or of the host for a device, taken or given back."""
+    """Memory taken or given back, as a device's runtime or a framework's allocator tells it."""
 
-    process: Column = _column(np.int32)
-    thread: Column = _column(np.int32)  # that asked for it
-    device: Column = _column(np.int32)
+    process: Column = _row("processes")
+    thread: Column = _row("threads")  # that asked for it
+    device: Column = _column(np.int32)  # NONE: the host, or not known
     time_ns: Column = _column(np.int64)
     address: Column = _column(np.uint64, 0)
     bytes: Column = _column(np.int64)  # negative: given back
     kind: Column = _column(np.int8)  # MemoryKind
     pool: Column = _column(np.int64)  # address of the memory pool; 0 none
-    range: Column = _column(np.int32)
+    range: Column = _row("ranges")
 
 
 @dataclass(frozen=True, eq=False)
 class Samples(Table):
     """Resident memory of the processes over time."""
 
-    process: Column = _column(np.int32)
+    process: Column = _row("processes")
     time_ns: Column = _column(np.int64)
     resident_bytes: Column = _column(np.uint64, 0)
 
@@ -314,6 +366,7 @@ class Process:
 
     pid: int = 0  # 0: not known
     name: str = ""  # as the recorder names it; of profkit's own captures there is the command
+    framework: str = ""  # whose operators its ranges are, where the source knows it
     parent_pid: int = 0
     command: tuple[str, ...] = ()
     doors: tuple[str, ...] = ()  # through which it could record; empty: not known
@@ -364,6 +417,8 @@ class Losses:
     device: int = 0  # of `records`: what a GPU did, lost by CUPTI or before the file
 
 
+LAYER_KINDS = "layer_kinds"
+"""A fact: the kind (conv2d, pool2d, ...) of every layer of the network that ran, by the layer's name."""
 PROFKIT, KINETO, NSIGHT = "profkit", "kineto", "nsight"
 """Recorders: profkit's tracer (with CUPTI), torch.profiler, Nsight Systems."""
 
@@ -377,6 +432,7 @@ class Capture:
     processes: tuple[Process, ...]
     threads: Threads
     ranges: Ranges
+    steps: Steps = field(default_factory=Steps)
     calls: Calls = field(default_factory=Calls)
     activities: Activities = field(default_factory=Activities)
     allocations: Allocations = field(default_factory=Allocations)
@@ -386,6 +442,7 @@ class Capture:
     losses: Losses = Losses()
     warnings: tuple[str, ...] = ()  # damage, killed processes, unknown blocks: sentences for people
     facts: Mapping[str, Any] = field(default_factory=dict)  # JSON: versions, what was recorded, overhead
+    measures: tuple[str, ...] = ()  # of a pass over a network: time, memory, primitives, whichever it is good for
     recorder: str = PROFKIT
     created_unix_ns: int = 0  # the time of day at `origin_ns`; 0: not known
     origin_ns: int = 0  # what its clock shows at the start of the capture
@@ -394,15 +451,30 @@ class Capture:
         """The string of this number; empty when there is none."""
         return "" if number == NONE else self.strings[number]
 
+    def texts(self, numbers: Column) -> list[str | None]:
+        """The strings of a column of texts; None where there is none."""
+        return [None if number == NONE else self.strings[number] for number in numbers.tolist()]
+
     def range_title(self, row: int) -> str:
         """`domain:name`, or the name alone when the range has no domain."""
         name, domain = self.text(self.ranges.name[row]), self.ranges.domain[row]
         return name if domain == NONE else f"{self.strings[domain]}:{name}"
 
     @property
+    def framework(self) -> str:
+        """Whose operators its ranges are, where the source knows it."""
+        return self.processes[0].framework if self.processes else ""
+
+    @property
+    def clock_error_ns(self) -> float:
+        """Of its times, in the process whose clock is known worst."""
+        return max((process.clock_error_ns for process in self.processes), default=0.0)
+
+    @property
     def has_device(self) -> bool:
         """Whether anything of a GPU was recorded."""
-        return bool(len(self.calls) or len(self.activities) or len(self.memory_events))
+        is_gpu_memory = self.memory_events.kind != MemoryKind.PAGEABLE
+        return bool(len(self.calls) or len(self.activities) or is_gpu_memory.any())
 
     @cached_property
     def start_ns(self) -> int:
@@ -420,6 +492,19 @@ class Capture:
     def duration_ns(self) -> int:
         """From the first to the last moment."""
         return self.end_ns - self.start_ns
+
+
+TABLES: Mapping[str, type[Table]] = {
+    "threads": Threads,
+    "ranges": Ranges,
+    "steps": Steps,
+    "calls": Calls,
+    "activities": Activities,
+    "allocations": Allocations,
+    "memory_events": MemoryEvents,
+    "samples": Samples,
+}
+"""The tables of a Capture by the names of their fields."""
 
 
 def payload_values(ranges: Ranges) -> NDArray[np.object_]:

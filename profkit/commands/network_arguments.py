@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from profkit.attribution.networks.usage import GROUPINGS
+from profkit.attribution.account import STEPS
+from profkit.attribution.grouping import groupings_on
 from profkit.commands.arguments import Parser, add_fields, add_options, given_fields, help_width, read_options
 from profkit.commands.sweep import split_list
 from profkit.errors import SpecError, UsageError, nearest
@@ -19,7 +20,7 @@ from profkit.measurement.options import RUN
 from profkit.ops.networks import NETWORKS, Training, find_network
 from profkit.ops.networks.network import Network
 from profkit.rendering.atomic_write import check_targets
-from profkit.rendering.usage.columns import NETWORK_EXTRAS, OF_NETWORKS
+from profkit.rendering.usage.columns import columns_on
 from profkit.rendering.usage.content import View
 from profkit.report import add_file_arguments, add_table_arguments, check_table_arguments, chosen_view, named_files
 
@@ -96,7 +97,7 @@ def build_parser(network: type[Network] | None) -> Parser:
         about = f"{each.name:8} {(each.__doc__ or '').strip().splitlines()[0]}"
         description += textwrap.fill(about, help_width() - 2, initial_indent="  ", subsequent_indent=" " * 11) + "\n"
     name = network.name if network else "NETWORK"
-    columns = ", ".join([*OF_NETWORKS, *NETWORK_EXTRAS])
+    columns = ", ".join(columns_on(STEPS))
     columns = textwrap.fill(f"columns: {columns}", help_width() - 2, subsequent_indent="  ")
     parser = Parser(f"profkit network {name}", description, f"{columns}\n\n{_EXAMPLES}")
     for each in described:
@@ -109,7 +110,7 @@ def build_parser(network: type[Network] | None) -> Parser:
     _add_run(parser)
     add_fields(parser.add_argument_group(f"training ({Training.size_formula})"), Training)
     table = parser.add_argument_group("table")
-    table.add_argument("--by", choices=list(GROUPINGS), help="what one row is [kind; with tfprof: type]")
+    table.add_argument("--by", choices=groupings_on(STEPS), help="what one row is [kind; with tfprof: type]")
     add_table_arguments(table)
     add_file_arguments(parser)
     return parser

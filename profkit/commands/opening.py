@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from profkit.capture.opening import Content, content_of, open_capture
 
 if TYPE_CHECKING:
-    from profkit.capture.network_capture import NetworkCapture
+    from profkit.capture.run import Run
     from profkit.capture.schema import Capture
     from profkit.measurement.result import Result
 
-    Opened = Capture | NetworkCapture | Result
+    Opened = Capture | Run | Result
 
 
 def open_any(path: str | os.PathLike[str]) -> Opened:
@@ -27,12 +27,12 @@ def open_any(path: str | os.PathLike[str]) -> Opened:
 
 def trouble_lines(opened: Opened) -> list[str]:
     """What a reader of its numbers must know: losses first."""
-    from profkit.capture.network_capture import NetworkCapture
+    from profkit.capture.run import Run
     from profkit.measurement.result import Result
     from profkit.rendering.usage.content import loss_lines, visible
 
     if isinstance(opened, Result):
         return ["warning: the measurement was interrupted"] if opened.interrupted else []
-    if isinstance(opened, NetworkCapture):
+    if isinstance(opened, Run):
         return [] if opened.status == "ok" else [f"warning: the run is {opened.status}: {visible(opened.reason)}"]
     return [*loss_lines(opened), *(f"warning: {visible(warning)}" for warning in opened.warnings)]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TextIO
 
-from profkit.attribution.attribute import usage_by
-from profkit.attribution.device.groups import GROUPINGS as DEVICE_GROUPINGS
-from profkit.attribution.device.usage import device_usage
-from profkit.attribution.grouping import GROUPINGS
-from profkit.attribution.usage import Usage
-from profkit.capture.schema import PROFKIT, Capture
+from profkit.attribution.account import STEPS, clocks_of
+from profkit.attribution.passes import main_capture
+from profkit.attribution.tables import mean_of_steps
+from profkit.capture.run import Run
+from profkit.capture.schema import Capture
 from profkit.cli import abandon_stdout
 from profkit.commands.explain import print_explanations
 from profkit.errors import ProfkitError
@@ -21,70 +21,91 @@ from profkit.measurement.result import Result
 from profkit.rendering.atomic_write import write_atomically
 from profkit.rendering.results.content import result_document
 from profkit.rendering.results.records import render_csv
+from profkit.rendering.tables.document import Document
 from profkit.rendering.tables.json_file import render_json
 from profkit.rendering.terminal import encodable
-from profkit.rendering.usage.content import TableContext, View, build_table, surroundings
-from profkit.rendering.usage.devices import device_surroundings
+from profkit.rendering.usage.content import View
 from profkit.rendering.usage.files import render_usage_csv, render_usage_json
+from profkit.rendering.usage.frameworks import compare_layers
+from profkit.rendering.usage.gaps import EXPLAINED, gaps_to_json
+from profkit.rendering.usage.reports import Report, report_of, without_table
 from profkit.rendering.usage.tfprof import render_tfprof
 
 TFPROF = "tfprof"
 
 
-def groupings_of(capture: Capture) -> tuple[str, ...]:
-    """What one row of its table can be, the default first; a program that used no GPU has no table of one."""
-    if capture.recorder != PROFKIT:
-        return (*DEVICE_GROUPINGS, *GROUPINGS)
-    return (*GROUPINGS, *DEVICE_GROUPINGS) if capture.has_device else tuple(GROUPINGS)
-
-
-def capture_reports(capture: Capture, by: str | None = None, **threads: Any) -> list[tuple[TableContext, Usage]]:
-    """The table by one of its groupings; without one, a traced program that used a GPU has a table of that, too.
-
-    `threads` are the further arguments of usage_by.
-    """
-    chosen = by or groupings_of(capture)[0]
-    if chosen in DEVICE_GROUPINGS:
-        return [_device_report(capture, chosen)]
-    usage = usage_by(capture, chosen, **threads)
-    reports = [(surroundings(capture, usage), usage)]
-    if by is None and len(capture.activities):
-        around, usage = _device_report(capture, next(iter(DEVICE_GROUPINGS)))
-        # What was lost and what was damaged is told above the first.
-        reports.append((replace(around, losses=[], warnings=[]), usage))
-    return reports
-
-
-def _device_report(capture: Capture, by: str) -> tuple[TableContext, Usage]:
-    usage = device_usage(capture, by)
-    return device_surroundings(capture, usage), usage
-
-
 def show_usage(
-    around: TableContext,
-    usage: Usage,
+    opened: Sequence[Capture | Run],
+    by: str | None,
     view: View,
     layout: str,
     files: Mapping[str, str],
     stream: TextIO | None = None,
+    **choice: Any,
 ) -> None:
-    """Print the table, then write the files; what cannot be written is told after all others were."""
+    """Print a report for each, then frameworks side by side; then write the files, which are of each one's first table.
+
+    A reader that went away, or one file that cannot be written, does not cost the others. `choice` as report_of.
+    """
+    reports = [report_of(each, by or _usual(each, layout), **choice) for each in opened]
     out = sys.stdout if stream is None else stream
-    table = build_table(usage, view, around)
+    problems = printed(lambda: _print(reports, view, layout, out), out) + _written(reports, view, files)
+    if problems:
+        raise ProfkitError("\n".join(problems))
 
-    def show() -> None:
-        if layout != TFPROF:
-            return table.print(out)
-        above = "".join(f"{line}\n" for line in (*around.losses, *around.warnings, *around.instead))
-        out.write(encodable(above + render_tfprof(usage, view), out))
+
+def _usual(opened: Capture | Run, layout: str) -> str | None:
+    """tfprof speaks of types; kinds are profkit's own."""
+    if layout != TFPROF or (isinstance(opened, Run) and opened.capture("time") is None):
         return None
+    return "type" if clocks_of(main_capture(opened))[0] == STEPS else None
 
-    texts = {
-        "json": lambda: render_usage_json(usage),
-        "csv": lambda: render_usage_csv(usage),
-        "markdown": table.markdown,
-    }
-    _show(show, out, texts, files)
+
+def _print(reports: Sequence[Report], view: View, layout: str, out: TextIO) -> None:
+    for report in reports:
+        if not report.usages and isinstance(report.opened, Run):
+            without_table(report.opened).print(sys.stderr)
+    if layout != TFPROF:
+        return _document(reports, view).print(out)
+    profiles = []
+    for around, usage in (each for report in reports for each in report.usages):
+        above = "".join(f"{line}\n" for line in (*around.losses, *around.warnings, *around.instead))
+        profiles.append(above + render_tfprof(mean_of_steps(usage), view))
+    out.write(encodable("\n".join(profiles), out))
+    return None
+
+
+def _document(reports: Sequence[Report], view: View, explained: float = EXPLAINED) -> Document:
+    tables = [table for report in reports for table in report.tables(view, explained)]
+    runs = [report.opened for report in reports if report.usages and isinstance(report.opened, Run)]
+    return Document(*tables, *([compare_layers(runs)] if len(runs) > 1 else []))
+
+
+def _written(reports: Sequence[Report], view: View, files: Mapping[str, str]) -> list[str]:
+    jobs: list[Callable[[], None]] = []
+    opened = [report.opened for report in reports]
+    for report in reports:
+        for _, usage in report.usages[:1]:
+            more = {"gaps": gaps_to_json(report.gaps)} if report.gaps else {}
+            texts = {"json": partial(render_usage_json, usage, more), "csv": partial(render_usage_csv, usage)}
+            for kind in texts.keys() & files.keys():
+                target = path_for(files[kind], report.opened, opened)
+                jobs.append(partial(_write, target, texts[kind]))
+    if files and not any(report.usages for report in reports):
+        return [f"{', '.join(files.values())}: not written, because nothing was recorded"]
+    if "markdown" in files:
+        jobs.append(partial(_write, files["markdown"], lambda: _document(reports, view, explained=0.0).markdown()))
+    return written(jobs)
+
+
+def path_for(path: str, run: Capture | Run, runs: Sequence[Capture | Run]) -> str:
+    """The file of one of several runs: usage.json is usage.torch.json, unless there is only one."""
+    if len(runs) == 1 or not isinstance(run, Run):
+        return path
+    target = Path(path)
+    names = [each.framework for each in runs]
+    mode = f"-{run.mode}" if names.count(run.framework) > 1 else ""
+    return os.fspath(target.with_name(f"{target.stem}.{run.framework}{mode}{target.suffix}"))
 
 
 def show_result(result: Result, columns: Sequence[str] | None, is_verbose: bool, files: Mapping[str, str]) -> None:
@@ -101,18 +122,13 @@ def show_result(result: Result, columns: Sequence[str] | None, is_verbose: bool,
         "csv": lambda: render_csv(result),
         "markdown": document.markdown,
     }
-    _show(show, out, texts, files)
-
-
-def _show(
-    show: Callable[[], None], out: TextIO, texts: Mapping[str, Callable[[], str]], files: Mapping[str, str]
-) -> None:
-    def write(kind: str, path: str) -> None:
-        write_atomically(path, texts[kind]())
-
-    problems = printed(show, out) + written(partial(write, kind, path) for kind, path in files.items())
+    problems = printed(show, out) + written(partial(_write, path, texts[kind]) for kind, path in files.items())
     if problems:
         raise ProfkitError("\n".join(problems))
+
+
+def _write(path: str, text: Callable[[], str]) -> None:
+    write_atomically(path, text())
 
 
 def printed(print_all: Callable[[], None], out: TextIO) -> list[str]:

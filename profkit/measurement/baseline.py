@@ -1,6 +1,6 @@
 """What every layer of a network would cost at best on this machine: profkit's fastest native kernels, and the roofline.
 
-Enters: a network and a number of threads. Leaves: rows of JSON values, which a NetworkCapture keeps as `baseline`;
+Enters: a network and a number of threads. Leaves: rows of JSON values, which a Run keeps as `baseline`;
 docs/baseline.md has their fields.
 """
 

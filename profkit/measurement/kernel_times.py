@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from profkit import _core
-from profkit.capture.network_capture import BUSY_LOAD
+from profkit.capture.run import BUSY_LOAD
 from profkit.frameworks.adapter import Implementation
 from profkit.frameworks.cache import cache_folder
 from profkit.frameworks.machine import build_id

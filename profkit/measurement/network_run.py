@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.recording import load
+from profkit.capture.archive import load
+from profkit.capture.run import Run
+from profkit.capture.schema import LAYER_KINDS
 from profkit.errors import UnsupportedError, UsageError
 from profkit.frameworks.adapter import Array, Implementation
 from profkit.frameworks.environments import interpreter_for
@@ -67,21 +68,21 @@ class NetworkRequest:
 
 
 class InterruptedRun(KeyboardInterrupt):
-    """Ctrl-C during a run; `capture` has what was measured until then."""
+    """Ctrl-C during a run; `run` has what was measured until then."""
 
-    def __init__(self, capture: NetworkCapture) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__()
-        self.capture = capture
+        self.run = run
 
 
 def ignore_message(_text: str) -> None:
     """The teller of a caller who does not watch."""
 
 
-def run_network(request: NetworkRequest, tell: MessageCallback = ignore_message) -> NetworkCapture:
-    """Run it; whatever goes wrong is the capture's status and reason, with what was measured until then."""
+def run_network(request: NetworkRequest, tell: MessageCallback = ignore_message) -> Run:
+    """Run it; whatever goes wrong is the run's status and reason, with what was measured until then."""
     conditions = request.conditions
-    capture = NetworkCapture(
+    run = Run(
         network=request.network.to_dict(),
         framework=request.framework,
         mode=conditions.mode,
@@ -92,20 +93,20 @@ def run_network(request: NetworkRequest, tell: MessageCallback = ignore_message)
     )
     refusal = _refusal(request)
     if refusal:
-        capture.status, capture.reason = refusal
-        return capture
+        run.status, run.reason = refusal
+        return run
     try:
         with scratch_folder() as folder:
-            _NetworkRun(request, capture, folder, tell).run()
+            _NetworkRun(request, run, folder, tell).run()
     except WorkerFailure as failure:
-        capture.status, capture.reason = failure.status, failure.reason
+        run.status, run.reason = failure.status, failure.reason
     except UnsupportedError as error:
         # There is no reference to check it against.
-        capture.status, capture.reason = "unsupported", str(error)
+        run.status, run.reason = "unsupported", str(error)
     except KeyboardInterrupt:
-        capture.status, capture.reason = "interrupted", "stopped by the user"
-        raise InterruptedRun(capture) from None
-    return capture
+        run.status, run.reason = "interrupted", "stopped by the user"
+        raise InterruptedRun(run) from None
+    return run
 
 
 def _refusal(request: NetworkRequest) -> tuple[str, str] | None:
@@ -120,11 +121,11 @@ def _refusal(request: NetworkRequest) -> tuple[str, str] | None:
 
 
 class _NetworkRun:
-    """The course of one run; fills the capture as it goes."""
+    """The course of one run; fills the run as it goes."""
 
-    def __init__(self, request: NetworkRequest, capture: NetworkCapture, folder: str, tell: MessageCallback) -> None:
+    def __init__(self, request: NetworkRequest, run: Run, folder: str, tell: MessageCallback) -> None:
         self._request = request
-        self._capture = capture
+        self._run = run
         self._folder = folder
         self._tell = tell
         self._conditions = request.conditions
@@ -140,7 +141,7 @@ class _NetworkRun:
                     raise
                 # What the first process measured stands without the others.
                 names = " and ".join(each.name for each in passes)
-                self._capture.notes.append(f"pass {names}: {failure.status}, {failure.reason}; its columns are missing")
+                self._run.notes.append(f"pass {names}: {failure.status}, {failure.reason}; its columns are missing")
         if self._request.learn_s > 0:
             self._learn()
 
@@ -173,7 +174,7 @@ class _NetworkRun:
         """Weights and one batch, for the worker to load."""
         request, network = self._request, self._request.network
         self._data = request.data or synthetic_data(network, seed=request.seed)
-        self._capture.data = self._data.description
+        self._run.data = self._data.description
         self._weights = network.initial_weights(request.seed)
         self._images, self._labels = self._data.batch(network.input_shape()[0])
         arrays = {**self._weights, "images": self._images, "labels": self._labels}
@@ -208,20 +209,20 @@ class _NetworkRun:
             is_training=is_training,
             training=conditions.training.field_values(),
         )
-        self._capture.versions = self._capture.versions or reply["versions"]
+        self._run.versions = self._run.versions or reply["versions"]
         reply = self._ask(worker, "build", network=self._request.network.to_dict(), folder=self._folder)
-        self._capture.notes += [note for note in reply["notes"] if note not in self._capture.notes]
+        self._run.notes += [note for note in reply["notes"] if note not in self._run.notes]
 
     def _check(self, worker: WorkerProcess) -> None:
         """Compare the first step with the float64 reference; a wrong result is never timed."""
         self._tell(f"{self._request.framework}: checking")
         reply = self._ask(worker, "check", folder=self._folder)
-        capture = self._capture
-        capture.first_step_ns = capture.first_step_ns or reply["first_step_ns"]
-        capture.tolerance = network_tolerance(self._request.network, self._request.is_training)
-        capture.error = self._error()
-        if not capture.error <= capture.tolerance:
-            raise WorkerFailure("wrong", f"error {capture.error:.2g} is above the tolerance {capture.tolerance:.2g}")
+        run = self._run
+        run.first_step_ns = run.first_step_ns or reply["first_step_ns"]
+        run.tolerance = network_tolerance(self._request.network, self._request.is_training)
+        run.error = self._error()
+        if not run.error <= run.tolerance:
+            raise WorkerFailure("wrong", f"error {run.error:.2g} is above the tolerance {run.tolerance:.2g}")
 
     def _error(self) -> float:
         request = self._request
@@ -239,23 +240,25 @@ class _NetworkRun:
 
     def _watch(self, worker: WorkerProcess, passes: Sequence[Pass], times: bool) -> None:
         """Recorded steps stand between unrecorded ones, so that both meet the same machine."""
-        request, capture = self._request, self._capture
+        request, run = self._request, self._run
         self._ask(worker, "time", steps=2)  # warm-up
         cores = cores_for(request.threads)
         before = processor_use(worker.pid, cores)
         if times:
-            capture.step_ns += self._ask(worker, "time", steps=request.steps)["step_ns"]
+            run.step_ns += self._ask(worker, "time", steps=request.steps)["step_ns"]
         for each in passes:
             self._tell(f"{request.framework}: recording {' and '.join(each.measures)}")
             path = Path(self._folder) / f"{each.name}.recording"
             reply = self._ask(worker, "record", name=each.name, steps=request.steps, path=str(path))
-            capture.recorded_step_ns[each.name] = reply["step_ns"]
-            capture.recordings = (*capture.recordings, load(path))
-            capture.notes += [each.note] if each.note and each.note not in capture.notes else []
+            run.recorded_step_ns[each.name] = reply["step_ns"]
+            kinds = {layer.name: layer.kind for layer in request.network.layers}
+            capture = load(path)
+            run.captures = (*run.captures, replace(capture, facts={LAYER_KINDS: kinds, **capture.facts}))
+            run.notes += [each.note] if each.note and each.note not in run.notes else []
             if times:
-                capture.step_ns += self._ask(worker, "time", steps=request.steps)["step_ns"]
+                run.step_ns += self._ask(worker, "time", steps=request.steps)["step_ns"]
         others = others_share(before, processor_use(worker.pid, cores))
-        capture.environment["others_share"] = _larger(capture.environment.get("others_share"), others)
+        run.environment["others_share"] = _larger(run.environment.get("others_share"), others)
 
     def _learn(self) -> None:
         """In a process of its own: a model that can be trained may be another one than that for inference."""
@@ -268,7 +271,7 @@ class _NetworkRun:
             self._start(worker, is_training=True)
             if self._conditions.is_training and not request.steps:
                 self._check(worker)  # otherwise done before
-            self._capture.learning = self._ask(
+            self._run.learning = self._ask(
                 worker,
                 "learn",
                 limit_s=request.learn_s,

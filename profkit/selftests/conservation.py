@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from profkit.attribution.attribute import usage_by
-from profkit.attribution.device.groups import GROUPINGS as DEVICE_GROUPINGS
-from profkit.attribution.device.usage import device_usage
-from profkit.attribution.grouping import GROUPINGS
+from profkit.attribution.account import DEVICES, THREADS, account
+from profkit.attribution.grouping import groupings_on
+from profkit.attribution.tables import usage
 from profkit.attribution.usage import Usage
 from profkit.capture.schema import NONE, Capture, RangeKind
 from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, Finding
@@ -25,12 +24,12 @@ def check_conservation(capture: Capture, part: str) -> list[Finding]:
     is_outermost = (ranges.kind == RangeKind.RANGE) & (ranges.parent == NONE)
     in_ranges_ns = int((ranges.end_ns - ranges.start_ns)[is_outermost].sum())
     total_bytes, outside_bytes = int(allocations.bytes.sum()), int(allocations.bytes[allocations.range == NONE].sum())
-    tables = {by: usage_by(capture, by) for by in GROUPINGS}
+    tables = _tables(capture, THREADS)
     times = {
-        by: ((_sum(usage.rows.column("exclusive_ns")), usage.remainder_ns, usage.wall_ns), in_ranges_ns)
-        for by, usage in tables.items()
+        by: ((_sum(table.rows.column("exclusive_ns")), table.remainder_ns, table.wall_ns), in_ranges_ns)
+        for by, table in tables.items()
     }
-    sizes = {by: (_bytes(usage), total_bytes - outside_bytes) for by, usage in tables.items()}
+    sizes = {by: (_bytes(table), total_bytes - outside_bytes) for by, table in tables.items()}
     return [_judged(part, "conservation of time", times, "ns"), _judged(part, "conservation of bytes", sizes, "bytes")]
 
 
@@ -39,27 +38,27 @@ def check_device_conservation(capture: Capture, part: str) -> list[Finding]:
     span_ns = capture.duration_ns
     sizes = capture.memory_events.bytes
     allocated = int(sizes[(sizes > 0) & (capture.memory_events.range != NONE)].sum())
-    tables = {by: device_usage(capture, by) for by in DEVICE_GROUPINGS}
+    tables = _tables(capture, DEVICES)
     times = {
-        by: ((_sum(usage.rows.column("exclusive_ns")), usage.remainder_ns, (usage.devices or 0) * span_ns), None)
-        for by, usage in tables.items()
+        by: ((_sum(table.rows.column("exclusive_ns")), table.remainder_ns, (table.devices or 0) * span_ns), None)
+        for by, table in tables.items()
     }
     launches = {
         by: (
             (
-                _sum(usage.rows.column("launches")),
-                _sum(remainder.launches for remainder in usage.remainders),
+                _sum(table.rows.column("launches")),
+                int(table.left("launches") or 0),
                 len(capture.activities),
             ),
             None,
         )
-        for by, usage in tables.items()
+        for by, table in tables.items()
     }
     # Only tables of ranges own memory.
     memory = {
-        by: (_bytes(usage), allocated if by == "operator" else None)  # of layers and phases not all ranges are known
-        for by, usage in tables.items()
-        if usage.total_alloc_bytes is not None
+        by: (_bytes(table), allocated if by == "operator" else None)  # of layers and phases not all ranges are known
+        for by, table in tables.items()
+        if table.total_alloc_bytes is not None
     }
     return [
         _judged(part, "conservation of time", times, "ns"),
@@ -68,13 +67,19 @@ def check_device_conservation(capture: Capture, part: str) -> list[Finding]:
     ]
 
 
+def _tables(capture: Capture, clock: str) -> dict[str, Usage]:
+    """All tables of a clock, which is accounted for once."""
+    shares = account(capture, clock)
+    return {by: usage(shares, by) for by in groupings_on(clock)}
+
+
 def _sum(values: Iterable[int | None]) -> int:
     return sum(value or 0 for value in values)
 
 
-def _bytes(usage: Usage) -> Sums:
-    attributed = _sum(usage.rows.column("own_alloc_bytes"))
-    return attributed, usage.unattributed_alloc_bytes or 0, usage.total_alloc_bytes or 0
+def _bytes(table: Usage) -> Sums:
+    attributed = _sum(table.rows.column("own_alloc_bytes"))
+    return attributed, table.unattributed_alloc_bytes or 0, table.total_alloc_bytes or 0
 
 
 def _judged(part: str, name: str, tables: Mapping[str, tuple[Sums, int | None]], unit: str) -> Finding:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import profkit
-from profkit.capture.network_capture import NetworkCapture, load_network_capture, save_network_capture
+from profkit.capture.run import Run, load_run, save_run
 from profkit.errors import ProfkitError, UsageError
 from profkit.studies.plan import BASELINE, StudyCell
 
@@ -26,7 +26,7 @@ _ABOUT, _CELLS, _LOCK, _ENVIRONMENT = "study.json", "cells", ".lock", "environme
 
 @dataclass(frozen=True)
 class CellOutcome:
-    """How a cell ended; `status` is ok or one of NetworkCapture's."""
+    """How a cell ended; `status` is ok or one of Run's."""
 
     cell: str
     status: str
@@ -52,11 +52,11 @@ class ResultsFolder:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def keep(self, cell: StudyCell, outcome: CellOutcome, capture: NetworkCapture | None) -> None:
+    def keep(self, cell: StudyCell, outcome: CellOutcome, capture: Run | None) -> None:
         """Keep a cell: first what was measured, then its status, so that a status never speaks of a missing file."""
         if capture is not None:
             with _whole(self.capture_path(cell)) as stream:
-                save_network_capture(capture, stream)
+                save_run(capture, stream)
         content = {
             **cell.about(),
             "status": outcome.status,
@@ -75,9 +75,9 @@ class ResultsFolder:
         """Whether what a cell measured is there to its end; a baseline is in the status itself."""
         return cell.kind == BASELINE or zipfile.is_zipfile(self.capture_path(cell))
 
-    def capture(self, cell: StudyCell) -> NetworkCapture:
+    def capture(self, cell: StudyCell) -> Run:
         """What a cell measured; CaptureError when the file is missing or damaged."""
-        return load_network_capture(self.capture_path(cell))
+        return load_run(self.capture_path(cell))
 
     def add_environment(self, environment: Mapping[str, Any]) -> None:
         """Remember in which environment this run works; a resumed study has several."""

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from profkit.attribution.gaps import LayerGap, layer_gaps
-from profkit.attribution.networks.usage import network_usage
+from profkit.attribution.passes import run_usage
+from profkit.attribution.tables import mean_of_steps
 from profkit.attribution.usage import Usage
-from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.run import Run
 from profkit.errors import CaptureError
 from profkit.measurement.network_times import step_times
 from profkit.ops.networks import network_from_dict
@@ -87,12 +88,12 @@ class CellNumbers:
 
 
 def cell_numbers(
-    variant: str, framework: str, repetition: int, capture: NetworkCapture, baseline: Sequence[Mapping[str, Any]] = ()
+    variant: str, framework: str, repetition: int, capture: Run, baseline: Sequence[Mapping[str, Any]] = ()
 ) -> CellNumbers:
     """The numbers of a capture; `baseline` has the rows of the same variant. CaptureError when it lacks something."""
     if not capture.step_ns:
         raise CaptureError("no steps were timed")
-    by_kind, by_type = (network_usage(capture, by).mean_of_steps() for by in ("kind", "type"))
+    by_kind, by_type = (mean_of_steps(run_usage(capture, by)) for by in ("kind", "type"))
     times = step_times(capture)
     return CellNumbers(
         variant=variant,
@@ -121,7 +122,7 @@ def _operators(usage: Usage) -> list[OperatorRow]:
     ]
 
 
-def _gaps(capture: NetworkCapture) -> list[Gap]:
+def _gaps(capture: Run) -> list[Gap]:
     kinds = {layer.name: layer.kind for layer in network_from_dict(capture.network).layers}
     return [_gap(row, kinds.get(row.layer, "")) for row in layer_gaps(capture).rows]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.run import Run
 from profkit.errors import ProfkitError
 from profkit.studies.declaration import Study
 from profkit.studies.folder import OK, ResultsFolder
@@ -75,7 +75,7 @@ def _learned(cell: StudyCell, folder: ResultsFolder, status: str, reason: str) -
     return learned_of(capture, cell.runner.key)
 
 
-def learned_of(capture: NetworkCapture, framework: str) -> TrainingResult:
+def learned_of(capture: Run, framework: str) -> TrainingResult:
     """What a learning cell's capture says."""
     learning = capture.learning
     losses = learning.get("losses", [])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.run import Run
 from profkit.errors import ProfkitError
 from profkit.measurement.baseline import measure_baseline
 from profkit.measurement.network_run import MessageCallback, NetworkRequest, run_network
@@ -18,7 +18,7 @@ from profkit.studies.conditions import StudyConditions
 from profkit.studies.folder import INTERRUPTED, OK, UNAVAILABLE, CellOutcome, ResultsFolder
 from profkit.studies.plan import BASELINE, StudyCell, estimate_s
 
-RunNetwork = Callable[[NetworkRequest, MessageCallback], NetworkCapture]
+RunNetwork = Callable[[NetworkRequest, MessageCallback], Run]
 MeasureBaseline = Callable[..., list[dict[str, Any]]]
 ALWAYS_AGAIN = (INTERRUPTED, UNAVAILABLE)
 """Tried again by the same command: the user may have installed what was missing. Other failures only when asked."""
@@ -145,7 +145,7 @@ class _Course:
     def run(self, cell: StudyCell, tell: MessageCallback) -> tuple[CellOutcome, float | None]:
         """One cell; its outcome and, where there is one, its median step time."""
         begin = self._ways.clock()
-        capture: NetworkCapture | None = None
+        capture: Run | None = None
         rows: list[dict[str, Any]] = []
         status, reason = OK, ""
         try:

@@ -1,4 +1,4 @@
-"""Two captures side by side: rows that came, went, changed or stayed; what fails a check and what cannot."""
+"""Two runs side by side: rows that came, went, changed or stayed; what fails a check and what cannot."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from profkit.attribution.profiles import (
     ComparableProfile,
     ProfileRow,
     gathered,
-    network_profile,
-    range_profile,
+    profile_of,
 )
-from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.run import Run
 from profkit.errors import CaptureError
 from profkit.measurement.judging import judge
 
@@ -107,7 +106,7 @@ def test_differences_are_told_and_those_that_forbid_a_check_are_known() -> None:
 # --- Profiles ---
 
 
-def one_network(extra: int = 0) -> NetworkCapture:
+def one_network(extra: int = 0) -> Run:
     events: list[Event] = []
     for start in (0, 1000):
         events += [
@@ -121,7 +120,7 @@ def one_network(extra: int = 0) -> NetworkCapture:
 
 def test_a_networks_rows_and_remainders_sum_to_its_steps_whatever_they_are_by() -> None:
     for by in ("operator", "layer", "kind", "type", "name"):
-        found = network_profile(one_network(), by)
+        found = profile_of(one_network(), by)
 
         assert np.sum([row.samples_ns for row in found.rows.values()], axis=0).tolist() == [700, 700], by
         assert sum(row.share or 0 for row in found.rows.values()) == pytest.approx(1.0)
@@ -140,14 +139,14 @@ def test_a_networks_rows_and_remainders_sum_to_its_steps_whatever_they_are_by() 
     ],
 )
 def test_a_row_has_its_times_and_calls_per_step(by: str, row: str, samples: list[int], calls: int) -> None:
-    found = network_profile(one_network(), by).rows[row]
+    found = profile_of(one_network(), by).rows[row]
 
     assert list(found.samples_ns) == samples
     assert found.calls == calls
 
 
 def test_the_unrecorded_steps_are_the_total_that_counts() -> None:
-    found = network_profile(one_network())
+    found = profile_of(one_network(), "operator")
 
     assert list(found.totals) == ["step, not recorded", "step, recorded"]
     assert list(found.totals["step, recorded"]) == [700, 700]
@@ -156,13 +155,13 @@ def test_the_unrecorded_steps_are_the_total_that_counts() -> None:
 
 def test_a_run_without_a_recording_cannot_be_compared() -> None:
     with pytest.raises(CaptureError, match="torch has no recording of time: crashed, ended by SIGSEGV"):
-        network_profile(network_capture(status="crashed", reason="ended by SIGSEGV"))
+        profile_of(network_capture(status="crashed", reason="ended by SIGSEGV"), "operator")
 
 
 def test_a_traced_programs_rows_have_the_times_of_their_calls() -> None:
     rows = [Row("step", 0, 1000), Row("load", 100, 300), Row("load", 400, 450), Row("step", 2000, 2500)]
 
-    found = range_profile(capture_of(rows))
+    found = profile_of(capture_of(rows), "name")
 
     assert found.per == "call"
     assert {name: list(row.samples_ns) for name, row in found.rows.items()} == {"step": [1000, 500], "load": [200, 50]}

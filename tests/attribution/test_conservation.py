@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from random_captures import captures
 from slow_reference import SlowRow, SlowTree, slow_rows
 
-from profkit.attribution.attribute import usage_by
+from profkit.attribution.account import THREADS
+from profkit.attribution.passes import usage_of
 from profkit.attribution.tree import tree_of
 from profkit.attribution.usage import UsageRow
 from profkit.capture.schema import Capture, RangeKind
@@ -55,13 +56,13 @@ def test_every_number_is_that_of_the_slow_reference(by: str, capture: Capture) -
     slow_key, key = KEYS[by]
     expected = slow_rows(capture, slow_key)
 
-    usage = usage_by(capture, by)
+    usage = usage_of(capture, by, clock=THREADS)
 
     assert {key(row) for row in usage.rows} == set(expected)
     for row in usage.rows:
         slow = expected[key(row)]
         for field in FIELDS:
-            if field in MEMORY and not (len(capture.allocations) and row.has_own_time):
+            if field in MEMORY and not (len(capture.allocations) and row.span_calls < row.calls):
                 assert getattr(row, field) is None
             else:
                 assert getattr(row, field) == getattr(slow, field), (by, row.name, field)
@@ -71,7 +72,7 @@ def test_every_number_is_that_of_the_slow_reference(by: str, capture: Capture) -
 @settings(max_examples=60, deadline=None)
 @given(capture=captures())
 def test_rows_and_remainder_add_up_to_the_totals_exactly(by: str, capture: Capture) -> None:
-    usage = usage_by(capture, by)
+    usage = usage_of(capture, by, clock=THREADS)
 
     assert sum(row.exclusive_ns for row in usage.rows) + usage.remainder_ns == usage.wall_ns
     assert usage.remainder_ns >= 0
@@ -99,7 +100,7 @@ def test_children_and_own_time_make_up_each_range(capture: Capture) -> None:
 @settings(max_examples=60, deadline=None)
 @given(capture=captures())
 def test_each_path_is_its_own_time_and_the_paths_below_it(capture: Capture) -> None:
-    usage = usage_by(capture, "path")
+    usage = usage_of(capture, "path", clock=THREADS)
 
     for row in usage.rows:
         if row.span_calls:
@@ -113,7 +114,7 @@ def test_each_path_is_its_own_time_and_the_paths_below_it(capture: Capture) -> N
 @settings(max_examples=60, deadline=None)
 @given(capture=captures())
 def test_each_path_allocates_its_own_bytes_and_those_of_the_paths_below_it(capture: Capture) -> None:
-    usage = usage_by(capture, "path")
+    usage = usage_of(capture, "path", clock=THREADS)
 
     for row in usage.rows:
         below = sum(other.alloc_bytes or 0 for other in usage.rows if other.path[:-1] == row.path)
@@ -127,7 +128,7 @@ def test_time_adds_up_on_every_single_thread(capture: Capture) -> None:
     for index in range(len(capture.threads)):
         name = capture.strings[capture.threads.name[index]]
 
-        usage = usage_by(capture, "name", thread=name)
+        usage = usage_of(capture, "name", thread=name, clock=THREADS)
 
         expected = sum(tree.own_ns(row) for row in tree.rows if tree.thread[row] == index)
         assert sum(row.exclusive_ns for row in usage.rows) == expected
@@ -144,6 +145,6 @@ def test_the_total_peak_is_the_most_that_was_live_at_once(capture: Capture) -> N
         live = [sizes[i] for i in range(last) if freed[i] == -1 or freed[i] > now]
         highest = max(highest, sum(live) + sizes[last])
 
-    usage = usage_by(capture)
+    usage = usage_of(capture, clock=THREADS)
 
     assert usage.total_peak_bytes == (highest if made else None)

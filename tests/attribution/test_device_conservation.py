@@ -10,19 +10,19 @@ from hypothesis import given, settings
 from random_device_traces import device_traces
 from slow_device_usage import SlowTrace
 
-from profkit.attribution.attribute import usage_by
-from profkit.attribution.device.groups import GROUPINGS
+from profkit.attribution.account import DEVICES, THREADS
 from profkit.attribution.device.hosts import Hosts
 from profkit.attribution.device.lanes import lanes_of
-from profkit.attribution.device.usage import device_usage
-from profkit.attribution.grouping import GROUPINGS as HOST_GROUPINGS
+from profkit.attribution.grouping import groupings_on
+from profkit.attribution.passes import usage_of
 from profkit.capture.schema import ActivityKind, Capture
 
 ROW_PARTS = ("kernel_ns", "auxiliary_ns", "copy_ns", "queue_ns", "dispatch_ns", "call_ns", "sync_ns")
 
 
 by_grouping = pytest.mark.parametrize(
-    "by", [pytest.param(by, marks=() if by in ("operator", "kernel") else pytest.mark.full) for by in GROUPINGS]
+    "by",
+    [pytest.param(by, marks=() if by in ("operator", "kernel") else pytest.mark.full) for by in groupings_on(DEVICES)],
 )
 
 
@@ -30,7 +30,7 @@ by_grouping = pytest.mark.parametrize(
 @given(trace=device_traces(least_work=1))
 @settings(max_examples=40, deadline=None)
 def test_rows_and_remainders_add_up_to_the_wall_clock_part_by_part(by: str, trace: Capture) -> None:
-    usage = device_usage(trace, by)
+    usage = usage_of(trace, by, clock=DEVICES)
 
     assert usage.devices == len(set(trace.activities["device"].tolist()))
     assert usage.wall_ns == usage.devices * (trace.end_ns - trace.start_ns)
@@ -42,14 +42,14 @@ def test_rows_and_remainders_add_up_to_the_wall_clock_part_by_part(by: str, trac
         assert sum(getattr(row, name) for name in ROW_PARTS) == row.exclusive_ns
     for name, total in usage.parts.items():
         of_rows = sum(usage.rows.column(name)) if name in ROW_PARTS else 0
-        assert of_rows + sum((part.parts or {}).get(name, 0) for part in usage.remainders) == total
+        assert of_rows + (usage.left(name) or 0) == total
 
 
-@pytest.mark.parametrize("by", HOST_GROUPINGS)
+@pytest.mark.parametrize("by", groupings_on(THREADS))
 @given(trace=device_traces())
 @settings(max_examples=40, deadline=None)
 def test_the_time_of_threads_adds_up_though_their_ranges_overlap(by: str, trace: Capture) -> None:
-    usage = usage_by(trace, by)
+    usage = usage_of(trace, by, clock=THREADS)
 
     has_ranges = np.isin(np.arange(len(trace.threads)), trace.ranges.thread)
     if has_ranges.any():
@@ -67,12 +67,12 @@ def test_launches_durations_and_bytes_add_up(by: str, trace: Capture) -> None:
     durations = (work["end_ns"] - work["start_ns"]).tolist()
     moved = [max(0, size) for size, kind in zip(work["bytes"].tolist(), work["kind"]) if kind != ActivityKind.KERNEL]
 
-    usage = device_usage(trace, by)
+    usage = usage_of(trace, by, clock=DEVICES)
 
     for name, total in (("launches", len(durations)), ("device_ns", sum(durations)), ("copy_bytes", sum(moved))):
         of_rows = sum(value or 0 for value in usage.rows.column(name))
-        assert of_rows + sum(getattr(part, name) for part in usage.remainders) == total
-    assert usage.device_ns == sum(durations)
+        assert of_rows + (usage.left(name) or 0) == total
+    assert usage.totals["device_ns"] == sum(durations)
 
 
 @given(trace=device_traces(least_work=1))
@@ -80,13 +80,14 @@ def test_launches_durations_and_bytes_add_up(by: str, trace: Capture) -> None:
 def test_every_nanosecond_goes_where_the_slow_reference_puts_it(trace: Capture) -> None:
     expected = SlowTrace(trace).operator_parts()
 
-    usage = device_usage(trace, "operator")
+    usage = usage_of(trace, "operator", clock=DEVICES)
 
+    assert usage.parts is not None
     found: Counter[tuple[str, str]] = Counter()
     for row in usage.rows:
         found.update({(row.name, name): getattr(row, name) for name in ROW_PARTS})
     for part in usage.remainders:
-        found.update({("", name): time for name, time in (part.parts or {}).items()})
+        found.update({("", name): time for name, time in part.values.items() if name in usage.parts})
     assert +found == +expected
 
 
@@ -116,7 +117,7 @@ def test_a_trace_without_work_on_a_gpu_divides_the_time_of_its_threads(trace: Ca
         mine = ranges["thread"] == thread
         spans += int(ranges["end_ns"][mine].max() - ranges["start_ns"][mine].min())
 
-    usage = device_usage(trace, "operator")
+    usage = usage_of(trace, "operator", clock=DEVICES)
 
     assert usage.devices == 0
     assert usage.wall_ns == spans
@@ -129,13 +130,13 @@ def test_a_trace_without_work_on_a_gpu_divides_the_time_of_its_threads(trace: Ca
 def test_allocated_bytes_are_conserved_and_peaks_are_possible(by: str, trace: Capture) -> None:
     allocated = [size for size in trace.memory_events["bytes"].tolist() if size > 0]
 
-    usage = device_usage(trace, by)
+    usage = usage_of(trace, by, clock=DEVICES)
 
     if not len(trace.memory_events["bytes"]):
         assert usage.total_alloc_bytes is None
         return
     assert usage.total_alloc_bytes == sum(allocated)
-    assert usage.total_alloc_calls == len(allocated)
+    assert usage.totals["alloc_calls"] == len(allocated)
     assert sum(usage.rows.column("own_alloc_bytes")) + (usage.unattributed_alloc_bytes or 0) == sum(allocated)
     for row in usage.rows:
         assert 0 <= (row.live_bytes or 0) <= (row.peak_bytes or 0) <= (row.own_alloc_bytes or 0)

@@ -20,8 +20,10 @@ from foreign_traces import (
     real_trace,
 )
 
-from profkit.attribution.device.groups import GROUPINGS
-from profkit.attribution.device.usage import device_usage
+from profkit.attribution.account import DEVICES
+from profkit.attribution.grouping import groupings_on
+from profkit.attribution.metrics import find_metric
+from profkit.attribution.passes import usage_of
 from profkit.attribution.usage import Usage, UsageRow
 from profkit.capture.importers.kineto import read_kineto
 from profkit.capture.importers.nsight import read_nsight
@@ -32,7 +34,7 @@ NVTX_RANGES = (59, 60, 70, 71)
 
 
 def table(made: KinetoTrace, by: str, folder: Path) -> Usage:
-    return device_usage(read_kineto(made.write(folder / "trace.json")), by)
+    return usage_of(read_kineto(made.write(folder / "trace.json")), by, clock=DEVICES)
 
 
 def rows(usage: Usage) -> dict[str, UsageRow]:
@@ -81,11 +83,11 @@ def test_totals_of_a_real_trace_are_those_of_its_file_by_every_grouping(name: st
     copied = sum(size for *_, size in work)
     trace = opened_trace(path)
 
-    for by in GROUPINGS:
-        usage = device_usage(trace, by)
+    for by in groupings_on(DEVICES):
+        usage = usage_of(trace, by, clock=DEVICES)
 
         assert usage.wall_ns == wall_ns
-        assert usage.device_ns == device_ns
+        assert usage.totals["device_ns"] == device_ns
         assert usage.parts is not None
         assert sum(usage.parts[part] for part in ("kernel_ns", "auxiliary_ns", "copy_ns")) == busy_ns(path)
         assert sum(usage.parts.values()) == wall_ns
@@ -93,7 +95,7 @@ def test_totals_of_a_real_trace_are_those_of_its_file_by_every_grouping(name: st
         assert sum(part.time_ns or 0 for part in usage.remainders) == usage.remainder_ns
         for field, total in (("launches", len(work)), ("device_ns", device_ns), ("copy_bytes", copied)):
             found = sum(value or 0 for value in usage.rows.column(field))
-            assert found + sum(getattr(part, field) for part in usage.remainders) == total
+            assert found + (usage.left(field) or 0) == total
 
 
 def named_work(path: Path) -> dict[str, list[int]]:
@@ -114,7 +116,7 @@ def named_work(path: Path) -> dict[str, list[int]]:
 def test_each_kernel_of_a_real_trace_has_the_calls_and_times_of_its_file(name: str) -> None:
     path = real_trace(name)
 
-    found = rows(device_usage(opened_trace(path), "kernel"))
+    found = rows(usage_of(opened_trace(path), "kernel", clock=DEVICES))
 
     for kernel, durations in named_work(path).items():
         row = found[kernel]
@@ -128,7 +130,7 @@ def test_copies_of_a_real_kineto_trace_are_grouped_as_their_names_say() -> None:
     events = kineto_events(path, "gpu_memcpy")
     assert {event["name"] for event in events} == {"Memcpy HtoD (Pageable -> Device)"}
 
-    usage = device_usage(read_kineto(path), "copy")
+    usage = usage_of(read_kineto(path), "copy", clock=DEVICES)
 
     row = rows(usage)["host to device (pageable to device)"]
     assert row.calls == len(events)
@@ -145,7 +147,7 @@ def test_copies_of_a_real_export_are_grouped_as_its_numbers_say(name: str) -> No
         "where copyKind = {} and srcKind = {} and dstKind = {}"
     )
 
-    found = rows(device_usage(read_nsight(path), "copy"))
+    found = rows(usage_of(read_nsight(path), "copy", clock=DEVICES))
 
     for title, numbers in {
         "host to device (pinned to device)": (1, 1, 2),
@@ -167,7 +169,7 @@ def test_streams_and_gpus_of_a_real_export_are_those_of_its_tables(name: str) ->
         ):
             expected[f"GPU {device} stream {stream}"] += time
 
-    usage = device_usage(read_nsight(path), "stream")
+    usage = usage_of(read_nsight(path), "stream", clock=DEVICES)
 
     assert {row.name: row.device_ns for row in usage.rows} == expected
 
@@ -179,7 +181,7 @@ def test_a_real_trace_without_a_gpu_divides_the_time_of_its_threads() -> None:
         of_thread[event["pid"], event["tid"]].append(event_times(path, event))
     spans = [max(end for _, end in each) - min(start for start, _ in each) for each in of_thread.values()]
 
-    usage = device_usage(read_kineto(path), "operator")
+    usage = usage_of(read_kineto(path), "operator", clock=DEVICES)
 
     assert usage.devices == 0
     assert usage.wall_ns == sum(spans)
@@ -317,7 +319,7 @@ def test_sequence_numbers_of_two_processes_do_not_mix(tmp_path: Path) -> None:
             start + 230, start + 260, 2, pid=pid, device=pid
         )
 
-    usage = device_usage(read_nsight(export.write(tmp_path / "r.sqlite")), "layer")
+    usage = usage_of(read_nsight(export.write(tmp_path / "r.sqlite")), "layer", clock=DEVICES)
 
     assert {name: row.device_ns for name, row in rows(usage).items()} == {"stage5": 50, "stage6": 50}
 
@@ -355,7 +357,7 @@ def test_the_hooks_of_fsdp_make_layers(tmp_path: Path) -> None:
     export = NsightExport().range("FSDP::pre_forward (block.0)", 0, 10).range("aten::mm, op_id = 1", 20, 40)
     export.range("FSDP::post_forward (block.0)", 50, 60).call(25, 30, 1).kernel(100, 130, 1)
 
-    usage = device_usage(read_nsight(export.write(tmp_path / "r.sqlite")), "layer")
+    usage = usage_of(read_nsight(export.write(tmp_path / "r.sqlite")), "layer", clock=DEVICES)
 
     assert rows(usage)["block.0"].device_ns == 30
     assert rows(usage)["block.0"].calls == 1
@@ -405,7 +407,7 @@ def test_pinned_memory_of_the_host_is_no_gpu_memory(tmp_path: Path) -> None:
     export = NsightExport().range("a", 0, 100).call(0, 5, 1).kernel(10, 20, 1)
     export.memory(10, 0xA0, 4096, kind=1).memory(20, 0xB0, 512)
 
-    usage = device_usage(read_nsight(export.write(tmp_path / "r.sqlite")), "operator")
+    usage = usage_of(read_nsight(export.write(tmp_path / "r.sqlite")), "operator", clock=DEVICES)
 
     assert usage.total_alloc_bytes == 512
 
@@ -451,7 +453,7 @@ def test_the_table_of_matrix_products_by_tile_transposes_and_batching_is_that_of
     assert usage.notes[-1] == (
         "matrix products take 100.0% of GPU time: 183 plain (536.499 ms) and 219 batched (1,365.726 ms)"
     )
-    assert {part.name: part.launches for part in usage.remainders if part.launches} == {
+    assert {part.name: part.values["launches"] for part in usage.remainders if "launches" in part.values} == {
         "other kernels": 1,
         "copies and sets": 1,
     }
@@ -472,10 +474,11 @@ COPIES = {
 def test_copies_are_told_apart_by_direction_and_kind_of_memory(name: str, tmp_path: Path) -> None:
     made = KinetoTrace().operator("a", 0, 50).call(0, 10, 1).copy(20, 30, 1, 1000, name).copy(30, 50, 1, 500, name)
 
-    (row,) = table(made, "copy", tmp_path).rows
+    usage = table(made, "copy", tmp_path)
 
+    (row,) = usage.rows
     assert (row.name, row.calls, row.copy_bytes, row.device_ns) == (COPIES[name], 2, 1500, 30)
-    assert row.copy_rate == 50.0
+    assert find_metric("copy_rate").values(usage) == [50.0]
 
 
 def test_launches_pair_operators_with_kernels(tmp_path: Path) -> None:
@@ -504,7 +507,7 @@ def test_instances_of_one_template_are_told_apart_by_the_words_that_differ(tmp_p
 def test_streams_name_the_process_only_where_several_share_a_gpu(tmp_path: Path) -> None:
     export = NsightExport().kernel(0, 10, 1, pid=5).kernel(20, 40, 2, pid=6).kernel(50, 80, 3, pid=6, device=1)
 
-    usage = device_usage(read_nsight(export.write(tmp_path / "r.sqlite")), "stream")
+    usage = usage_of(read_nsight(export.write(tmp_path / "r.sqlite")), "stream", clock=DEVICES)
 
     assert {row.name: row.device_ns for row in usage.rows} == {
         "GPU 0 process 5 stream 7": 10,
@@ -514,5 +517,5 @@ def test_streams_name_the_process_only_where_several_share_a_gpu(tmp_path: Path)
 
 
 def test_an_unknown_grouping_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"can be by operator, layer, .*, not by 'colour'"):
+    with pytest.raises(UsageError, match=r"no grouping 'colour'; .*groupings: operator, layer, "):
         table(KinetoTrace().kernel(0, 1, 1), "colour", tmp_path)

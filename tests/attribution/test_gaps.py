@@ -10,7 +10,7 @@ from network_captures import Event, layer, network_capture, op, primitive, recor
 
 from profkit.attribution.advice import best_by_bound, best_by_native
 from profkit.attribution.gaps import GapTable, LayerGap, layer_gaps
-from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.run import Run
 
 FLOPS_PER_S, BYTES_PER_S = 100e9, 10e9
 
@@ -213,7 +213,7 @@ def test_every_nanosecond_of_random_steps_is_somewhere_once(seed: int) -> None:
 # --- Advice ---
 
 
-def two_layers(**of_conv2: Any) -> NetworkCapture:
+def two_layers(**of_conv2: Any) -> Run:
     """conv1 takes 300 and could take 100; conv2 takes 500, could take 450, and is bound at 20."""
     made = recording_of(
         op("aten::convolution", 0, 300, layer="conv1", phase="forward"),

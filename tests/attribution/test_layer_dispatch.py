@@ -9,11 +9,10 @@ from network_captures import layer, network_capture, op, primitive, recording_of
 
 from profkit.attribution.networks import layer_dispatch as module
 from profkit.attribution.networks.operators import operators_of
-from profkit.capture.recording import Recording
-from profkit.capture.schema import Level
+from profkit.capture.schema import Capture, Level
 
 
-def layer_dispatch(made: Recording) -> dict[tuple[str, str], int] | None:
+def layer_dispatch(made: Capture) -> dict[tuple[str, str], int] | None:
     return module.layer_dispatch(operators_of(network_capture(made)))
 
 
@@ -73,7 +72,7 @@ def test_random_spans_give_what_a_look_at_every_nanosecond_gives(seed: int) -> N
     assert {key: value for key, value in found.items() if value} == slow_dispatch(made)
 
 
-def random_recording(chance: random.Random) -> Recording:
+def random_recording(chance: random.Random) -> Capture:
     """Overlapping spans of every level on three threads in two steps; no two begin at the same time."""
     events = [layer("first", 0, 3)]
     for start in chance.sample([*range(4, 95), *range(100, 190)], 40):
@@ -84,14 +83,14 @@ def random_recording(chance: random.Random) -> Recording:
     return recording_of(*events, steps=[(0, 95), (100, 190)])
 
 
-def slow_dispatch(made: Recording) -> dict[tuple[str, str], int]:
-    spans, layers, phases = made.spans, made.text("layer"), made.text("phase")
+def slow_dispatch(made: Capture) -> dict[tuple[str, str], int]:
+    spans, layers, phases = made.ranges, made.texts(made.ranges.layer), made.texts(made.ranges.phase)
     found: dict[tuple[str, str], int] = {}
     for step, (first, last) in enumerate(zip(made.steps["start_ns"].tolist(), made.steps["end_ns"].tolist())):
         for moment in range(first, last):
             rows = [
                 row
-                for row in range(len(made))
+                for row in range(len(spans))
                 if spans["start_ns"][row] <= moment < spans["end_ns"][row] and spans["step"][row] == step
             ]
             levels = [Level(int(spans["level"][row])) for row in rows]

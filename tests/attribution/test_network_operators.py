@@ -212,6 +212,7 @@ def test_every_share_is_that_of_a_look_at_each_nanosecond(tangle: tuple[list[Eve
 
     operators = found(*events, steps=steps)
 
+    events = _in_order_of_rows(operators)
     shares = [Fraction(0)] * len(events)
     left = [dict.fromkeys(REMAINDERS, 0) for _ in steps]
     for number, (first, last) in enumerate(steps):
@@ -231,6 +232,17 @@ def test_every_share_is_that_of_a_look_at_each_nanosecond(tangle: tuple[list[Eve
         assert abs(operators.wall_ns[row] - share) <= 2 * len(events)
         if len({event.thread for event in events}) == 1:
             assert operators.wall_ns[row] == share
+
+
+def _in_order_of_rows(operators: Operators) -> list[Event]:
+    """A capture groups ranges by thread."""
+    capture, ranges = operators.capture, operators.capture.ranges
+    threads = capture.texts(capture.threads.name[ranges.thread])
+    columns = (ranges.level.tolist(), capture.texts(ranges.name), ranges.start_ns.tolist(), ranges.end_ns.tolist())
+    return [
+        Event(Level(level), str(name), start_ns, end_ns, str(thread), {})
+        for level, name, start_ns, end_ns, thread in zip(*columns, threads)
+    ]
 
 
 def _open(

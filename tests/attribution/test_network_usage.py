@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,10 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from network_captures import Event, layer, network_capture, op, pool, primitive, recording_of, runtime
 
+from profkit.attribution.account import STEPS
+from profkit.attribution.grouping import groupings_on
+from profkit.attribution.metrics import find_metric
 from profkit.attribution.networks.operators import OBSERVES_DISPATCH, OBSERVES_IDLE
-from profkit.attribution.networks.usage import GROUPINGS, network_usage
+from profkit.attribution.passes import run_usage
+from profkit.attribution.tables import mean_of_steps
 from profkit.attribution.usage import Usage, UsageRow
-from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.run import Run
+from profkit.capture.schema import Losses
 from profkit.errors import UsageError
 from profkit.ops.networks import Cifar10, Mlp, Network, Training
 from profkit.ops.networks.work import network_work
@@ -35,10 +41,14 @@ def torch_step(at: int = 0) -> list[Event]:
     ]  # fmt: skip
 
 
-def torch_capture(steps: int = 2, **changes: Any) -> NetworkCapture:
+def torch_capture(steps: int = 2, **changes: Any) -> Run:
     events = [event for number in range(steps) for event in torch_step(100 * number)]
-    recording = recording_of(*events, steps=[(100 * number, 100 * number + 100) for number in range(steps)])
-    return network_capture(recording, network=SMALL, **changes)
+    capture = recording_of(*events, steps=[(100 * number, 100 * number + 100) for number in range(steps)])
+    return network_capture(capture, network=SMALL, **changes)
+
+
+def derived(usage: Usage, metric: str) -> dict[str, Any]:
+    return dict(zip(usage.rows.column("name"), find_metric(metric).values(usage)))
 
 
 def rows_of(usage: Usage) -> dict[str, UsageRow]:
@@ -46,7 +56,7 @@ def rows_of(usage: Usage) -> dict[str, UsageRow]:
 
 
 def test_a_kind_counts_nested_operators_once_and_their_own_time_all() -> None:
-    usage = network_usage(torch_capture())
+    usage = run_usage(torch_capture())
 
     conv = rows_of(usage)["conv2d"]
     assert (conv.calls, conv.inclusive_ns, conv.exclusive_ns) == (2, 2 * 48, 2 * (48 - 4))
@@ -55,7 +65,7 @@ def test_a_kind_counts_nested_operators_once_and_their_own_time_all() -> None:
 
 
 def test_bytes_are_those_of_the_operators_themselves_and_in_place_is_zero() -> None:
-    rows = rows_of(network_usage(torch_capture()))
+    rows = rows_of(run_usage(torch_capture()))
 
     assert (rows["conv2d"].requested_bytes, rows["conv2d"].temporary_bytes) == (1600, 600)
     assert rows["conv2d"].peak_bytes == 900
@@ -78,7 +88,7 @@ def test_bytes_are_those_of_the_operators_themselves_and_in_place_is_zero() -> N
     ],
 )  # fmt: skip
 def test_rows_come_by_whatever_is_asked_the_largest_own_time_first(by: str, names: list[str]) -> None:
-    usage = network_usage(torch_capture(), by)
+    usage = run_usage(torch_capture(), by)
 
     assert set(usage.rows.column("name")) == set(names)
     assert sorted(usage.rows.column("exclusive_ns"), reverse=True) == usage.rows.column("exclusive_ns")
@@ -86,8 +96,10 @@ def test_rows_come_by_whatever_is_asked_the_largest_own_time_first(by: str, name
 
 
 def test_an_unknown_grouping_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match="by kind, type, layer, phase, thread, operator, not by 'colour'"):
-        network_usage(torch_capture(), "colour")
+    with pytest.raises(
+        UsageError, match="no grouping 'colour'; .*groupings: kind, name, thread, type, operator, layer, phase"
+    ):
+        run_usage(torch_capture(), "colour")
 
 
 def test_parts_of_the_remainder_that_a_source_cannot_tell_are_none_and_not_zero() -> None:
@@ -100,8 +112,8 @@ def test_parts_of_the_remainder_that_a_source_cannot_tell_are_none_and_not_zero(
     )
 
     parts = [
-        {part.name: part.time_ns for part in network_usage(network_capture(recording)).remainders}
-        for recording in (seen, blind, mixed)
+        {part.name: part.time_ns for part in run_usage(network_capture(capture)).remainders}
+        for capture in (seen, blind, mixed)
     ]
 
     assert parts == [
@@ -111,7 +123,7 @@ def test_parts_of_the_remainder_that_a_source_cannot_tell_are_none_and_not_zero(
     ]
 
 
-def two_passes(memory_steps: int = 1) -> NetworkCapture:
+def two_passes(memory_steps: int = 1) -> Run:
     """Time with a fused operator, bytes of the same step unfused and with one operator more."""
     time = recording_of(
         op("_FusedConv2D", 0, 60, layer="conv1", phase="forward", fused="Conv2D+BiasAdd+Relu"),
@@ -139,7 +151,7 @@ def two_passes(memory_steps: int = 1) -> NetworkCapture:
 
 
 def test_bytes_of_another_pass_are_joined_by_row_and_it_is_said() -> None:
-    usage = network_usage(two_passes())
+    usage = run_usage(two_passes())
 
     rows = rows_of(usage)
     assert (rows["conv2d"].exclusive_ns, rows["conv2d"].requested_bytes) == (60, 4096)
@@ -151,31 +163,31 @@ def test_bytes_of_another_pass_are_joined_by_row_and_it_is_said() -> None:
 
 
 def test_bytes_are_sums_over_as_many_steps_as_the_times() -> None:
-    row = rows_of(network_usage(two_passes(memory_steps=3)))["conv2d"]
+    row = rows_of(run_usage(two_passes(memory_steps=3)))["conv2d"]
 
     assert (row.requested_bytes, row.peak_bytes) == (4096, 4096)
 
 
 def test_threads_of_another_process_have_no_bytes_of_this_one() -> None:
-    (row,) = network_usage(two_passes(), "thread").rows
+    (row,) = run_usage(two_passes(), "thread").rows
 
     assert (row.requested_bytes, row.exclusive_ns) == (None, 60)
 
 
 def test_bytes_that_no_operator_allocated_are_in_the_total_but_in_no_row() -> None:
-    recording = recording_of(
+    capture = recording_of(
         layer("conv1", 0, 90, requested_bytes=50),
         op("aten::relu", 10, 20, requested_bytes=7),
         steps=[(0, 100)],
     )
 
-    usage = network_usage(network_capture(recording))
+    usage = run_usage(network_capture(capture))
 
     assert (usage.total_alloc_bytes, usage.unattributed_alloc_bytes) == (57, 50)
 
 
 def test_pool_time_given_with_insides_counts_once() -> None:
-    recording = recording_of(
+    capture = recording_of(
         op("aten::conv2d", 0, 50, pool_cpu_ns=40),
         op("aten::mkldnn_convolution", 10, 40, pool_cpu_ns=30),
         op("aten::relu", 60, 70, pool_cpu_ns=0),
@@ -183,7 +195,7 @@ def test_pool_time_given_with_insides_counts_once() -> None:
         steps=[(0, 100)],
     )
 
-    rows = rows_of(network_usage(network_capture(recording), "type"))
+    rows = rows_of(run_usage(network_capture(capture), "type"))
 
     assert [rows[f"aten::{name}"].pool_cpu_ns for name in ("conv2d", "mkldnn_convolution", "relu", "addmm")] == [
         10,
@@ -194,7 +206,7 @@ def test_pool_time_given_with_insides_counts_once() -> None:
 
 
 def test_pool_time_of_helper_threads_belongs_to_its_owner() -> None:
-    recording = recording_of(
+    capture = recording_of(
         op("Conv2D", 0, 50, type="Conv2D"),
         op("Relu", 60, 70),
         pool(5, 45, "worker 1", owner=0),
@@ -205,13 +217,13 @@ def test_pool_time_of_helper_threads_belongs_to_its_owner() -> None:
         steps=[(0, 100)],
     )
 
-    rows = rows_of(network_usage(network_capture(recording)))
+    rows = rows_of(run_usage(network_capture(capture)))
 
     assert (rows["conv2d"].pool_cpu_ns, rows["relu"].pool_cpu_ns) == (40 + 20, 0)
 
 
 def test_what_another_thread_does_for_an_operator_after_it_returned_is_its_time_but_no_call() -> None:
-    recording = recording_of(
+    capture = recording_of(
         op("convolution", 0, 50, layer="conv1"),
         op("maximum", 50, 90, layer="conv1"),
         primitive("convolution", 50, 70, "worker", layer="conv1", owner=0),
@@ -219,7 +231,7 @@ def test_what_another_thread_does_for_an_operator_after_it_returned_is_its_time_
         steps=[(0, 100)],
     )
 
-    rows = rows_of(network_usage(network_capture(recording), by="type"))
+    rows = rows_of(run_usage(network_capture(capture), by="type"))
 
     assert (rows["convolution"].calls, rows["maximum"].calls) == (1, 1)
     # Both threads work from 50 to 70.
@@ -232,7 +244,7 @@ def test_pool_time_comes_from_the_pass_for_primitives_when_only_that_saw_it() ->
         op("aten::addmm", 0, 60, pool_cpu_ns=44), measures=["primitives"], steps=[(0, 400_000)]
     )  # fmt: skip
 
-    usage = network_usage(network_capture(time, primitives))
+    usage = run_usage(network_capture(time, primitives))
 
     (row,) = usage.rows
     assert (row.exclusive_ns, row.pool_cpu_ns) == (50, 44)
@@ -258,13 +270,13 @@ def every_operator(network: Network, phases: dict[str, str]) -> list[Event]:
 
 
 @pytest.mark.parametrize("training", [None, Training(momentum=0.9)])
-@pytest.mark.parametrize("by", list(GROUPINGS))
+@pytest.mark.parametrize("by", list(groupings_on(STEPS)))
 def test_the_work_of_all_rows_is_that_of_the_network_times_the_steps(by: str, training: Training | None) -> None:
     phases = {"forward": "mystery"} | ({"backward": "mystery", "optimiser": "sgd"} if training else {})
-    recording = recording_of(*every_operator(SMALL, phases), steps=[(0, 400), (400, 800)], framework="numpy")
+    capture = recording_of(*every_operator(SMALL, phases), steps=[(0, 400), (400, 800)], framework="numpy")
     about = {"is_training": training is not None, "training": training.field_values() if training else {}}
 
-    usage = network_usage(network_capture(recording, network=SMALL, **about), by)
+    usage = run_usage(network_capture(capture, network=SMALL, **about), by)
 
     expected = 2 * sum(part.flops for part in network_work(SMALL, training).values())
     assert summed(usage, "flops") == expected
@@ -272,7 +284,7 @@ def test_the_work_of_all_rows_is_that_of_the_network_times_the_steps(by: str, tr
 
 
 def test_wrappers_do_no_work_the_operator_inside_does_all_of_it() -> None:
-    rows = rows_of(network_usage(torch_capture(), "type"))
+    rows = rows_of(run_usage(torch_capture(), "type"))
 
     work = network_work(SMALL)
     assert rows["aten::conv2d"].flops is None
@@ -284,17 +296,18 @@ def test_wrappers_do_no_work_the_operator_inside_does_all_of_it() -> None:
 
 
 def test_a_fused_operator_has_all_work_but_moves_its_result_only_once() -> None:
-    row = rows_of(network_usage(two_passes()))["conv2d"]
+    usage = run_usage(two_passes())
 
+    row = rows_of(usage)["conv2d"]
     parts = [network_work(SMALL)["conv1", "forward", kind] for kind in ("conv2d", "bias", "relu")]
     assert row.flops == sum(part.flops for part in parts)
     assert row.moved_bytes == parts[0].bytes + (parts[1].bytes - 2 * parts[1].carried_bytes)
-    assert row.gflops == pytest.approx((row.flops or 0) / 60)
-    assert row.intensity == pytest.approx((row.flops or 0) / (row.moved_bytes or 1))
+    assert derived(usage, "gflops")["conv2d"] == pytest.approx(row.flops / 60)
+    assert derived(usage, "intensity")["conv2d"] == pytest.approx(row.flops / row.moved_bytes)
 
 
 def test_several_operators_of_a_kind_share_the_work_by_their_time() -> None:
-    recording = recording_of(
+    capture = recording_of(
         op("Gemm", 0, 30, layer="output", phase="forward"),
         op("Gemm", 30, 40, layer="output", phase="forward"),
         op("Gemm", 50, 60, layer="hidden1", phase="forward"),
@@ -303,7 +316,7 @@ def test_several_operators_of_a_kind_share_the_work_by_their_time() -> None:
     )
     network = Mlp(batch=4, hidden=1, neurons=16)
 
-    usage = network_usage(network_capture(recording, network=network), "layer")
+    usage = run_usage(network_capture(capture, network=network), "layer")
 
     work = network_work(network)
     assert rows_of(usage)["output"].flops == sum(
@@ -312,7 +325,7 @@ def test_several_operators_of_a_kind_share_the_work_by_their_time() -> None:
 
 
 def test_work_without_an_operator_is_named() -> None:
-    usage = network_usage(torch_capture(), "layer")
+    usage = run_usage(torch_capture(), "layer")
 
     (note,) = [note for note in usage.notes if note.startswith("flops of these are in no row")]
     assert "pool1 forward, norm1 forward" in note and "and 2 more" in note
@@ -322,26 +335,26 @@ def test_an_optimiser_without_layers_has_the_work_of_all() -> None:
     training = Training()
     events = [op("aten::_foreach_add_", 900, 950, phase="optimiser")]
     events += every_operator(SMALL, {"forward": "mystery", "backward": "mystery"})
-    capture = network_capture(
+    run = network_capture(
         recording_of(*events), network=SMALL, is_training=True, training=training.field_values()
     )  # fmt: skip
 
-    row = rows_of(network_usage(capture, "phase"))["optimiser"]
+    row = rows_of(run_usage(run, "phase"))["optimiser"]
 
     work = network_work(SMALL, training)
     assert row.flops == sum(part.flops for (_, phase, _), part in work.items() if phase == "optimiser")
 
 
 def test_what_a_reader_must_know_is_noted() -> None:
-    recording = recording_of(
+    capture = recording_of(
         op("mystery", -5, 20),
         op("mystery", 200, 210),
         steps=[(0, 100)],
         measures=["time"],
-        facts={"notes": ["from the source"], "lost": 3},
+        facts={"notes": ["from the source"]},
     )
 
-    usage = network_usage(network_capture(recording, network=Mlp()))
+    usage = run_usage(network_capture(replace(capture, losses=Losses(3)), network=Mlp()))
 
     assert usage.dropped == 3
     assert usage.notes[0] == "bytes were not recorded"
@@ -352,17 +365,18 @@ def test_what_a_reader_must_know_is_noted() -> None:
 
 
 def test_the_mean_of_the_steps_divides_sums_and_keeps_peaks() -> None:
-    mean = network_usage(torch_capture(steps=4)).mean_of_steps()
+    sums = run_usage(torch_capture(steps=4))
+    mean = mean_of_steps(sums)
 
     conv = rows_of(mean)["conv2d"]
     assert (conv.calls, conv.exclusive_ns, conv.requested_bytes, conv.peak_bytes) == (1, 44, 800, 900)
     assert (mean.wall_ns, mean.steps) == (100, 4)
     assert sum(row.exclusive_ns for row in mean.rows) + mean.remainder_ns == mean.wall_ns
-    assert conv.gflops == rows_of(network_usage(torch_capture(steps=4)))["conv2d"].gflops
+    assert derived(mean, "gflops") == derived(sums, "gflops")
 
 
 @st.composite
-def recordings(draw: st.DrawFn) -> list[Event]:
+def captures(draw: st.DrawFn) -> list[Event]:
     """Operators of some types, layers and threads, with bytes and pool time or without."""
     types = ["aten::conv2d", "aten::relu", "mystery", "aten::addmm"]
     spans = st.tuples(
@@ -382,11 +396,11 @@ def recordings(draw: st.DrawFn) -> list[Event]:
 
 
 @settings(max_examples=80, deadline=None)
-@given(events=recordings(), by=st.sampled_from(list(GROUPINGS)))
+@given(events=captures(), by=st.sampled_from(list(groupings_on(STEPS))))
 def test_rows_and_remainder_add_up_to_the_wall_clock_and_bytes_to_their_total(events: list[Event], by: str) -> None:
     steps = [(0, 100), (100, 150), (180, 300)]
 
-    usage = network_usage(network_capture(recording_of(*events, steps=steps), network=SMALL), by)
+    usage = run_usage(network_capture(recording_of(*events, steps=steps), network=SMALL), by)
 
     assert summed(usage, "exclusive_ns") + usage.remainder_ns == usage.wall_ns == 270
     assert sum(part.time_ns or 0 for part in usage.remainders) == usage.remainder_ns

@@ -9,7 +9,8 @@ import pytest
 from capture_tables import Alloc, Row, capture_of
 
 from profkit import _core
-from profkit.attribution.attribute import usage_by
+from profkit.attribution.account import THREADS
+from profkit.attribution.passes import usage_of
 from profkit.attribution.usage import MarkCount, Usage, UsageRow
 from profkit.capture.schema import Capture, Losses, RangeKind
 from profkit.errors import UsageError
@@ -30,7 +31,7 @@ def with_door(capture: Capture) -> Capture:
 def test_own_time_is_the_duration_without_direct_children() -> None:
     capture = capture_of([Row("a", 0, 100), Row("b", 10, 40), Row("c", 20, 30), Row("b", 50, 60)], span_ns=(0, 120))
 
-    usage = usage_by(capture)
+    usage = usage_of(capture, clock=THREADS)
 
     assert [(row.name, row.calls, row.inclusive_ns, row.exclusive_ns) for row in usage.rows] == [
         ("a", 1, 100, 60),
@@ -44,7 +45,7 @@ def test_recursion_counts_once_in_inclusive_time_and_memory() -> None:
     rows = [Row("f", 0, 100), Row("f", 10, 90), Row("f", 20, 80), Row("f", 200, 210)]
     capture = capture_of(rows, [Alloc(5, 1), Alloc(30, 10), Alloc(85, 100)])
 
-    (row,) = usage_by(capture).rows
+    (row,) = usage_of(capture, clock=THREADS).rows
 
     assert (row.calls, row.inclusive_ns, row.exclusive_ns) == (4, 110, 110)
     assert (row.alloc_calls, row.alloc_bytes, row.own_alloc_bytes, row.peak_bytes) == (3, 111, 111, 111)
@@ -55,7 +56,7 @@ def test_threads_with_ranges_are_summed_and_idle_pool_threads_are_not() -> None:
     rows = [Row("work", 0, 50, "main"), Row("work", 20, 80, "pool")]
     capture = capture_of(rows, threads=["main", "pool", *(f"idle {i}" for i in range(30))], span_ns=(0, 100))
 
-    usage = usage_by(capture)
+    usage = usage_of(capture, clock=THREADS)
 
     assert usage.threads == 2
     assert usage.wall_ns == 100 + 60
@@ -66,7 +67,7 @@ def test_threads_with_ranges_are_summed_and_idle_pool_threads_are_not() -> None:
 def test_without_any_range_everything_is_remainder_of_the_first_threads() -> None:
     capture = capture_of(processes=[["main", "pool"], ["child"]], span_ns=(0, 100))
 
-    usage = usage_by(capture)
+    usage = usage_of(capture, clock=THREADS)
 
     assert usage.rows == ()
     assert (usage.wall_ns, usage.remainder_ns, usage.threads) == (200, 200, 2)
@@ -75,7 +76,7 @@ def test_without_any_range_everything_is_remainder_of_the_first_threads() -> Non
 def test_an_empty_capture_has_an_empty_table() -> None:
     capture = dataclasses.replace(capture_of(), processes=())
     for by in ("name", "path", "thread", "category", "domain"):
-        usage = usage_by(capture, by)
+        usage = usage_of(capture, by, clock=THREADS)
 
         assert usage.rows == ()
         assert (usage.wall_ns, usage.elapsed_ns) == (0, 0)
@@ -86,7 +87,7 @@ def test_spans_have_no_own_time_and_their_overlaps_count_once() -> None:
     rows = [Row("a", 0, 100), Row("s", 10, 60, kind=SPAN), Row("s", 40, 150, kind=SPAN), Row("b", 20, 30)]
     capture = capture_of(rows, [Alloc(25, 7)], span_ns=(0, 200))
 
-    usage = usage_by(capture)
+    usage = usage_of(capture, clock=THREADS)
 
     span = row_of(usage, "s")
     assert (span.calls, span.span_calls, span.inclusive_ns, span.exclusive_ns) == (2, 2, 140, 0)
@@ -97,7 +98,7 @@ def test_spans_have_no_own_time_and_their_overlaps_count_once() -> None:
 def test_marks_are_counted_apart() -> None:
     rows = [Row("a", 0, 10), *(Row("tick", t, t, kind=MARK, domain="d") for t in (1, 2, 3)), Row("a", 5, 5, kind=MARK)]
 
-    usage = usage_by(capture_of(rows))
+    usage = usage_of(capture_of(rows), clock=THREADS)
 
     assert [row.name for row in usage.rows] == ["a"]
     assert usage.marks == (MarkCount("d:tick", 3), MarkCount("a", 1))
@@ -107,7 +108,7 @@ def test_an_open_range_that_outlives_its_threads_last_event_keeps_the_sums_whole
     capture = capture_of([Row("left open", 10, 500, "pool", is_open=True)], threads=["main"], span_ns=(0, 500))
     threads = dataclasses.replace(capture.threads, end_ns=np.array([500, 20]))
 
-    usage = usage_by(dataclasses.replace(capture, threads=threads), "thread")
+    usage = usage_of(dataclasses.replace(capture, threads=threads), "thread", clock=THREADS)
 
     (row,) = usage.rows
     assert (row.open_calls, row.exclusive_ns, row.wall_ns) == (1, 490, 490)
@@ -115,7 +116,7 @@ def test_an_open_range_that_outlives_its_threads_last_event_keeps_the_sums_whole
 
 
 def test_ranges_without_duration_are_counted() -> None:
-    usage = usage_by(capture_of([Row("a", 5, 5), Row("a", 5, 5), Row("b", 5, 5)], span_ns=(5, 5)))
+    usage = usage_of(capture_of([Row("a", 5, 5), Row("a", 5, 5), Row("b", 5, 5)], span_ns=(5, 5)), clock=THREADS)
 
     assert {row.name: (row.calls, row.inclusive_ns, row.median_ns) for row in usage.rows} == {
         "a": (2, 0, 0),
@@ -127,7 +128,7 @@ def test_ranges_without_duration_are_counted() -> None:
 def test_a_name_carries_its_domain_and_equal_texts_are_one_row() -> None:
     rows = [Row("c", 0, 1, domain="a:b"), Row("b:c", 1, 3, domain="a"), Row("a:b:c", 3, 6)]
 
-    usage = usage_by(capture_of(rows))
+    usage = usage_of(capture_of(rows), clock=THREADS)
 
     assert [(row.name, row.calls, row.inclusive_ns) for row in usage.rows] == [("a:b:c", 3, 6)]
 
@@ -135,7 +136,7 @@ def test_a_name_carries_its_domain_and_equal_texts_are_one_row() -> None:
 def test_names_may_be_of_any_script_and_size() -> None:
     names = ["日本語", "", "a\nb", "x" * 100_000, "🦊"]
 
-    usage = usage_by(capture_of([Row(name, 10 * i, 10 * i + 5) for i, name in enumerate(names)]))
+    usage = usage_of(capture_of([Row(name, 10 * i, 10 * i + 5) for i, name in enumerate(names)]), clock=THREADS)
 
     assert {row.name for row in usage.rows} == set(names)
 
@@ -150,7 +151,7 @@ def test_paths_come_as_a_tree_with_the_larger_child_first() -> None:
         Row("large", 100, 120),
     ]
 
-    usage = usage_by(capture_of(rows), "path")
+    usage = usage_of(capture_of(rows), "path", clock=THREADS)
 
     assert [(row.path, row.calls, row.inclusive_ns) for row in usage.rows] == [
         (("step",), 2, 150),
@@ -170,8 +171,8 @@ def test_categories_and_domains_are_rows_and_their_absence_is_one() -> None:
     ]
     capture = capture_of(rows)
 
-    by_category = {row.name: row.inclusive_ns for row in usage_by(capture, "category").rows}
-    by_domain = {row.name: row.inclusive_ns for row in usage_by(capture, "domain").rows}
+    by_category = {row.name: row.inclusive_ns for row in usage_of(capture, "category", clock=THREADS).rows}
+    by_domain = {row.name: row.inclusive_ns for row in usage_of(capture, "domain", clock=THREADS).rows}
 
     assert by_category == {"d:k": 10, "(no category)": 3}
     assert by_domain == {"d": 12, "(no domain)": 1}
@@ -181,7 +182,7 @@ def test_threads_of_one_name_are_told_apart() -> None:
     capture = capture_of([Row("a", 0, 10, "t"), Row("a", 0, 10, "u")], processes=[["main", "t", "u"]])
     threads = dataclasses.replace(capture.threads, name=np.full(3, capture.threads.name[1]))
 
-    names = [row.name for row in usage_by(dataclasses.replace(capture, threads=threads), "thread").rows]
+    names = [row.name for row in usage_of(dataclasses.replace(capture, threads=threads), "thread", clock=THREADS).rows]
 
     assert names == ["t (1001)", "t (1002)"]
 
@@ -190,9 +191,9 @@ def test_processes_are_named_with_threads_and_can_be_chosen() -> None:
     rows = [Row("a", 0, 10, "main"), Row("b", 0, 30, "child")]
     capture = capture_of(rows, [Alloc(5, 100, thread="child")], processes=[["main"], ["child"]], span_ns=(0, 50))
 
-    everything = usage_by(capture, "thread")
-    child = usage_by(capture, process=2000)
-    parent = usage_by(capture, process=1000)
+    everything = usage_of(capture, "thread", clock=THREADS)
+    child = usage_of(capture, process=2000, clock=THREADS)
+    parent = usage_of(capture, process=1000, clock=THREADS)
 
     assert [row.name for row in everything.rows] == ["child of process 2000", "main of process 1000"]
     assert everything.wall_ns == 100
@@ -205,7 +206,7 @@ def test_processes_are_named_with_threads_and_can_be_chosen() -> None:
 def test_a_thread_is_chosen_by_name_or_number(thread: str) -> None:
     capture = capture_of([Row("a", 0, 10, "main"), Row("b", 5, 30, "pool")], span_ns=(0, 50))
 
-    usage = usage_by(capture, thread=thread)
+    usage = usage_of(capture, thread=thread, clock=THREADS)
 
     assert [row.name for row in usage.rows] == ["b"]
     assert (usage.wall_ns, usage.remainder_ns) == (25, 0)
@@ -215,11 +216,11 @@ def test_filters_that_name_nothing_say_what_there_is() -> None:
     capture = capture_of([Row("a", 0, 10, "main"), Row("b", 5, 30, "pool-1")])
 
     with pytest.raises(UsageError, match=r"no process 7; processes: 1000"):
-        usage_by(capture, process=7)
+        usage_of(capture, process=7, clock=THREADS)
     with pytest.raises(UsageError, match=r"did you mean pool-1\? threads: main, pool-1"):
-        usage_by(capture, thread="pool1")
+        usage_of(capture, thread="pool1", clock=THREADS)
     with pytest.raises(UsageError, match="name, path, thread, category, domain"):
-        usage_by(capture, "nothing")
+        usage_of(capture, "nothing", clock=THREADS)
 
 
 def test_memory_of_nested_ranges() -> None:
@@ -232,7 +233,7 @@ def test_memory_of_nested_ranges() -> None:
         Alloc(110, 50000),  # no range
     ]
 
-    usage = usage_by(capture_of(rows, allocations, span_ns=(0, 120)))
+    usage = usage_of(capture_of(rows, allocations, span_ns=(0, 120)), clock=THREADS)
 
     inner, outer = row_of(usage, "inner"), row_of(usage, "outer")
     assert (inner.alloc_bytes, inner.own_alloc_bytes, inner.alloc_calls) == (234, 234, 3)
@@ -246,7 +247,7 @@ def test_memory_of_nested_ranges() -> None:
 def test_an_impossible_size_does_not_break_the_sums() -> None:
     capture = capture_of([Row("a", 0, 100)], [Alloc(10, (1 << 64) - 1), Alloc(20, 5), Alloc(110, 7)])
 
-    usage = usage_by(capture)
+    usage = usage_of(capture, clock=THREADS)
 
     assert usage.rows[0].own_alloc_bytes == (1 << 47) + 5
     assert usage.total_alloc_bytes == (1 << 47) + 12
@@ -256,7 +257,7 @@ def test_memory_freed_by_another_thread_is_freed_elsewhere() -> None:
     rows = [Row("make", 0, 100, "main"), Row("take", 0, 100, "pool")]
     capture = capture_of(rows, [Alloc(10, 64, 50, "main", "pool")])
 
-    make = row_of(usage_by(capture), "make")
+    make = row_of(usage_of(capture, clock=THREADS), "make")
 
     assert (make.freed_elsewhere_bytes, make.live_bytes, make.peak_bytes) == (64, 0, 64)
 
@@ -264,14 +265,14 @@ def test_memory_freed_by_another_thread_is_freed_elsewhere() -> None:
 def test_a_realloc_in_one_nanosecond_does_not_hold_both_blocks() -> None:
     capture = capture_of([Row("grow", 0, 100)], [Alloc(10, 1000, free_time_ns=20), Alloc(20, 2000)])
 
-    assert row_of(usage_by(capture), "grow").peak_bytes == 2000
+    assert row_of(usage_of(capture, clock=THREADS), "grow").peak_bytes == 2000
 
 
 def test_the_peak_of_a_row_is_that_of_its_largest_call() -> None:
     rows = [Row("step", 0, 10), Row("step", 20, 30)]
     capture = capture_of(rows, [Alloc(5, 10), Alloc(25, 300, free_time_ns=26), Alloc(27, 200)])
 
-    (row,) = usage_by(capture).rows
+    (row,) = usage_of(capture, clock=THREADS).rows
 
     assert (row.peak_bytes, row.alloc_bytes, row.live_bytes) == (300, 510, 210)
 
@@ -279,7 +280,7 @@ def test_the_peak_of_a_row_is_that_of_its_largest_call() -> None:
 def test_memory_that_was_not_recorded_is_none_and_an_open_door_without_any_is_zero() -> None:
     capture = capture_of([Row("a", 0, 10)])
 
-    closed, opened = usage_by(capture), usage_by(with_door(capture))
+    closed, opened = usage_of(capture, clock=THREADS), usage_of(with_door(capture), clock=THREADS)
 
     assert (closed.total_alloc_bytes, closed.total_peak_bytes, closed.rows[0].alloc_bytes) == (None, None, None)
     assert (opened.total_alloc_bytes, opened.total_peak_bytes, opened.rows[0].alloc_bytes) == (0, 0, 0)
@@ -293,9 +294,9 @@ def test_small_allocations_are_only_counted() -> None:
         small_allocated_bytes=np.array([80], np.uint64),
     )
 
-    usage = usage_by(dataclasses.replace(capture, threads=threads))
+    usage = usage_of(dataclasses.replace(capture, threads=threads), clock=THREADS)
 
-    assert (usage.small_alloc_calls, usage.small_alloc_bytes, usage.total_alloc_bytes) == (5, 80, 0)
+    assert (usage.facts["small_alloc_calls"], usage.facts["small_alloc_bytes"], usage.total_alloc_bytes) == (5, 80, 0)
 
 
 def test_faults_and_switches_are_summed_where_they_were_recorded() -> None:
@@ -306,7 +307,7 @@ def test_faults_and_switches_are_summed_where_they_were_recorded() -> None:
         Row("b", 40, 50),
     ]
 
-    usage = usage_by(capture_of(rows))
+    usage = usage_of(capture_of(rows), clock=THREADS)
 
     a, b = row_of(usage, "a"), row_of(usage, "b")
     assert (a.minor_faults, a.major_faults, a.voluntary_switches, a.involuntary_switches) == (3, 1, 2, 0)
@@ -322,18 +323,18 @@ def test_the_cost_of_recording_is_estimated_from_what_is_inside() -> None:
         Row("d", 1500, 1600),
     ]
 
-    usage = usage_by(capture_of(rows, empty_range_ns=20.4))
+    usage = usage_of(capture_of(rows, empty_range_ns=20.4), clock=THREADS)
 
     assert {row.name: row.overhead_ns for row in usage.rows} == {"a": 61, "b": 20, "c": 0, "s": 0, "d": 0}
-    assert usage.overhead_ns == 102
-    assert not usage.is_overhead_subtracted
+    assert usage.totals["overhead_ns"] == 102
+    assert not usage.facts["is_overhead_subtracted"]
 
 
 def test_subtracting_the_cost_keeps_the_sums_and_stays_at_or_above_zero() -> None:
     rows = [Row("a", 0, 1000), Row("b", 10, 990), *(Row("c", 20 + i, 21 + i) for i in range(0, 40, 2))]
     capture = capture_of(rows, span_ns=(0, 1010), empty_range_ns=50.0)
 
-    usage = usage_by(capture, subtract_overhead=True)
+    usage = usage_of(capture, subtract_overhead=True, clock=THREADS)
 
     assert {row.name: (row.inclusive_ns, row.exclusive_ns) for row in usage.rows} == {
         "a": (0, 0),
@@ -342,7 +343,7 @@ def test_subtracting_the_cost_keeps_the_sums_and_stays_at_or_above_zero() -> Non
     }
     assert usage.remainder_ns == 0
     assert sum(row.exclusive_ns for row in usage.rows) + usage.remainder_ns == usage.wall_ns
-    assert usage.is_overhead_subtracted
+    assert usage.facts["is_overhead_subtracted"]
 
 
 def test_each_process_has_its_own_cost_of_recording() -> None:
@@ -350,29 +351,29 @@ def test_each_process_has_its_own_cost_of_recording() -> None:
     capture = capture_of(rows, processes=[["main"], ["child"]], empty_range_ns=10.0)
     dear = dataclasses.replace(capture.processes[1], empty_range_ns=100.0)
 
-    usage = usage_by(dataclasses.replace(capture, processes=(capture.processes[0], dear)))
+    usage = usage_of(dataclasses.replace(capture, processes=(capture.processes[0], dear)), clock=THREADS)
 
     assert row_of(usage, "a").overhead_ns == 110
-    assert usage.overhead_ns == 220
+    assert usage.totals["overhead_ns"] == 220
 
 
 def test_without_a_measured_cost_nothing_is_estimated() -> None:
-    usage = usage_by(capture_of([Row("a", 0, 10)]), subtract_overhead=True)
+    usage = usage_of(capture_of([Row("a", 0, 10)]), subtract_overhead=True, clock=THREADS)
 
-    assert usage.overhead_ns is None
+    assert usage.totals["overhead_ns"] is None
     assert usage.rows[0].overhead_ns is None
-    assert not usage.is_overhead_subtracted
+    assert not usage.facts["is_overhead_subtracted"]
 
 
 def test_losses_are_passed_on() -> None:
-    assert usage_by(capture_of([Row("a", 0, 10)], losses=Losses(7, 7, 0, 0, 0))).dropped == 7
+    assert usage_of(capture_of([Row("a", 0, 10)], losses=Losses(7, 7, 0, 0, 0)), clock=THREADS).dropped == 7
 
 
 def test_memory_whose_release_was_not_seen_is_not_said_to_be_freed_elsewhere() -> None:
     ranges = [Row("a", 0, 10), Row("b", 10, 20)]
     capture = capture_of(ranges, [Alloc(1, 100, 15, is_free_known=False), Alloc(2, 7, 15), Alloc(3, 5, 4)])
 
-    row = next(row for row in usage_by(capture).rows if row.name == "a")
+    row = next(row for row in usage_of(capture, clock=THREADS).rows if row.name == "a")
 
     assert (row.freed_elsewhere_bytes, row.live_bytes) == (7, 107)
 

@@ -1,4 +1,4 @@
-"""Captures of networks made by hand, an event per line: times in ns go in, a Recording or a NetworkCapture comes out.
+"""Captures of networks made by hand, an event per line: times in ns go in, a Capture or a Run comes out.
 
 recording_of(
     layer("conv1", 0, 90),
@@ -10,12 +10,12 @@ recording_of(
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.recording import Recording, SpanLog
-from profkit.capture.schema import Level
+from profkit.capture.event_log import EventLog
+from profkit.capture.run import Run
+from profkit.capture.schema import LAYER_KINDS, Capture, Level
 from profkit.ops.networks import Cifar10, Network
 
 MAIN = "main"
@@ -70,20 +70,20 @@ def recording_of(
     source: str = "by hand",
     measures: Sequence[str] = ("time", "memory"),
     facts: Mapping[str, Any] | None = None,
-) -> Recording:
+) -> Capture:
     """The events as a source would leave them; threads are known by their names, `main` is thread 0."""
-    log = SpanLog(framework, source, *measures)
+    log = EventLog(framework, source, *measures)
     log.facts.update(facts or {})
     for start_ns, end_ns in steps:
         log.step(start_ns, end_ns)
     names = list(dict.fromkeys([MAIN, *(event.thread for event in events)]))
     numbers = {name: log.thread(100 + place, "main" if not place else "pool", name) for place, name in enumerate(names)}
     for event in events:
-        log.span(event.level, event.name, event.start_ns, event.end_ns, numbers[event.thread], **event.values)
+        log.range(event.level, event.name, event.start_ns, event.end_ns, numbers[event.thread], **event.values)
     return log.finish()
 
 
-def network_capture(*recordings: Recording, network: Network | None = None, **changes: Any) -> NetworkCapture:
+def network_capture(*recordings: Capture, network: Network | None = None, **changes: Any) -> Run:
     """A checked run of a small CIFAR-10 network with these recordings."""
     chosen = network or Cifar10(batch=4, crop=24, filters=8)
     first = recordings[0] if recordings else None
@@ -101,4 +101,6 @@ def network_capture(*recordings: Recording, network: Network | None = None, **ch
         "versions": {"version": "1.2.3"},
         "environment": {"cpu": "a machine"},
     }
-    return NetworkCapture(chosen.to_dict(), recordings=recordings, **{**values, **changes})
+    kinds = {each.name: each.kind for each in chosen.layers}
+    captures = [replace(each, facts={LAYER_KINDS: kinds, **each.facts}) for each in recordings]
+    return Run(chosen.to_dict(), captures=captures, **{**values, **changes})

@@ -13,7 +13,8 @@ from capture_builders import FIRST_MONOTONIC_NS, CaptureBuilder
 from test_hostile_captures import run_commands
 
 from profkit import report
-from profkit.attribution.device.groups import GROUPINGS
+from profkit.attribution.account import DEVICES
+from profkit.attribution.grouping import groupings_on
 from profkit.capture.reading import read
 
 MOST = 2**64 - 1
@@ -26,7 +27,7 @@ def with_device(*payload: bytes, **description: Any) -> CaptureBuilder:
 
 def run_device_commands(path: Path) -> None:
     run_commands(path)
-    for by in GROUPINGS:
+    for by in groupings_on(DEVICES):
         assert report.main([str(path), "--by", by, "--columns", "all"]) == 0
 
 

@@ -13,8 +13,9 @@ from foreign_traces import KinetoTrace, NsightExport, opened_trace
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from profkit.attribution.device.groups import GROUPINGS
-from profkit.attribution.device.usage import device_usage
+from profkit.attribution.account import DEVICES
+from profkit.attribution.grouping import groupings_on
+from profkit.attribution.passes import usage_of
 from profkit.errors import CaptureError
 
 FUZZING = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -45,8 +46,8 @@ def check(path: Path) -> None:
         trace = opened_trace(path)
     except CaptureError:
         return
-    for by in GROUPINGS:
-        usage = device_usage(trace, by)
+    for by in groupings_on(DEVICES):
+        usage = usage_of(trace, by, clock=DEVICES)
         assert sum(row.exclusive_ns for row in usage.rows) + usage.remainder_ns == usage.wall_ns
         assert sum((usage.parts or {}).values()) == usage.wall_ns
 

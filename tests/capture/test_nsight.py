@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from foreign_traces import NSIGHT_FILES, NsightExport, global_pid, nsight_rows, opened_trace, real_trace
 
-from profkit.attribution.attribute import usage_by
-from profkit.attribution.device.usage import device_usage
+from profkit.attribution.account import DEVICES, THREADS
+from profkit.attribution.passes import usage_of
 from profkit.capture.importers.nsight import read_nsight
 from profkit.capture.opening import Content, content_of
 from profkit.capture.schema import NONE, ActivityKind, Capture, CopyDirection, Level, MemoryKind
@@ -187,8 +187,8 @@ def test_ranges_have_their_domain_and_texts_come_from_the_table_of_strings(tmp_p
 
     assert names(read, read.ranges) == ["work"]
     assert read.range_title(0) == "lib:work"
-    assert [row.name for row in usage_by(read, "domain").rows] == ["lib"]
-    assert [row.name for row in device_usage(read, "operator").rows] == ["lib:work"]
+    assert [row.name for row in usage_of(read, "domain", clock=THREADS).rows] == ["lib"]
+    assert [row.name for row in usage_of(read, "operator", clock=DEVICES).rows] == ["lib:work"]
 
 
 def test_frees_get_the_size_of_their_allocation(tmp_path: Path) -> None:

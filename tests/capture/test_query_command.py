@@ -131,8 +131,8 @@ def test_all_tables_are_saved_as_parquet(tmp_path: Path) -> None:
 
     paths = write_parquet(capture, str(tmp_path / "tables"))
 
-    names = ["ranges", "calls", "activities", "copies", "allocations", "memory_events", "samples", "threads"]
-    names += ["processes", "devices", "capture"]
+    names = ["ranges", "steps", "calls", "activities", "copies", "allocations", "memory_events", "samples"]
+    names += ["threads", "processes", "devices", "capture"]
     assert [Path(path).name for path in paths] == [f"{name}.parquet" for name in names]
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == sorted(f"{name}.parquet" for name in names)
     read_back = duckdb.connect().read_parquet(paths[0]).project("title, duration_ns, kind").fetchall()

@@ -9,7 +9,8 @@ import device_entries as entries
 import pytest
 from capture_builders import FIRST_MONOTONIC_NS, CaptureBuilder
 
-from profkit.attribution.device.usage import device_usage
+from profkit.attribution.account import DEVICES
+from profkit.attribution.passes import usage_of
 from profkit.capture.reading import read
 from profkit.capture.schema import NONE, Capture, CopyDirection, MemoryKind
 
@@ -92,7 +93,7 @@ def test_a_pool_is_told_by_its_peaks_and_by_what_happened_to_it(tmp_path: Path) 
     assert (
         "GPU 0: memory pool 0x1234 reserved at most 16.0 MiB, of which allocations used at most 12.0 MiB, "
         "and was trimmed 1 times"
-    ) in device_usage(trace, "operator").notes
+    ) in usage_of(trace, "operator", clock=DEVICES).notes
 
 
 def test_a_call_belongs_to_the_range_it_was_told_and_later_ones_without_a_token_to_none(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from capture_builders import CaptureBuilder, word
 
-from profkit.attribution.attribute import usage_by
+from profkit.attribution.account import THREADS
+from profkit.attribution.passes import usage_of
 from profkit.capture.reading import read
 from profkit.capture.schema import Capture, PayloadType, RangeKind, Source, payload_values
 from profkit.rendering.sql.captures import open_database
@@ -243,7 +244,7 @@ def test_replaced_names_are_told_in_a_warning_and_counted_in_the_table_and_in_sq
 
     capture = read_back(builder, tmp_path)
 
-    assert capture.losses.replaced_names == usage_by(capture).replaced_names == 37_857
+    assert capture.losses.replaced_names == usage_of(capture, clock=THREADS).facts["replaced_names"] == 37_857
     assert len(capture.warnings) == 1
     assert capture.warnings[0].startswith('37,857 times a name was recorded as "(too many names)"')
     pytest.importorskip("duckdb", reason="DuckDB is not installed: no SQL")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from capture_builders import EVENTS, CaptureBuilder, file_header
 
-from profkit.attribution.attribute import usage_by
+from profkit.attribution.account import THREADS
+from profkit.attribution.passes import usage_of
 from profkit.capture.reading import read
 from profkit.capture.schema import Capture, RangeKind
 
@@ -75,6 +76,6 @@ def test_workers_do_not_multiply_the_calls_and_time_of_the_range_that_started_th
     for pid in (11, 12):
         builder.process(pid).inherit(20, "epoch").begin(30, "work").end(50)
 
-    usage = usage_by(read(builder.write(tmp_path / "made.profkit")))
+    usage = usage_of(read(builder.write(tmp_path / "made.profkit")), clock=THREADS)
 
     assert [(row.name, row.calls, row.inclusive_ns) for row in usage.rows] == [("epoch", 1, 100), ("work", 2, 40)]

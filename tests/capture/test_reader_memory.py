@@ -7,7 +7,8 @@ from pathlib import Path
 from capture_builders import CaptureBuilder
 
 from profkit import _core
-from profkit.attribution.attribute import usage_by
+from profkit.attribution.account import THREADS
+from profkit.attribution.passes import usage_of
 from profkit.capture.reading import read
 from profkit.capture.schema import AllocationCall, Capture
 
@@ -73,10 +74,10 @@ def test_a_mapping_given_back_page_by_page_was_one_allocation(tmp_path: Path) ->
     for page in range(256):
         builder.unmap(2 + page, 0x10000 + 4096 * page, 4096)
 
-    usage = usage_by(read_back(builder.end(300), tmp_path))
+    usage = usage_of(read_back(builder.end(300), tmp_path), clock=THREADS)
 
     assert (usage.rows[0].alloc_calls, usage.rows[0].alloc_bytes, usage.rows[0].live_bytes) == (1, 256 * 4096, 0)
-    assert (usage.total_alloc_calls, usage.total_alloc_bytes) == (1, 256 * 4096)
+    assert (usage.totals["alloc_calls"], usage.total_alloc_bytes) == (1, 256 * 4096)
 
 
 def test_allocations_that_find_no_room_in_the_table_are_counted(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_a_run_is_checked_timed_and_recorded() -> None:
     assert capture.error is not None and capture.tolerance is not None and capture.error <= capture.tolerance
     assert all(len(samples) == 3 for samples in capture.recorded_step_ns.values())
     assert len(capture.step_ns) == 3 * (1 + len(capture.recorded_step_ns))
-    assert "synthetic" in capture.data and capture.recording("time") is not None
+    assert "synthetic" in capture.data and capture.capture("time") is not None
 
 
 def test_an_unknown_mode_is_refused_with_those_there_are() -> None:
@@ -49,7 +49,7 @@ def test_a_later_process_that_fails_is_a_note_and_costs_its_columns_only(monkeyp
     capture = run_network(NetworkRequest(SMALL, "numpy", steps=2))
 
     assert capture.status == "ok"
-    assert len(capture.recordings) == 1 and len(capture.step_ns) == 4
+    assert len(capture.captures) == 1 and len(capture.step_ns) == 4
     assert any("pass memory: crashed" in note and "columns are missing" in note for note in capture.notes)
 
 

@@ -14,11 +14,10 @@ from foreign_traces import KinetoTrace, NsightExport, by_real_file, gpu_work, op
 from perfetto_packets import message, packets
 
 from profkit import compare, export, query, report
-from profkit.attribution.attribute import usage_by
-from profkit.attribution.device.groups import GROUPINGS as DEVICE_GROUPINGS
-from profkit.attribution.device.usage import device_usage
-from profkit.attribution.grouping import GROUPINGS
-from profkit.attribution.profiles import device_profile, range_profile
+from profkit.attribution.account import DEVICES, THREADS
+from profkit.attribution.grouping import groupings_on
+from profkit.attribution.passes import usage_of
+from profkit.attribution.profiles import profile_of
 from profkit.capture.schema import (
     Activities,
     ActivityKind,
@@ -35,7 +34,7 @@ from profkit.capture.schema import (
     Threads,
 )
 from profkit.rendering.sql.captures import open_database
-from profkit.rendering.traces.devices import capture_content
+from profkit.rendering.traces.captures import trace_content
 from profkit.rendering.traces.files import write_chrome, write_perfetto
 from profkit.rendering.traces.folded import write_folded_bytes, write_folded_time
 
@@ -109,12 +108,12 @@ Make = Callable[[Path], Capture]
 
 def check_conservation(capture: Capture) -> None:
     """Rows and the remainder make up the clock of the threads and that of the devices, by every grouping."""
-    for by in GROUPINGS:
-        usage = usage_by(capture, by)
+    for by in groupings_on(THREADS):
+        usage = usage_of(capture, by, clock=THREADS)
         assert sum(row.exclusive_ns for row in usage.rows) + usage.remainder_ns == usage.wall_ns
         assert usage.remainder_ns >= 0 and all(row.exclusive_ns >= 0 for row in usage.rows)
-    for by in DEVICE_GROUPINGS:
-        usage = device_usage(capture, by)
+    for by in groupings_on(DEVICES):
+        usage = usage_of(capture, by, clock=DEVICES)
         assert sum(row.exclusive_ns for row in usage.rows) + usage.remainder_ns == usage.wall_ns
         if usage.devices:
             assert usage.wall_ns == usage.devices * capture.duration_ns
@@ -141,7 +140,9 @@ def check_folded(capture: Capture, folder: Path) -> None:
     write_folded_time(capture, folder / "time")
     write_folded_bytes(capture, folder / "bytes")
 
-    assert folded_total(folder / "time") == sum(row.exclusive_ns for row in usage_by(capture, "path").rows)
+    assert folded_total(folder / "time") == sum(
+        row.exclusive_ns for row in usage_of(capture, "path", clock=THREADS).rows
+    )
     sizes = capture.allocations.bytes if len(capture.allocations) else np.maximum(capture.memory_events.bytes, 0)
     assert folded_total(folder / "bytes") == int(sizes.sum())
 
@@ -152,7 +153,7 @@ def folded_total(path: Path) -> int:
 
 def check_slices(capture: Capture, folder: Path) -> None:
     """A trace file has every range, call and activity once."""
-    content = capture_content(capture)
+    content = trace_content(capture)
     write_chrome(content, folder / "trace.json")
     write_perfetto(content, folder / "trace.pftrace")
 
@@ -256,9 +257,9 @@ def test_a_real_trace_compared_with_itself_has_no_change(name: str, by: str, tmp
 def test_profiles_have_every_call_and_every_launch(make: Make, tmp_path: Path) -> None:
     capture = make(tmp_path)
 
-    assert sum(row.calls for row in range_profile(capture).rows.values()) == len(capture.ranges)
+    assert sum(row.calls for row in profile_of(capture, "name").rows.values()) == len(capture.ranges)
     for by in ("kernel", "stream", "device"):
-        profile = device_profile(capture, by)
+        profile = profile_of(capture, by)
         assert sum(row.calls for row in profile.rows.values()) == len(capture.activities)
         assert sum(row.share or 0 for row in profile.rows.values()) == pytest.approx(1)
 

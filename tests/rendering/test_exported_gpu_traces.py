@@ -27,10 +27,11 @@ from foreign_traces import (
 from perfetto_packets import Message, message, only, packets
 from trace_viewers import COUNTERS, SLICES, Loaded, load_with_catapult, load_with_trace_processor
 
-from profkit.attribution.device.usage import device_usage
+from profkit.attribution.account import DEVICES
+from profkit.attribution.passes import usage_of
 from profkit.capture.schema import NONE, Activities, Calls, Capture, MemoryEvents, MemoryKind, Threads
+from profkit.rendering.traces.captures import trace_content
 from profkit.rendering.traces.content import TraceContent
-from profkit.rendering.traces.devices import capture_content
 from profkit.rendering.traces.files import write_chrome, write_perfetto
 
 ABOUT = 1  # the instant that tells about the trace
@@ -101,7 +102,7 @@ def busy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """`busy_gpus` as the trace processor has it."""
     folder = tmp_path_factory.mktemp("busy")
     format_: Format = request.param
-    return format_.load(capture_content(opened(busy_gpus(), folder)), folder, SLICES)
+    return format_.load(trace_content(opened(busy_gpus(), folder)), folder, SLICES)
 
 
 def lanes(loaded: Loaded) -> dict[int, list[tuple[int, int]]]:
@@ -181,7 +182,7 @@ def test_kernels_say_how_they_were_launched_and_by_which_operator(format_: Forma
     columns = {name: np.full(len(trace.activities), value) for name, value in sizes.items()}
     trace = replace(trace, activities=replace(trace.activities, **columns))
 
-    loaded = format_.load(capture_content(trace), tmp_path, arguments)
+    loaded = format_.load(trace_content(trace), tmp_path, arguments)
 
     told = dict(loaded.answers[2])
     assert told["operator"] == "aten::mm"
@@ -198,7 +199,7 @@ def test_kernels_say_how_they_were_launched_and_by_which_operator(format_: Forma
 def test_what_is_not_known_of_a_launch_is_left_out(format_: Format, tmp_path: Path) -> None:
     trace = KinetoTrace().event("kernel", "bare", 10, 20, {"device": 0, "stream": 1}, pid=0)
 
-    loaded = format_.load(capture_content(opened(trace, tmp_path)), tmp_path, "select distinct flat_key from args")
+    loaded = format_.load(trace_content(opened(trace, tmp_path)), tmp_path, "select distinct flat_key from args")
 
     keys = {row[0].replace("args.", "") for row in loaded.answers[2]}
     assert {"stream", "device"} <= keys
@@ -209,7 +210,7 @@ def test_what_is_not_known_of_a_launch_is_left_out(format_: Format, tmp_path: Pa
 def test_gpu_memory_is_a_counter(format_: Format, tmp_path: Path) -> None:
     trace = busy_gpus().memory(1_000, 0xA0, 4_096).memory(1_500, 0xB0, 512).memory(3_000, 0xA0, -4_096)
 
-    loaded = format_.load(capture_content(opened(trace, tmp_path)), tmp_path, COUNTERS)
+    loaded = format_.load(trace_content(opened(trace, tmp_path)), tmp_path, COUNTERS)
 
     assert loaded.answers[2] == [
         ["GPU 0 memory bytes", 0, 0],
@@ -225,7 +226,7 @@ def test_two_processes_on_one_gpu_keep_their_streams_apart(format_: Format, tmp_
     for pid in (5, 6):
         trace.call(100, 200, 1, pid=pid, tid=pid).kernel(300, 900, 1, f"of {pid}", pid=pid)
 
-    loaded = format_.load(capture_content(opened(trace, tmp_path)), tmp_path)
+    loaded = format_.load(trace_content(opened(trace, tmp_path)), tmp_path)
 
     assert_lanes_do_not_overlap(loaded)
     assert len(lanes(loaded)) == 2
@@ -237,7 +238,7 @@ def test_calls_of_an_unknown_thread_are_not_lost(format_: Format, tmp_path: Path
     trace = opened(busy_gpus(), tmp_path)
     trace.calls["thread"][:2] = -1
 
-    loaded = format_.load(capture_content(trace), tmp_path)
+    loaded = format_.load(trace_content(trace), tmp_path)
 
     assert loaded.slices == 9 + 2 + 7 + ABOUT
     assert len(loaded.answers[1]) == 8
@@ -247,7 +248,7 @@ def test_calls_of_an_unknown_thread_are_not_lost(format_: Format, tmp_path: Path
 def test_a_trace_without_anything_loads(format_: Format, tmp_path: Path) -> None:
     trace = KinetoTrace().operator("aten::mm", 10, 20)
 
-    loaded = format_.load(capture_content(opened(trace, tmp_path)), tmp_path)
+    loaded = format_.load(trace_content(opened(trace, tmp_path)), tmp_path)
 
     assert (loaded.slices, loaded.answers) == (1 + ABOUT, [[], []])
 
@@ -255,7 +256,7 @@ def test_a_trace_without_anything_loads(format_: Format, tmp_path: Path) -> None
 def test_a_gpu_whose_clock_is_ahead_keeps_its_arrows(tmp_path: Path) -> None:
     trace = KinetoTrace().call(100, 150, 1).kernel(90, 300, 1, "begun early")
     trace.call(500, 550, 2).kernel(400, 450, 2, "ended early", stream=8)
-    content = capture_content(opened(trace, tmp_path))
+    content = trace_content(opened(trace, tmp_path))
 
     chrome, perfetto = CHROME.load(content, tmp_path), PERFETTO.load(content, tmp_path)
     imported = load_with_catapult(tmp_path / CHROME.name)
@@ -269,7 +270,7 @@ def test_a_gpu_whose_clock_is_ahead_keeps_its_arrows(tmp_path: Path) -> None:
 def test_catapult_shows_gpus_as_processes_and_streams_as_threads(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
 
-    write_chrome(capture_content(opened(busy_gpus(), tmp_path)), path)
+    write_chrome(trace_content(opened(busy_gpus(), tmp_path)), path)
     imported = load_with_catapult(path)
 
     assert (imported["error"], imported["warnings"]) == ("", [])
@@ -297,7 +298,7 @@ def test_catapult_shows_gpus_as_processes_and_streams_as_threads(tmp_path: Path)
 
 
 def test_processes_and_threads_keep_the_ids_of_the_system(tmp_path: Path) -> None:
-    content = capture_content(opened(busy_gpus(), tmp_path))
+    content = trace_content(opened(busy_gpus(), tmp_path))
 
     (process,) = [process for process in content.processes if not process.is_gpu]
     (thread,) = [track for track in content.tracks if track.queue < 0]
@@ -314,7 +315,7 @@ def test_random_kernels_on_many_streams_keep_their_times_and_stand_apart(format_
         trace.call(start, start + 1, correlation, tid=chance.randrange(1, 4))
         trace.kernel(start, end, correlation, f"k{correlation}", device, stream)
         work.append((f"k{correlation}", start, end))
-    content = capture_content(opened(trace, tmp_path))
+    content = trace_content(opened(trace, tmp_path))
 
     loaded = format_.load(content, tmp_path)
 
@@ -351,7 +352,7 @@ def test_render_stages_carry_launch_kernel_and_queue_in_the_fields_of_the_format
     trace = opened(busy_gpus(), tmp_path)
     trace.activities["registers"][:] = 77
 
-    write_perfetto(capture_content(trace), tmp_path / "t.pftrace")
+    write_perfetto(trace_content(trace), tmp_path / "t.pftrace")
     stages = render_stages((tmp_path / "t.pftrace").read_bytes())
 
     ((stage, known),) = [
@@ -372,7 +373,7 @@ def test_render_stages_carry_launch_kernel_and_queue_in_the_fields_of_the_format
 
 
 def test_launches_name_render_stages_by_their_ids_and_the_trace_describes_how(tmp_path: Path) -> None:
-    write_perfetto(capture_content(opened(busy_gpus(), tmp_path)), tmp_path / "t.pftrace")
+    write_perfetto(trace_content(opened(busy_gpus(), tmp_path)), tmp_path / "t.pftrace")
     data = (tmp_path / "t.pftrace").read_bytes()
 
     events = [message(value) for packet in packets(data) for value in packet.get(11, ())]
@@ -396,6 +397,7 @@ def capture_with_a_gpu() -> Capture:
     # A thread that no range was opened on is known to CUPTI alone.
     threads: dict[str, Any] = {item.name: np.append(capture.threads[item.name], 0) for item in fields(Threads)}
     threads |= {"os_thread_id": np.append(capture.threads.os_thread_id, 77), "name": [*capture.threads.name, NONE]}
+    threads["role"] = np.full(3, NONE)
     calls: dict[str, Any] = {"thread": [0, 1, 2], "process": [0] * 3, "name": [launch] * 3, "correlation": [1, 2, 3]}
     calls |= {"is_driver": [0] * 3, "start_ns": [110, 220, 300], "end_ns": [120, 240, 310]}
     work: dict[str, Any] = {"kind": [0] * 3, "process": [0] * 3, "device": [0] * 3, "stream": [7] * 3}
@@ -413,7 +415,7 @@ def capture_with_a_gpu() -> Capture:
 
 @both_formats
 def test_a_capture_of_our_own_shows_ranges_calls_and_gpu_on_one_clock(format_: Format, tmp_path: Path) -> None:
-    content = capture_content(capture_with_a_gpu())
+    content = trace_content(capture_with_a_gpu())
     loaded = format_.load(content, tmp_path, SLICES, COUNTERS)
 
     assert [row[:3] for row in loaded.answers[0]] == [
@@ -430,7 +432,7 @@ def test_a_capture_of_our_own_shows_ranges_calls_and_gpu_on_one_clock(format_: F
 
 
 def test_calls_stand_beside_the_thread_that_made_them_in_the_order_of_threads() -> None:
-    content = capture_content(capture_with_a_gpu())
+    content = trace_content(capture_with_a_gpu())
 
     host = sorted((track for track in content.tracks if track.queue < 0), key=lambda track: track.rank)
     assert [track.name for track in host] == [
@@ -469,7 +471,7 @@ def test_a_real_trace_keeps_every_nanosecond_of_its_gpus(format_: Format, name: 
     path = real_trace(name)
     trace = opened_trace(path)
 
-    loaded = format_.load(capture_content(trace), tmp_path)
+    loaded = format_.load(trace_content(trace), tmp_path)
 
     expected = sorted((start, end) for _, _, start, end, _ in gpu_work(path))
     origin = trace.start_ns
@@ -484,7 +486,7 @@ def test_a_real_trace_keeps_every_nanosecond_of_its_gpus(format_: Format, name: 
 def test_catapult_imports_a_real_trace_without_a_warning(name: str, tmp_path: Path) -> None:
     path = real_trace(name)
 
-    write_chrome(capture_content(opened_trace(path)), tmp_path / "t.json")
+    write_chrome(trace_content(opened_trace(path)), tmp_path / "t.json")
     imported: Any = load_with_catapult(tmp_path / "t.json")
 
     assert (imported["error"], imported["warnings"]) == ("", [])
@@ -506,9 +508,9 @@ def test_catapult_imports_a_real_trace_without_a_warning(name: str, tmp_path: Pa
 )
 def test_a_real_trace_has_the_same_table_after_it_was_exported(name: str, by: str, tmp_path: Path) -> None:
     trace = opened_trace(real_trace(name))
-    write_chrome(capture_content(trace), tmp_path / "trace.json")
+    write_chrome(trace_content(trace), tmp_path / "trace.json")
 
-    before, after = (device_usage(each, by) for each in (trace, opened_trace(tmp_path / "trace.json")))
+    before, after = (usage_of(each, by, clock=DEVICES) for each in (trace, opened_trace(tmp_path / "trace.json")))
 
     assert (after.wall_ns, after.parts) == (before.wall_ns, before.parts)
     assert {row.name: (row.device_ns, row.exclusive_ns) for row in after.rows} == {

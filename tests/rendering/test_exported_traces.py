@@ -13,7 +13,8 @@ from sample_captures import AWKWARD_NAME, everything, random_capture
 from trace_viewers import ARGUMENTS, COUNTERS, FLOWS, SLICES, load_with_catapult, load_with_trace_processor
 
 from profkit.capture.schema import NONE, Capture, RangeKind
-from profkit.rendering.traces.content import TraceContent, trace_content
+from profkit.rendering.traces.captures import trace_content
+from profkit.rendering.traces.content import TraceContent
 from profkit.rendering.traces.files import write_chrome, write_perfetto
 
 Writer = Callable[[TraceContent, Path], None]
@@ -108,7 +109,12 @@ def test_catapult_imports_everything_without_a_warning(tmp_path: Path) -> None:
     assert (imported["error"], imported["warnings"]) == ("", [])
     assert imported["bounds_us"] == pytest.approx([0, 9.5])
     first, second = imported["processes"]
-    assert [thread["name"] for thread in first["threads"]] == ["main", "worker", "main (spans 1)", "main (spans 2)"]
+    assert [thread["name"] for thread in first["threads"]] == [
+        "main",
+        "worker",
+        "main (overlapping 1)",
+        "main (overlapping 2)",
+    ]
     # The ranges and marks of `everything`, and the ends of two arrows.
     assert [len(thread["slices"]) for thread in first["threads"]] == [4 + 3, 1 + 1, 1, 2]
     assert [thread["slices"][0]["name"] for thread in second["threads"]] == ["left open"]

@@ -8,7 +8,8 @@ import pytest
 from capture_tables import Alloc, Row, capture_of
 from sample_captures import random_capture
 
-from profkit.attribution.attribute import usage_by
+from profkit.attribution.account import THREADS
+from profkit.attribution.passes import usage_of
 from profkit.capture.schema import RangeKind
 from profkit.errors import ProfkitError
 from profkit.rendering.traces.folded import write_folded_bytes, write_folded_time
@@ -58,7 +59,7 @@ def test_all_own_time_of_random_trees_is_in_the_lines(tmp_path: Path) -> None:
 
     write_folded_time(capture, tmp_path / "t")
 
-    usage = usage_by(capture, "name")
+    usage = usage_of(capture, "name", clock=THREADS)
     assert sum(folded(tmp_path / "t").values()) == usage.wall_ns - usage.remainder_ns
 
 

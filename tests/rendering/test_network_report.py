@@ -6,15 +6,19 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from network_captures import layer, network_capture, op, recording_of, runtime
 from rich.cells import cell_len
 
-from profkit.attribution.networks.usage import GROUPINGS, network_usage
-from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.recording import Recording
+from profkit.attribution.account import STEPS
+from profkit.attribution.grouping import groupings_on
+from profkit.attribution.passes import run_usage
+from profkit.attribution.tables import mean_of_steps
+from profkit.capture.run import Run
+from profkit.capture.schema import Capture, Losses
 from profkit.ops.networks import Cifar10
 from profkit.rendering.quantities import ABSENT
 from profkit.rendering.usage.content import View
@@ -41,13 +45,13 @@ def step_events(at: int) -> list[Any]:
     ]
 
 
-def recording(steps: int = 2, **changes: Any) -> Recording:
+def capture(steps: int = 2, **changes: Any) -> Capture:
     events = [event for number in range(steps) for event in step_events(1000 * US * number)]
     times = [(1000 * US * number, 1000 * US * (number + 1)) for number in range(steps)]
     return recording_of(*events, framework="tensorflow", steps=times, facts={"peak_bytes": 40_000_000}, **changes)
 
 
-def capture(**changes: Any) -> NetworkCapture:
+def run(**changes: Any) -> Run:
     values: dict[str, Any] = {
         "mode": "graph",
         "threads": 2,
@@ -55,12 +59,12 @@ def capture(**changes: Any) -> NetworkCapture:
         "recorded_step_ns": {"time": [1_000_000, 1_000_000]},
         "notes": ["images are held as NHWC"],
     }
-    return network_capture(recording(), network=SMALL, **{**values, **changes})
+    return network_capture(capture(), network=SMALL, **{**values, **changes})
 
 
 def lines_of(by: str = "kind", width: int = 100, view: View | None = None, **changes: Any) -> list[str]:
-    made = capture(**changes)
-    return network_table(made, network_usage(made, by), view or View()).text(width).splitlines()
+    made = run(**changes)
+    return network_table(made, run_usage(made, by), view or View()).text(width).splitlines()
 
 
 def test_a_report_says_what_ran_on_which_data_how_it_was_checked_and_what_recording_cost() -> None:
@@ -101,7 +105,7 @@ def test_the_table_shows_one_step_with_its_remainders_and_the_step_as_total() ->
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
-@pytest.mark.parametrize("by", list(GROUPINGS))
+@pytest.mark.parametrize("by", list(groupings_on(STEPS)))
 @pytest.mark.parametrize("columns", [None, ["all"]])
 def test_every_line_fits_the_width(width: int, by: str, columns: list[str] | None) -> None:
     lines = lines_of(by, width, View(columns), reason="", notes=["x" * 300])
@@ -139,8 +143,8 @@ def test_neighbours_that_disturbed_the_run_are_told_above_the_table() -> None:
 
 
 def test_lost_records_stand_on_the_first_line() -> None:
-    lost = recording_of(op("Relu", 0, 10), framework="tensorflow", facts={"lost": 7})
-    usage = network_usage(network_capture(lost, network=SMALL))
+    lost = replace(recording_of(op("Relu", 0, 10), framework="tensorflow"), losses=Losses(7))
+    usage = run_usage(network_capture(lost, network=SMALL))
 
     assert network_surroundings(network_capture(lost, network=SMALL), usage).losses == [
         "7 records were lost while recording"
@@ -186,20 +190,20 @@ def test_the_classic_layout_of_tensorflow_s_profiler_is_kept_letter_by_letter() 
     steps = [(0, 40_000 * US), (40_000 * US, 80_000 * US)]
     recorded = network_capture(recording_of(*events, framework="tensorflow", steps=steps), network=SMALL)
 
-    found = render_tfprof(network_usage(recorded, "type").mean_of_steps(), View())
+    found = render_tfprof(mean_of_steps(run_usage(recorded, "type")), View())
 
     assert found == TFPROF
 
 
 def test_bytes_that_were_not_observed_have_a_sign_of_their_own_in_that_layout() -> None:
-    found = render_tfprof(network_usage(capture(), "type").mean_of_steps(), View())
+    found = render_tfprof(mean_of_steps(run_usage(run(), "type")), View())
 
     (relu,) = [line for line in found.splitlines() if line.startswith("Relu")]
     assert relu[25:].split(", ")[0].strip() == "--"
 
 
 def test_json_has_sums_over_the_steps_that_add_up_exactly() -> None:
-    data = json.loads(render_usage_json(network_usage(capture())))
+    data = json.loads(render_usage_json(run_usage(run())))
 
     assert (data["schema"], data["steps"], data["by"]) == ("profkit.usage/1", 2, "kind")
     assert sum(row["exclusive_ns"] for row in data["rows"]) + data["remainder_ns"] == data["wall_ns"] == 2_000_000
@@ -213,7 +217,7 @@ def test_json_has_sums_over_the_steps_that_add_up_exactly() -> None:
 
 
 def test_csv_has_the_same_rows_with_empty_fields_for_what_is_not_known() -> None:
-    rows = list(csv.DictReader(io.StringIO(render_usage_csv(network_usage(capture(), "operator")))))
+    rows = list(csv.DictReader(io.StringIO(render_usage_csv(run_usage(run(), "operator")))))
 
     (relu,) = [row for row in rows if row["name"] == "conv1/forward/Relu"]
     assert (relu["layer"], relu["phase"], relu["type"], relu["kind"]) == ("conv1", "forward", "Relu", "relu")
@@ -221,7 +225,7 @@ def test_csv_has_the_same_rows_with_empty_fields_for_what_is_not_known() -> None
 
 
 def test_markdown_has_the_table_of_the_terminal() -> None:
-    text = network_table(capture(), view=View(["own", "share"])).markdown()
+    text = network_table(run(), view=View(["own", "share"])).markdown()
 
     assert text.startswith("### cifar10 batch 4")
     assert "| conv2d | 720.0 µs | 72% |" in text
@@ -235,9 +239,9 @@ def test_frameworks_stand_side_by_side_by_layer_and_phase() -> None:
         op("aten::mystery", 700 * US, 710 * US),
         steps=[(0, 1000 * US)],
     )
-    captures = [capture(), network_capture(torch, network=SMALL, step_ns=[])]
+    runs = [run(), network_capture(torch, network=SMALL, step_ns=[])]
 
-    table = compare_layers(captures)
+    table = compare_layers(runs)
 
     lines = {line.texts[:2]: line.texts[2:] for line in table.lines}
     assert [each.heading for each in table.columns] == ["layer", "phase", "tensorflow", "torch"]
@@ -251,6 +255,6 @@ def test_frameworks_stand_side_by_side_by_layer_and_phase() -> None:
 
 
 def test_two_modes_of_a_framework_are_told_apart() -> None:
-    table = compare_layers([capture(), capture(mode="eager")])
+    table = compare_layers([run(), run(mode="eager")])
 
     assert [each.heading for each in table.columns][2:] == ["tensorflow:graph", "tensorflow:eager"]

@@ -17,9 +17,9 @@ from network_captures import network_capture, op, recording_of
 
 import profkit
 from profkit import report
-from profkit.attribution.device.groups import GROUPINGS as DEVICE_GROUPINGS
-from profkit.attribution.grouping import GROUPINGS
-from profkit.capture.network_capture import save_network_capture
+from profkit.attribution.account import DEVICES, THREADS
+from profkit.attribution.grouping import groupings_on
+from profkit.capture.run import save_run
 from profkit.errors import CaptureError, UsageError
 from profkit.measurement.result import read_result
 from profkit.rendering.atomic_write import write_atomically
@@ -47,7 +47,7 @@ def gpu_program(path: Path, dropped: int = 0) -> None:
 
 def network(path: Path) -> None:
     made = recording_of(op(ODD, 10, 80, layer="conv1", phase="forward"), steps=[(0, 100)])
-    save_network_capture(network_capture(made, step_ns=[95, 96]), path)
+    save_run(network_capture(made, step_ns=[95, 96]), path)
 
 
 def kineto(path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_traced_program_that_used_a_gpu_has_two_tables_and_says_its_losses_onc
     opened = profkit.open(tmp_path / "file")
 
     assert isinstance(opened, profkit.CaptureProfile)
-    assert opened.groupings == (*GROUPINGS, *DEVICE_GROUPINGS)
+    assert opened.groupings == (*groupings_on(THREADS), *groupings_on(DEVICES))
     assert [block.columns[0].heading for block in opened.tables().blocks if isinstance(block, Table)] == [
         "name",
         "operator",
@@ -187,7 +187,7 @@ def test_a_traced_program_that_used_a_gpu_has_two_tables_and_says_its_losses_onc
 
 def test_a_run_that_recorded_nothing_says_why_in_a_notebook_too(tmp_path: Path) -> None:
     failed = network_capture(status="crashed", reason="signal <11>")
-    save_network_capture(failed, tmp_path / "file")
+    save_run(failed, tmp_path / "file")
 
     opened = profkit.open(tmp_path / "file")
 
@@ -202,7 +202,7 @@ def test_real_traces_open_print_and_show_themselves(name: str) -> None:
     assert isinstance(opened, profkit.CaptureProfile)
     assert str(opened).startswith(f"{name}: ")
     assert Cells(opened._repr_html_()).rows[-1][0] == "total"
-    assert opened.groupings == (*DEVICE_GROUPINGS, *GROUPINGS)
+    assert opened.groupings == (*groupings_on(DEVICES), *groupings_on(THREADS))
 
 
 def test_what_cannot_be_opened_is_an_error_with_the_reason(tmp_path: Path) -> None:
@@ -214,17 +214,17 @@ def test_what_cannot_be_opened_is_an_error_with_the_reason(tmp_path: Path) -> No
 
 
 def test_a_recording_says_what_it_does_and_how_to_see_it(tmp_path: Path) -> None:
-    recording = profkit.record(tmp_path / "run.profkit")
-    before = repr(recording)
-    with recording, profkit.scope("work"):
-        during = str(recording)
+    capture = profkit.record(tmp_path / "run.profkit")
+    before = repr(capture)
+    with capture, profkit.scope("work"):
+        during = str(capture)
 
-    after = recording._repr_html_()
+    after = capture._repr_html_()
     assert before == f"a recording into {tmp_path / 'run.profkit'}, not begun: start() or `with` begins it"
     assert during.startswith(f"recording into {tmp_path / 'run.profkit'}, 0 records lost so far\n  python: open, ")
     assert after.startswith(f"<pre>recorded into {tmp_path / 'run.profkit'}, 0 records lost; profkit.open(")
     assert after.endswith("</pre>")
-    assert "work" in str(profkit.open(recording.path))
+    assert "work" in str(profkit.open(capture.path))
 
 
 # --- tfprof ---

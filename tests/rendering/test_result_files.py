@@ -177,7 +177,7 @@ WRONG: dict[str, tuple[bytes, int, str]] = {
     "chrome.json": (b'{"traceEvents": [{"ph": "X", "cat": "v8", "ts": 1, "dur": 1}]}', 2, "is a Chrome trace, but"),
     "broken.json": (b'{"traceEvents": [{', 2, "cannot be read as a trace: it ends too early"),
     "text.txt": (b"hello\n" * 50, 1, "is not a profkit capture"),
-    "other.zip": (b"PK\x03\x04" + bytes(60), 1, "is not a capture of a network, or is damaged"),
+    "other.zip": (b"PK\x03\x04" + bytes(60), 1, "is not the run of a network, or is damaged"),
     "short.sqlite": (b"SQLite format 3\x00", 2, "short.sqlite"),
     "run.nsys-rep": (bytes(range(200, 250)), 2, "nsys export --type sqlite"),
     "empty": (b"", 1, "is empty"),

@@ -16,14 +16,18 @@ import pytest
 from capture_tables import Alloc, Row, capture_of
 from hypothesis import given
 from hypothesis import strategies as st
+from network_captures import op, recording_of
 from sample_captures import AWKWARD_NAME, everything
 
 from profkit import _core
-from profkit.capture.schema import Capture, RangeKind
+from profkit.capture.schema import Calls, Capture, MemoryEvents, RangeKind, Ranges
 from profkit.errors import ProfkitError
 from profkit.rendering.traces import counters as trace_counters
-from profkit.rendering.traces.content import FIRST_FREE_ID, INSTANT, TraceContent, trace_content
+from profkit.rendering.traces.building import FIRST_FREE_ID
+from profkit.rendering.traces.captures import trace_content
+from profkit.rendering.traces.content import INSTANT, TraceContent
 from profkit.rendering.traces.files import write_chrome, write_perfetto
+from profkit.rendering.traces.outline import Outline, outline
 
 times = st.tuples(st.integers(0, 40), st.integers(0, 20)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 
@@ -81,8 +85,30 @@ def test_lanes_stand_beside_their_thread_under_its_name() -> None:
     tracks = trace_content(capture).tracks
 
     by_rank = [track.name for track in sorted(tracks, key=lambda track: track.rank)]
-    assert by_rank == ["main", "io", "io (spans 1)", "io (spans 2)", "last"]
+    assert by_rank == ["main", "io", "io (overlapping 1)", "io (overlapping 2)", "last"]
     assert [tracks[track.thread].name for track in tracks if track.thread >= 0] == ["io", "io"]
+
+
+def test_a_domain_is_an_argument_of_profkits_own_ranges_and_in_the_name_of_others() -> None:
+    """Whoever reads a trace of another profiler again knows its ranges by their whole names."""
+    ours = capture_of([Row("load", 0, 9, domain="data")])
+    columns = {name: column for name, column in ours.ranges.columns().items() if name != "source"}
+    foreign = replace(ours, ranges=Ranges(**columns))
+
+    for capture, name in ((ours, "load"), (foreign, "data:load")):
+        (event,) = [event for event in chrome_events(trace_content(capture)) if event["ph"] == "X"]
+        assert (event["name"], event["args"]["domain"]) == (name, "data")
+
+
+def test_calls_of_a_thread_stand_below_its_spans_and_above_the_next_thread() -> None:
+    rows = [Row("a", 0, 9, kind=RangeKind.SPAN), Row("b", 5, 20, kind=RangeKind.SPAN), Row("c", 0, 1, thread="next")]
+    capture = capture_of(rows)
+    call = Calls(thread=np.array([0]), start_ns=np.array([3]), end_ns=np.array([4]), name=np.array([0]))
+
+    tracks = trace_content(replace(capture, calls=call)).tracks
+
+    by_rank = [track.name for track in sorted(tracks, key=lambda track: track.rank)]
+    assert by_rank == ["main", "main (overlapping 1)", "main (overlapping 2)", "main (CUDA calls)", "next"]
 
 
 def test_ids_that_the_system_gave_twice_are_told_apart() -> None:
@@ -275,3 +301,66 @@ def test_a_slice_takes_at_most_41_bytes_in_a_perfetto_trace(tmp_path: Path) -> N
     write_perfetto(trace_content(capture), tmp_path / "t.pftrace")
 
     assert (tmp_path / "t.pftrace").stat().st_size <= 41 * count
+
+
+def test_memory_taken_again_without_a_release_is_not_counted_twice() -> None:
+    columns = {"time_ns": [5, 9], "address": [1, 1], "bytes": [100, 30], "range": [0, 0], "process": [0, 0]}
+    events = MemoryEvents(**{name: np.array(values) for name, values in columns.items()}, kind=np.full(2, 1))
+    made = replace(recording_of(op("a", 0, 50)), memory_events=events)
+
+    (counter,) = trace_content(made).counters
+
+    assert counter.value.tolist()[-1] == 30
+    assert counter.value.max() == 100
+
+
+def test_without_allocations_the_allocators_own_total_is_shown() -> None:
+    made = recording_of(op("a", 0, 50, live_bytes=70), op("b", 50, 60), op("c", 60, 90, live_bytes=20))
+
+    (counter,) = trace_content(replace(made, origin_ns=10)).counters
+
+    assert (counter.process, counter.name) == (0, "allocator's total")
+    assert (counter.time_ns.tolist(), counter.value.tolist()) == ([40, 80], [70, 20])
+    assert trace_content(recording_of(op("a", 0, 50))).counters == ()
+
+
+# --- Steps, phases and layers ---
+
+
+def test_operators_in_a_row_of_one_layer_are_one_slice_and_nested_ones_do_not_count() -> None:
+    made = recording_of(
+        op("pad", 10, 20, layer="conv1", phase="forward"),
+        op("empty", 22, 24, phase="forward"),
+        op("conv", 25, 60, layer="conv1", phase="forward"),
+        op("relu", 30, 40, layer="elsewhere", phase="backward"),
+        op("pool", 70, 90, layer="pool1", phase="forward"),
+        steps=[(0, 100)],
+    )
+
+    assert outline(made) == [
+        Outline("step 0", 0, 0, 100),
+        Outline("forward", 1, 10, 90),
+        Outline("conv1", 2, 10, 60),
+        Outline("pool1", 2, 70, 90),
+    ]
+
+
+def test_layers_that_run_at_the_same_time_do_not_overlap_in_the_outline() -> None:
+    made = recording_of(
+        op("a", 10, 50, layer="one", phase="forward"),
+        op("b", 30, 80, "second", layer="two", phase="forward"),
+        steps=[(0, 70)],
+    )
+
+    assert outline(made)[2:] == [Outline("one", 2, 10, 30), Outline("two", 2, 30, 70)]
+
+
+def test_the_same_layer_in_two_steps_is_two_slices() -> None:
+    made = recording_of(
+        op("a", 10, 50, layer="one", phase="forward"),
+        op("a", 110, 150, layer="one", phase="forward"),
+        op("late", 300, 310, layer="one", phase="forward"),  # in no step
+        steps=[(0, 100), (100, 200)],
+    )
+
+    assert [(made.name, made.start_ns) for made in outline(made) if made.depth == 2] == [("one", 10), ("one", 110)]

@@ -6,19 +6,23 @@ import csv
 import io
 import json
 import re
+from typing import Any
 
 import pytest
 from capture_tables import Alloc, Row, capture_of
 from rich.cells import cell_len
 
-from profkit.attribution.attribute import usage_by
+from profkit.attribution.account import THREADS
+from profkit.attribution.metrics import TEXT, find_metric
+from profkit.attribution.passes import usage_of
+from profkit.attribution.range_sums import REMAINDER
 from profkit.attribution.usage import Usage, UsageRow
 from profkit.capture.schema import Capture, Losses, RangeKind
 from profkit.errors import UsageError
 from profkit.rendering.names import cut_middle
 from profkit.rendering.quantities import ABSENT
-from profkit.rendering.usage.columns import COLUMNS, choose_usage_columns, column_names, find_usage_column
-from profkit.rendering.usage.content import REMAINDER, View, build_table, loss_lines, program_table, visible
+from profkit.rendering.usage.columns import choose_usage_columns, columns_on, find_usage_column, usage_columns
+from profkit.rendering.usage.content import View, build_table, loss_lines, program_table, visible
 from profkit.rendering.usage.files import render_usage_csv, render_usage_json, row_fields
 from profkit.rendering.usage.tfprof import HEADER, memory_text, micros_text, render_tfprof
 
@@ -53,7 +57,7 @@ def busy_capture(losses: Losses | None = None, warnings: tuple[str, ...] = ()) -
 
 
 def shown(capture: Capture, by: str = "name", width: int = 100, **view: object) -> list[str]:
-    table = program_table(capture, usage_by(capture, by), View(**view))  # type: ignore[arg-type]
+    table = program_table(capture, usage_of(capture, by, clock=THREADS), View(**view))  # type: ignore[arg-type]
     return table.text(width).splitlines()
 
 
@@ -109,8 +113,9 @@ def test_numbers_are_whole_in_a_narrow_table_and_names_are_cut_in_the_middle() -
 def test_asked_columns_continue_below_instead_of_being_left_out() -> None:
     text = "\n".join(shown(busy_capture(), width=80, columns=["all"]))
 
-    for column in COLUMNS:
-        assert (column.heading in text) != column.help.startswith("GPU: ")
+    for column in usage_columns():
+        is_of_programs = column.name in columns_on(THREADS) and column.name != "wall"
+        assert (f" {column.heading} " in text.replace("\n", " ")) == is_of_programs
     assert "too narrow" not in text
 
 
@@ -124,7 +129,7 @@ def test_a_deep_tree_keeps_room_for_names() -> None:
 
 
 def test_remainder_and_total_close_the_table() -> None:
-    usage = usage_by(busy_capture())
+    usage = usage_of(busy_capture(), clock=THREADS)
     table = build_table(usage, View(["exclusive", "share", "own_alloc_bytes", "peak_bytes"]))
 
     remainder, total = table.lines[-2:]
@@ -135,7 +140,7 @@ def test_remainder_and_total_close_the_table() -> None:
 
 
 def test_rows_beyond_the_top_are_summed_in_one_line() -> None:
-    usage = usage_by(busy_capture())
+    usage = usage_of(busy_capture(), clock=THREADS)
     table = build_table(usage, View(["calls", "exclusive"], top=5))
 
     more = table.lines[5]
@@ -148,7 +153,7 @@ def test_rows_beyond_the_top_are_summed_in_one_line() -> None:
 
 def test_the_top_of_a_tree_has_all_rows_above_each_row() -> None:
     rows = [Row("a", 0, 100), Row("b", 0, 99), Row("c", 0, 98), Row("x", 200, 250), Row("y", 300, 340)]
-    usage = usage_by(capture_of(rows), "path")
+    usage = usage_of(capture_of(rows), "path", clock=THREADS)
 
     table = build_table(usage, View(top=3))
 
@@ -168,7 +173,7 @@ def test_the_top_of_a_tree_has_all_rows_above_each_row() -> None:
 def test_the_top_of_a_tree_goes_by_the_column_it_is_sorted_by(sort: str, names: list[str]) -> None:
     rows = [Row("long", 0, 900), Row("inside", 0, 400), Row("a", 1000, 1500), Row("many", 1001, 1099)]
     rows += [Row("step", 1001 + 10 * i, 1003 + 10 * i) for i in range(9)]
-    usage = usage_by(capture_of(rows, [Alloc(1002, 4096)]), "path")
+    usage = usage_of(capture_of(rows, [Alloc(1002, 4096)]), "path", clock=THREADS)
 
     table = build_table(usage, View(sort=sort, top=3))
     profile = render_tfprof(usage, View(sort=sort, top=3)).splitlines()[2:]
@@ -179,26 +184,28 @@ def test_the_top_of_a_tree_goes_by_the_column_it_is_sorted_by(sort: str, names: 
 
 @pytest.mark.parametrize("by", ["name", "path"])
 def test_of_many_rows_only_those_shown_are_made(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+    made: list[int] = []
+    whole = UsageRow.__init__
 
-    def counted(*values: object, **fields: object) -> UsageRow:
-        made.append(UsageRow(*values, **fields))  # type: ignore[arg-type]
-        return made[-1]
+    def counted(row: UsageRow, columns: Any, place: int) -> None:
+        made.append(place)
+        whole(row, columns, place)
 
     capture = capture_of([Row(f"name {i}", 10 * i, 10 * i + 5) for i in range(500)], [Alloc(1, 4096)])
-    monkeypatch.setattr("profkit.attribution.usage.UsageRow", counted)
+    monkeypatch.setattr(UsageRow, "__init__", counted)
 
-    usage = usage_by(capture, by)
+    usage = usage_of(capture, by, clock=THREADS)
     text = str(program_table(capture, usage, View(top=3, sort="own")))
     render_usage_json(usage)
     render_usage_csv(usage)
 
     assert "497 more rows" in text
-    assert len(made) == 3
+    assert not made  # a line is made of the columns; an object for a row only where one is looked at
+    assert usage.rows[7].calls == 1 and made == [7]
 
 
 def test_rows_of_a_table_are_a_sequence() -> None:
-    rows = usage_by(busy_capture()).rows
+    rows = usage_of(busy_capture(), clock=THREADS).rows
 
     assert list(rows)[3] == rows[3] == rows[2:5][1]
     assert [row.name for row in rows] == list(rows.column("name"))
@@ -207,7 +214,7 @@ def test_rows_of_a_table_are_a_sequence() -> None:
 
 
 def test_spans_and_what_was_not_recorded_are_dashes() -> None:
-    usage = usage_by(busy_capture())
+    usage = usage_of(busy_capture(), clock=THREADS)
     columns = ["exclusive", "share", "alloc_bytes", "minor_faults"]
 
     table = build_table(usage, View(columns, top=None))
@@ -231,8 +238,8 @@ def test_a_high_cost_of_recording_is_told_with_the_flag_that_takes_it_out() -> N
     rows = [Row("a", 0, 10_000), *(Row("b", 100 * i, 100 * i + 50) for i in range(90))]
     capture = capture_of(rows, empty_range_ns=30.0)
 
-    plain = str(program_table(capture, usage_by(capture), View()))
-    subtracted = str(program_table(capture, usage_by(capture, subtract_overhead=True), View()))
+    plain = str(program_table(capture, usage_of(capture, clock=THREADS), View()))
+    subtracted = str(program_table(capture, usage_of(capture, subtract_overhead=True, clock=THREADS), View()))
 
     assert "recording itself took about 2.730 µs of this (27%); --subtract-overhead takes it out" in plain
     assert "2.730 µs, the estimated cost of recording, is already subtracted" in subtracted
@@ -240,12 +247,12 @@ def test_a_high_cost_of_recording_is_told_with_the_flag_that_takes_it_out() -> N
 
 @pytest.mark.parametrize("sort", ["calls", "peak", "median_ns", "alloc", "faults"])
 def test_rows_are_sorted_by_a_column_with_unknown_values_last(sort: str) -> None:
-    usage = usage_by(busy_capture())
+    usage = usage_of(busy_capture(), clock=THREADS)
     column = find_usage_column(sort)
 
     table = build_table(usage, View([column.name], sort, None))
 
-    by_text = {row.name: column.value(row, usage) for row in usage.rows}
+    by_text = dict(zip(usage.rows.column("name"), column.metric.values(usage)))
     values = [by_text[line.name] for line in table.lines if line.tone == "row"]
     known = [value for value in values if value is not None]
     assert known == sorted(known, reverse=True)
@@ -253,7 +260,7 @@ def test_rows_are_sorted_by_a_column_with_unknown_values_last(sort: str) -> None
 
 
 def test_sorting_by_name_is_alphabetical_and_keeps_a_tree_whole() -> None:
-    usage = usage_by(capture_of([Row("z", 0, 10), Row("a", 1, 5), Row("b", 20, 30)]), "path")
+    usage = usage_of(capture_of([Row("z", 0, 10), Row("a", 1, 5), Row("b", 20, 30)]), "path", clock=THREADS)
 
     table = build_table(usage, View(sort="name"))
 
@@ -263,7 +270,7 @@ def test_sorting_by_name_is_alphabetical_and_keeps_a_tree_whole() -> None:
 def test_control_signs_in_names_never_reach_the_terminal() -> None:
     capture = capture_of([Row("bad\x1b[31m\nname\u202e", 0, 10)], warnings=["\x1b[2J"])
 
-    text = str(program_table(capture, usage_by(capture), View()))
+    text = str(program_table(capture, usage_of(capture, clock=THREADS), View()))
 
     assert "\x1b" not in text and "\u202e" not in text
     assert visible("bad\x1b[31m\nname\u202e") == r"bad\x1b[31m\nname\u202e"
@@ -273,7 +280,7 @@ def test_without_ranges_the_totals_stand_in_place_of_the_table() -> None:
     capture = capture_of([], [Alloc(10, 4096, 20), Alloc(30, 8192)], span_ns=(0, 100))
 
     lines = shown(capture)
-    markdown = program_table(capture, usage_by(capture), View()).markdown()
+    markdown = program_table(capture, usage_of(capture, clock=THREADS), View()).markdown()
 
     assert lines[-2:] == [
         "no ranges were recorded: they come from nvtx, torch, oneDNN or profkit.scope",
@@ -286,7 +293,7 @@ def test_without_ranges_the_totals_stand_in_place_of_the_table() -> None:
 def test_a_chosen_thread_without_ranges_is_not_told_to_record_some() -> None:
     capture = capture_of([Row("a", 0, 10)], processes=[["main", "idle"]], span_ns=(0, 100))
 
-    text = str(program_table(capture, usage_by(capture, thread="idle"), View()))
+    text = str(program_table(capture, usage_of(capture, thread="idle", clock=THREADS), View()))
 
     assert "no ranges were recorded in the chosen threads\nthread time" in text
 
@@ -303,7 +310,7 @@ def test_an_ascii_stream_gets_ascii() -> None:
     stream = io.TextIOWrapper(raw, encoding="ascii")
     capture = busy_capture()
 
-    program_table(capture, usage_by(capture), View()).print(stream)
+    program_table(capture, usage_of(capture, clock=THREADS), View()).print(stream)
     stream.flush()
 
     assert b"app:step" in raw.getvalue()
@@ -322,9 +329,9 @@ def test_colours_appear_on_a_terminal_and_not_with_no_color(monkeypatch: pytest.
     monkeypatch.delenv("NO_COLOR", raising=False)
     coloured, plain = Terminal(), Terminal()
 
-    program_table(capture, usage_by(capture), View()).print(coloured)
+    program_table(capture, usage_of(capture, clock=THREADS), View()).print(coloured)
     monkeypatch.setenv("NO_COLOR", "1")
-    program_table(capture, usage_by(capture), View()).print(plain)
+    program_table(capture, usage_of(capture, clock=THREADS), View()).print(plain)
 
     assert "\x1b[1;31m" in coloured.getvalue()
     assert "\x1b" not in plain.getvalue()
@@ -340,7 +347,7 @@ def test_a_cut_name_has_its_ends_and_never_more_cells_than_asked(width: int) -> 
 
 
 def every_kind() -> list[Usage]:
-    return [usage_by(busy_capture(), by) for by in ("name", "path", "thread", "category", "domain")]
+    return [usage_of(busy_capture(), by, clock=THREADS) for by in ("name", "path", "thread", "category", "domain")]
 
 
 @pytest.mark.parametrize("usage", every_kind(), ids=lambda usage: usage.by)
@@ -373,7 +380,9 @@ def test_csv_is_read_back_with_every_number(usage: Usage) -> None:
 def test_csv_keeps_line_breaks_quotes_and_commas_in_names() -> None:
     name = 'a\nb,"c"\r\n日本'
 
-    (line,) = csv.DictReader(io.StringIO(render_usage_csv(usage_by(capture_of([Row(name, 0, 1)]))), newline=""))
+    (line,) = csv.DictReader(
+        io.StringIO(render_usage_csv(usage_of(capture_of([Row(name, 0, 1)]), clock=THREADS)), newline="")
+    )
 
     assert line["name"] == name
 
@@ -381,7 +390,7 @@ def test_csv_keeps_line_breaks_quotes_and_commas_in_names() -> None:
 def test_markdown_is_one_table_whose_names_are_escaped() -> None:
     capture = capture_of([Row("a|b*c_<d>", 0, 10)], losses=Losses(3, 3, 0, 0, 0))
 
-    text = program_table(capture, usage_by(capture), View()).markdown()
+    text = program_table(capture, usage_of(capture, clock=THREADS), View()).markdown()
 
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert rows[2].startswith(r"| a\|b\*c\_&lt;d&gt; | 1 |")
@@ -390,13 +399,15 @@ def test_markdown_is_one_table_whose_names_are_escaped() -> None:
 
 
 def test_every_field_of_a_row_is_a_column_or_the_name() -> None:
-    fields = set(row_fields(usage_by(capture_of([Row("a", 0, 1)])))) - {"name"}
+    fields = row_fields(usage_of(capture_of([Row("a", 0, 1)]), clock=THREADS))
+    numbers = [name for name in fields if find_metric(name).unit != TEXT]
 
-    assert {find_usage_column(name).name for name in fields} <= set(column_names())
+    assert {find_usage_column(name).name for name in numbers} <= set(columns_on(THREADS))
+    assert set(fields) - set(numbers) == {"name"}
 
 
 def test_columns_can_be_added_to_the_default_and_unknown_ones_offer_the_nearest() -> None:
-    usage = usage_by(busy_capture())
+    usage = usage_of(busy_capture(), clock=THREADS)
 
     added = [column.name for column in choose_usage_columns(["+live", "own alloc", "calls", "name"], usage)]
 
@@ -407,7 +418,7 @@ def test_columns_can_be_added_to_the_default_and_unknown_ones_offer_the_nearest(
 
 
 def test_columns_that_were_not_recorded_are_no_default() -> None:
-    usage = usage_by(capture_of([Row("a", 0, 10)]))
+    usage = usage_of(capture_of([Row("a", 0, 10)]), clock=THREADS)
 
     assert [column.name for column in choose_usage_columns(None, usage)] == [
         "calls",
@@ -424,7 +435,7 @@ def tfprof_capture() -> Capture:
 
 
 def test_the_op_layout_is_that_of_tensorflow() -> None:
-    lines = render_tfprof(usage_by(tfprof_capture()), View()).splitlines()
+    lines = render_tfprof(usage_of(tfprof_capture(), clock=THREADS), View()).splitlines()
 
     assert lines[0] == HEADER
     assert lines[1] == (
@@ -439,7 +450,7 @@ def test_the_op_layout_is_that_of_tensorflow() -> None:
 def test_accumulated_percentages_start_at_100_and_end_at_the_last_rows_own() -> None:
     capture = busy_capture()
 
-    rows = render_tfprof(usage_by(capture), View(top=None)).splitlines()[1:]
+    rows = render_tfprof(usage_of(capture, clock=THREADS), View(top=None)).splitlines()[1:]
 
     shares = [re.findall(r"\(([\d.]+)%, ([\d.]+)%\)", row)[-1] for row in rows if not row.startswith("request")]
     assert shares[0][0] == "100.00"
@@ -450,8 +461,8 @@ def test_accumulated_percentages_start_at_100_and_end_at_the_last_rows_own() -> 
 def test_spans_have_no_own_time_and_no_bytes_in_tfprofs_layouts_either() -> None:
     capture = capture_of([Row("a", 0, 5_000_000), Row("s", 0, 97_000, kind=RangeKind.SPAN)], [Alloc(5, 4000)])
 
-    operations = render_tfprof(usage_by(capture), View()).splitlines()[1:]
-    scopes = render_tfprof(usage_by(capture, "path"), View()).splitlines()[1:]
+    operations = render_tfprof(usage_of(capture, clock=THREADS), View()).splitlines()[1:]
+    scopes = render_tfprof(usage_of(capture, "path", clock=THREADS), View()).splitlines()[1:]
 
     assert operations[0].split()[:3] == ["a", "4.00KB", "(100.00%,"]
     assert re.split("[ ,]+", operations[1]) == ["s", "--", "--", "--", "--"]
@@ -461,7 +472,7 @@ def test_spans_have_no_own_time_and_no_bytes_in_tfprofs_layouts_either() -> None
 def test_the_scope_layout_has_own_and_accumulated_values_below_a_root() -> None:
     capture = capture_of([Row("a", 0, 5_000_000), Row("b", 0, 97_000)])
 
-    lines = render_tfprof(usage_by(capture, "path"), View()).splitlines()
+    lines = render_tfprof(usage_of(capture, "path", clock=THREADS), View()).splitlines()
 
     assert lines[1:] == [
         "_TFProfRoot (--/--, --/5.00ms, --/--, --/5.00ms)",

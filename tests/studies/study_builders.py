@@ -1,4 +1,4 @@
-"""Studies and captures for tests: a few words in, a small Study, its conditions, or a finished cell's capture out."""
+"""Studies and runs for tests: a few words in, a small Study, its conditions, or a finished cell's run out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from network_captures import layer, network_capture, op, recording_of
 
-from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.run import Run
 from profkit.measurement.network_run import MessageCallback, NetworkRequest
 from profkit.ops.networks import Cifar10
 from profkit.studies.conditions import StudyConditions
@@ -54,7 +54,7 @@ def small_conditions(study: Study | None = None, **changes: Any) -> StudyConditi
     return StudyConditions(study or small_study(), threads=1, **changes)
 
 
-def finished(request: NetworkRequest, scale: float = 1.0) -> NetworkCapture:
+def finished(request: NetworkRequest, scale: float = 1.0) -> Run:
     """What a run leaves: two steps of 1000 ns with a convolution of 600 (times `scale`), LRN 200 and pooling 100."""
     if not request.steps:
         learning = {"losses": [2.3, 1.1], "seconds": 0.5, "precision": 0.75, "tested": 128}
@@ -81,24 +81,22 @@ def finished(request: NetworkRequest, scale: float = 1.0) -> NetworkCapture:
     )
 
 
-def faster_with_stride(request: NetworkRequest, _tell: MessageCallback) -> NetworkCapture:
+def faster_with_stride(request: NetworkRequest, _tell: MessageCallback) -> Run:
     """A machine on which the convolution's time and bytes go with one over the stride."""
     assert isinstance(request.network, Cifar10)
     return finished(request, 1.0 / request.network.stride)
 
 
-def failing(
-    status: str, when: Callable[[NetworkRequest], bool]
-) -> Callable[[NetworkRequest, MessageCallback], NetworkCapture]:
+def failing(status: str, when: Callable[[NetworkRequest], bool]) -> Callable[[NetworkRequest, MessageCallback], Run]:
     """The same, but what `when` names ends with a status."""
 
-    def run(request: NetworkRequest, tell: MessageCallback) -> NetworkCapture:
-        capture = faster_with_stride(request, tell)
+    def run(request: NetworkRequest, tell: MessageCallback) -> Run:
+        run = faster_with_stride(request, tell)
         if when(request):
-            capture = network_capture(
+            run = network_capture(
                 network=request.network, framework=request.framework, status=status, reason=f"made {status}"
             )
-        return capture
+        return run
 
     return run
 

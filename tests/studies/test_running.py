@@ -11,7 +11,7 @@ import pytest
 from study_builders import LEARNING, TEXT, failing, faster_with_stride, small_conditions, small_study
 
 import profkit
-from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.run import Run
 from profkit.errors import ProfkitError, UsageError
 from profkit.measurement.network_run import MessageCallback, NetworkRequest
 from profkit.studies.conditions import StudyConditions
@@ -43,7 +43,7 @@ class Counting:
         self._stop_at = stop_at
         self._error = error or KeyboardInterrupt()
 
-    def __call__(self, request: NetworkRequest, tell: MessageCallback) -> NetworkCapture:
+    def __call__(self, request: NetworkRequest, tell: MessageCallback) -> Run:
         self.asked.append(f"{request.network.words()['stride']} {request.framework}")
         if len(self.asked) == self._stop_at:
             raise self._error
@@ -183,7 +183,7 @@ def test_a_disk_that_fills_while_a_cell_is_kept_leaves_no_half_file(
         stream.write(b"half")  # type: ignore[attr-defined]
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("profkit.studies.folder.save_network_capture", refuse)
+    monkeypatch.setattr("profkit.studies.folder.save_run", refuse)
 
     with pytest.raises(ProfkitError, match=r"could not write .*No space left on device\n.*finished cells are kept"):
         run_in(tmp_path / "results")
@@ -215,8 +215,8 @@ def test_a_damaged_status_counts_as_not_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [None, b"PK\x03\x04 half"])
 def test_a_cell_whose_capture_is_gone_or_cut_short_is_run_again(tmp_path: Path, content: bytes | None) -> None:
     run_in(tmp_path / "results")
-    capture = tmp_path / "results" / "cells" / "base.native.2.profkit"
-    capture.unlink() if content is None else capture.write_bytes(content)
+    run = tmp_path / "results" / "cells" / "base.native.2.profkit"
+    run.unlink() if content is None else run.write_bytes(content)
     again = Counting()
 
     run_in(tmp_path / "results", runners=CellRunners(run=again))

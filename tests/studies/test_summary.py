@@ -18,7 +18,7 @@ from study_builders import (
     small_study,
 )
 
-from profkit.attribution.networks.usage import network_usage
+from profkit.attribution.passes import run_usage
 from profkit.errors import CaptureError
 from profkit.ops.networks import Cifar10
 from profkit.rendering.studies.files import render_summary
@@ -45,7 +45,7 @@ def test_numbers_of_a_cell_are_those_of_its_tables(tmp_path: Path) -> None:
 
     numbers = cell_numbers("base", "numpy", 1, capture)
 
-    usage = network_usage(capture, "kind")
+    usage = run_usage(capture, "kind")
     assert {row.name: row.own_ns * 2 for row in numbers.kinds} == {row.name: row.exclusive_ns for row in usage.rows}
     assert sum(row.own_ns for row in numbers.kinds) + sum(numbers.remainders.values()) == numbers.wall_ns
     assert [row.name for row in numbers.types] == ["Conv", "LRN", "MaxPool"]

@@ -14,7 +14,8 @@ import pytest
 from gpu_programs import PRELUDE, device_of, double, gpu_environment, kernel_ranges, real_cupti, run_gpu_program
 
 from profkit import report, trace
-from profkit.attribution.device.usage import device_usage
+from profkit.attribution.account import DEVICES
+from profkit.attribution.passes import usage_of
 from profkit.capture.cupti_finding import cupti_version, find_cupti, installed_wheels
 from profkit.capture.environment import RecordingOptions
 from profkit.capture.reading import read
@@ -34,7 +35,7 @@ for _ in range(3):
 def test_kernels_of_a_traced_program_are_attributed_to_its_ranges(tmp_path: Path) -> None:
     capture, _ = run_gpu_program(tmp_path, STEPS)
 
-    usage = device_usage(device_of(capture), "operator")
+    usage = usage_of(device_of(capture), "operator", clock=DEVICES)
     rows = {row.name: row for row in usage.rows}
     assert {name: (rows[name].calls, rows[name].launches) for name in ("conv", "pool")} == {
         "conv": (3, 3),
@@ -42,7 +43,7 @@ def test_kernels_of_a_traced_program_are_attributed_to_its_ranges(tmp_path: Path
     }
     assert rows["conv"].device_ns == pytest.approx(60_000, abs=10)
     assert rows["pool"].device_ns == pytest.approx(21_000, abs=10)
-    assert usage.device_ns == pytest.approx(3 * (20_000 + 7_000 + 3_000), abs=20)
+    assert usage.totals["device_ns"] == pytest.approx(3 * (20_000 + 7_000 + 3_000), abs=20)
     assert sum(row.exclusive_ns for row in usage.rows) + usage.remainder_ns == usage.wall_ns
 
 

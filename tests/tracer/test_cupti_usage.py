@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from gpu_programs import device_of, run_gpu_program
 
-from profkit.attribution.device.groups import GROUPINGS
-from profkit.attribution.device.usage import device_usage
+from profkit.attribution.account import DEVICES
+from profkit.attribution.grouping import groupings_on
+from profkit.attribution.passes import usage_of
 from profkit.capture.schema import Capture
 from profkit.report import main
 
@@ -28,24 +29,24 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Capture:
     return run_gpu_program(tmp_path_factory.mktemp("usage"), PROGRAM)[0]
 
 
-@pytest.mark.parametrize("by", GROUPINGS)
+@pytest.mark.parametrize("by", groupings_on(DEVICES))
 def test_tables_of_a_recorded_gpu_add_up(by: str, capture: Capture) -> None:
     trace = device_of(capture)
     durations = (trace.activities["end_ns"] - trace.activities["start_ns"]).tolist()
 
-    usage = device_usage(trace, by)
+    usage = usage_of(trace, by, clock=DEVICES)
 
     assert sum(row.exclusive_ns for row in usage.rows) + usage.remainder_ns == usage.wall_ns
     assert usage.wall_ns == trace.end_ns - trace.start_ns
-    assert sum(durations) == usage.device_ns
+    assert sum(durations) == usage.totals["device_ns"]
     assert (usage.parts or {})["copy_ns"] > 0
     for field, total in (("launches", 9), ("device_ns", sum(durations)), ("copy_bytes", 3 * 4096)):
         found = sum(value or 0 for value in usage.rows.column(field))
-        assert found + sum(getattr(part, field) for part in usage.remainders) == total
+        assert found + (usage.left(field) or 0) == total
 
 
 def test_kernels_of_a_scope_are_its_own_and_copies_outside_are_not(capture: Capture) -> None:
-    usage = device_usage(device_of(capture), "operator")
+    usage = usage_of(device_of(capture), "operator", clock=DEVICES)
 
     (row,) = [row for row in usage.rows if row.name == "conv"]
     assert (row.calls, row.launches, row.copy_bytes) == (3, 6, None)

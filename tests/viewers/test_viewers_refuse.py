@@ -10,7 +10,7 @@ import pytest
 from capture_tables import Row, capture_of
 from trace_viewers import load_with_catapult, load_with_trace_processor
 
-from profkit.rendering.traces.content import trace_content
+from profkit.rendering.traces.captures import trace_content
 from profkit.rendering.traces.files import write_perfetto
 
 

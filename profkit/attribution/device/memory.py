@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from profkit.attribution.device.groups import DeviceGroups
+from profkit.attribution.grouping import Groups
 from profkit.capture.schema import HOST_MEMORY, NONE, Capture
 
 
@@ -26,7 +26,7 @@ class DeviceMemory:
     lost_frees: int  # an address was allocated again although its free was not recorded
 
 
-def device_memory(capture: Capture, groups: DeviceGroups) -> DeviceMemory | None:
+def device_memory(capture: Capture, groups: Groups) -> DeviceMemory | None:
     """None where no allocation was recorded, or the rows are not ranges."""
     if groups.of_range is None:
         return None
@@ -38,7 +38,7 @@ def device_memory(capture: Capture, groups: DeviceGroups) -> DeviceMemory | None
 class _Account:
     """Follows every address from its allocation to its free."""
 
-    def __init__(self, groups: DeviceGroups) -> None:
+    def __init__(self, groups: Groups) -> None:
         self._of_range = groups.of_range.tolist() if groups.of_range is not None else []
         # The last entry is that of no row: NONE is its index as well.
         self._calls, self._bytes, self._live, self._peaks = ([0] * (len(groups.names) + 1) for _ in range(4))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from profkit.attribution.device.groups import BATCHED, DeviceGroups
-from profkit.attribution.device.lanes import BUSY, Lanes
+from profkit.attribution.account import DeviceShares
 from profkit.attribution.device.memory import DeviceMemory
+from profkit.attribution.grouping import BATCHED, Groups
 from profkit.capture.schema import NONE, Capture
 
 _LARGEST_POOLS = 4  # have a note each
 
 
-def notes_of(capture: Capture, lanes: Lanes, groups: DeviceGroups, by: str) -> tuple[str, ...]:
+def notes_of(shares: DeviceShares, groups: Groups, by: str) -> tuple[str, ...]:
     """Each is a sentence without a full stop."""
-    if not lanes.is_of_devices:
+    capture = shares.capture
+    if not shares.lanes.is_of_devices:
         return ("no GPU activity was recorded: all times are of the host's threads",)
     notes = []
     activities = capture.activities
@@ -27,7 +28,7 @@ def notes_of(capture: Capture, lanes: Lanes, groups: DeviceGroups, by: str) -> t
             "launch: it came before the recording, or was not recorded, so no operator can be named"
         )
     durations = activities.end_ns - activities.start_ns
-    busy_ns = int(lanes.duration_ns[np.isin(lanes.part, BUSY)].sum())
+    busy_ns = int(shares.ns[shares.activity != NONE].sum())
     hidden_ns = int(durations.sum()) - busy_ns
     if hidden_ns:
         notes.append(f"{hidden_ns / 1e6:.3f} ms of GPU time overlapped other work: counted in GPU, not in own")
@@ -74,10 +75,11 @@ def _pool_notes(capture: Capture) -> list[str]:
     return notes
 
 
-def _products(capture: Capture, groups: DeviceGroups) -> str:
+def _products(capture: Capture, groups: Groups) -> str:
     """Plain and batched products, as studies of kernels compare them."""
     is_batched = np.array([name.endswith(BATCHED) for name in groups.names], bool)
     durations = capture.activities.end_ns - capture.activities.start_ns
+    assert groups.of_activity is not None
     mine = groups.of_activity != NONE
     batched = is_batched[groups.of_activity[mine]]
     parts = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from profkit.attribution.grouping import titles
+from profkit.attribution.titles import titles
 from profkit.capture.nesting import time_order
 from profkit.capture.schema import BACKWARD, FORWARD, NONE, OPTIMISER, Capture, Column, Level
 

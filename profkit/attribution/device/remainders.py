@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from profkit.attribution.device.groups import DeviceGroups
-from profkit.attribution.device.lanes import BUSY, PART_FIELDS, DevicePart, Lanes, activity_parts
-from profkit.attribution.usage import Remainder
+from profkit.attribution.account import DeviceShares
+from profkit.attribution.device.lanes import BUSY, PART_FIELDS, DevicePart, activity_parts
+from profkit.attribution.grouping import Groups
+from profkit.attribution.usage import Remainder, Value
 from profkit.capture.schema import NONE, ActivityKind, Capture, Column
 
 NO_LAUNCH, NO_RANGE = "launch not recorded", "launched in no range"
@@ -21,33 +22,36 @@ _IDLE = {
 _WORK = {DevicePart.KERNEL: "kernels", DevicePart.AUXILIARY: "auxiliary kernels", DevicePart.COPY: "copies and sets"}
 
 
-def remainders_of(
-    capture: Capture, lanes: Lanes, groups: DeviceGroups, owner: Column, by: str
-) -> tuple[Remainder, ...]:
+def remainders_of(shares: DeviceShares, groups: Groups, owner: Column, by: str) -> tuple[Remainder, ...]:
     """Work first, then idle time, each with its reason and with what ran in it; their times sum to the remainder."""
-    parts: dict[str, dict[str, int]] = {}
+    capture, parts = shares.capture, dict[str, dict[str, int]]()
     rest = np.flatnonzero(owner == NONE)
-    columns = (column[rest].tolist() for column in (lanes.part, lanes.activity, lanes.range, lanes.duration_ns))
+    columns = (column[rest].tolist() for column in (shares.part, shares.activity, shares.range, shares.ns))
     for part, activity, place, duration in zip(*columns):
         if part in BUSY:
             reason = _of_work(capture, groups, by, part, activity)
         else:
             reason = _of_idle(groups, by, part, place)
-            reason = reason if lanes.is_of_devices else reason.removeprefix("idle, ")
+            reason = reason if shares.lanes.is_of_devices else reason.removeprefix("idle, ")
         if duration:
             sums, name = parts.setdefault(reason, {}), PART_FIELDS[DevicePart(part)]
             sums[name] = sums.get(name, 0) + duration
     work = _work(capture, groups, by)
     reasons = sorted(dict.fromkeys([*work, *parts]), key=lambda reason: (reason not in work, reason))
-    return tuple(_remainder(reason, parts.get(reason, {}), work.get(reason, [0, 0, 0])) for reason in reasons)
+    return tuple(_remainder(reason, parts.get(reason, {}), work.get(reason), groups) for reason in reasons)
 
 
-def _remainder(reason: str, parts: dict[str, int], work: list[int]) -> Remainder:
+def _remainder(reason: str, parts: dict[str, int], work: list[int] | None, groups: Groups) -> Remainder:
+    values: dict[str, Value] = {"exclusive_ns": sum(parts.values()), **parts}
+    if work is None:
+        return Remainder(reason, {**values, "idle_ns": values["exclusive_ns"]})
     launches, device_ns, copy_bytes = work
-    return Remainder(reason, sum(parts.values()), launches, device_ns, copy_bytes, parts)
+    values |= {"launches": launches, "device_ns": device_ns}
+    values |= {"copy_bytes": copy_bytes} if copy_bytes else {}
+    return Remainder(reason, values if groups.of_range is not None else {**values, "calls": launches})
 
 
-def _work(capture: Capture, groups: DeviceGroups, by: str) -> dict[str, list[int]]:
+def _work(capture: Capture, groups: Groups, by: str) -> dict[str, list[int]]:
     """Launches, their durations and the bytes that they move, by the reason."""
     activities, parts = capture.activities, activity_parts(capture)
     found: dict[str, list[int]] = {}
@@ -59,7 +63,7 @@ def _work(capture: Capture, groups: DeviceGroups, by: str) -> dict[str, list[int
     return found
 
 
-def _of_work(capture: Capture, groups: DeviceGroups, by: str, part: int, activity: int) -> str:
+def _of_work(capture: Capture, groups: Groups, by: str, part: int, activity: int) -> str:
     if groups.of_range is None:
         return (
             f"other {_WORK[DevicePart.KERNEL]}"
@@ -71,7 +75,7 @@ def _of_work(capture: Capture, groups: DeviceGroups, by: str, part: int, activit
     return NO_LAUNCH if capture.activities.call[activity] == NONE else NO_RANGE
 
 
-def _of_idle(groups: DeviceGroups, by: str, part: int, place: int) -> str:
+def _of_idle(groups: Groups, by: str, part: int, place: int) -> str:
     if groups.of_range is None or part in (DevicePart.UNKNOWN, DevicePart.QUEUE):
         return _IDLE[DevicePart(part)]
     return f"idle, host in no {by if place != NONE or by != 'operator' else 'range'}"

@@ -20,7 +20,7 @@ def layer_dispatch(operators: Operators) -> dict[LayerPhase, int] | None:
     An instant belongs to the code that was entered last, on whatever thread, and only if no thread runs an operator:
     all of them are part of the steps' remainders.
     """
-    spans = operators.recording.spans
+    spans = operators.capture.ranges
     is_owner = np.isin(spans["level"], _OWNERS) & (operators.layer != NONE)
     if not is_owner.any():
         return None

@@ -1,4 +1,4 @@
-"""The operators of a network's steps: a capture in, each operator's share of the wall clock, its kind and place out.
+"""The operators of a network's steps: a run in, each operator's share of the wall clock, its kind and place out.
 
 Per step, to the nanosecond: shares of its operators + dispatch + framework + idle = the step's wall clock. Operators
 and primitives own time; docs/network-captures.md has the rules.
@@ -15,11 +15,9 @@ import numpy as np
 
 from profkit import _core
 from profkit.attribution.kinds import KINDS, OTHER, kinds_of
-from profkit.capture.network_capture import NetworkCapture
-from profkit.capture.recording import Recording
-from profkit.capture.schema import NONE, Column, Level
-from profkit.errors import CaptureError, UsageError
-from profkit.ops.networks import network_from_dict
+from profkit.capture.run import Run
+from profkit.capture.schema import LAYER_KINDS, NONE, Capture, Column, Level, Ranges, Steps
+from profkit.errors import CaptureError
 
 DISPATCH, FRAMEWORK, IDLE = "dispatch", "framework", "idle"
 REMAINDERS = (DISPATCH, FRAMEWORK, IDLE)
@@ -35,7 +33,7 @@ NO_LAYER = ""
 class Operators:
     """The spans of a recording with what attribution found; columns have one entry per span, in the same order."""
 
-    recording: Recording
+    capture: Capture
     rows: Column  # int64: numbers of the spans that are operators or primitives and lie in a step
     step: Column  # int32: the step each span counts in; NONE: none
     start_ns: Column  # int64, cut to the step
@@ -43,7 +41,7 @@ class Operators:
     wall_ns: Column  # int64: share of the step's wall clock; 0 for spans that are not operators
     above: Column  # int32: the enclosing operator or primitive of the same thread, or whose part it is; NONE: none
     kind: Column  # int8: place in KINDS; that of `other` for spans that are not operators
-    layer: Column  # int32: string of the recording; NONE: not known
+    layer: Column  # int32: string of the capture; NONE: not known
     phase: Column  # int32: likewise
     type: Column  # int32: likewise; a primitive has that of the operator that calls it
     kinds: Mapping[int, tuple[str, ...]]  # by row: everything that the operator does, where that is more than one
@@ -55,12 +53,12 @@ class Operators:
     @property
     def steps(self) -> int:
         """How many were recorded."""
-        return len(self.recording.steps["start_ns"])
+        return len(self.capture.steps["start_ns"])
 
     @property
     def observed_remainders(self) -> tuple[str, ...]:
         """Those that this source can tell apart; the others are part of dispatch, or of framework if that is none."""
-        facts, has_runtime = self.recording.facts, bool((self.recording.spans["level"] == Level.RUNTIME).any())
+        facts, has_runtime = self.capture.facts, bool((self.capture.ranges["level"] == Level.RUNTIME).any())
         sees_dispatch = bool(facts.get(OBSERVES_DISPATCH, True))
         observed = {
             DISPATCH: sees_dispatch,
@@ -72,12 +70,12 @@ class Operators:
     @property
     def step_ns(self) -> Column:
         """Wall clock of each step."""
-        duration: Column = self.recording.steps["end_ns"] - self.recording.steps["start_ns"]
+        duration: Column = self.capture.steps["end_ns"] - self.capture.steps["start_ns"]
         return duration
 
     def span_kinds(self) -> list[str | None]:
         """The kind of every span; None for spans that are not operators."""
-        is_operator = np.isin(self.recording.spans["level"], (Level.OPERATOR, Level.PRIMITIVE))
+        is_operator = np.isin(self.capture.ranges["level"], (Level.OPERATOR, Level.PRIMITIVE))
         return [KINDS[kind] if known else None for kind, known in zip(self.kind.tolist(), is_operator.tolist())]
 
     @cached_property
@@ -91,7 +89,7 @@ class Operators:
         if column == "kind":
             return KINDS[int(self.kind[row])]
         number = int(getattr(self, column)[row])
-        return "" if number == NONE else self.recording.strings[number]
+        return "" if number == NONE else self.capture.strings[number]
 
     def wall_by(self, *columns: str) -> dict[tuple[str, ...], Column]:
         """Nanoseconds of every step by kind, layer, phase and type, whichever are asked for."""
@@ -107,18 +105,23 @@ class Operators:
         return found
 
 
-def operators_of(capture: NetworkCapture, measure: str = "time") -> Operators:
-    """The operators of the pass that is good for a measure; CaptureError when there is none."""
-    recording = capture.recording(measure)
-    if recording is None:
-        why = f": {capture.status}, {capture.reason}" if capture.status != "ok" else ""
-        raise CaptureError(f"{capture.framework} has no recording of {measure}{why}")
-    return operators_in(capture, recording)
+def pass_of(run: Run, measure: str = "time") -> Capture:
+    """The pass that is good for a measure; CaptureError when there is none."""
+    capture = run.capture(measure)
+    if capture is None:
+        why = f": {run.status}, {run.reason}" if run.status != "ok" else ""
+        raise CaptureError(f"{run.framework} has no recording of {measure}{why}")
+    return capture
 
 
-def operators_in(capture: NetworkCapture, recording: Recording) -> Operators:
+def operators_of(run: Run, measure: str = "time") -> Operators:
+    """The operators of the pass that is good for a measure."""
+    return operators_in(pass_of(run, measure))
+
+
+def operators_in(capture: Capture) -> Operators:
     """The operators of one pass."""
-    spans, steps = recording.spans, recording.steps
+    spans, steps = capture.ranges, capture.steps
     is_operator = (spans["level"] == Level.OPERATOR) | (spans["level"] == Level.PRIMITIVE)
     step = _steps_of(spans, steps, is_operator)
     try:
@@ -128,7 +131,7 @@ def operators_in(capture: NetworkCapture, recording: Recording) -> Operators:
             thread=spans["thread"],
             start_ns=spans["start_ns"],
             end_ns=spans["end_ns"],
-            threads=len(recording.threads),
+            threads=len(capture.threads),
             step_start_ns=steps["start_ns"],
             step_end_ns=steps["end_ns"],
         )
@@ -140,10 +143,10 @@ def operators_in(capture: NetworkCapture, recording: Recording) -> Operators:
     above = _with_parts(_enclosing(spans["parent"], is_operator), spans)
     layer, phase = (_inherited(spans[name], spans["parent"]) for name in ("layer", "phase"))
     type_ = np.where(spans["type"] == NONE, spans["name"], spans["type"])
-    kind, kinds = _kinds(capture, recording, is_operator, above, type_, layer, phase)
+    kind, kinds = _kinds(capture, is_operator, above, type_, layer, phase)
     is_called = (spans["level"] == Level.PRIMITIVE) & (above != NONE)
     return Operators(
-        recording=recording,
+        capture=capture,
         rows=np.flatnonzero(is_counted),
         step=step,
         start_ns=start,
@@ -155,14 +158,14 @@ def operators_in(capture: NetworkCapture, recording: Recording) -> Operators:
         phase=phase,
         type=_from_operator(type_, above, is_called),
         kinds=kinds,
-        remainders=_remainders(shares, recording.facts),
+        remainders=_remainders(shares, capture.facts),
         cut_rows=int((lost[is_counted] > 0).sum()),
         cut_ns=int(lost[is_counted].sum()),
         outside_rows=int((is_operator & (step == NONE)).sum()),
     )
 
 
-def _steps_of(spans: Mapping[str, Column], steps: Mapping[str, Column], is_operator: Column) -> Column:
+def _steps_of(spans: Ranges, steps: Steps, is_operator: Column) -> Column:
     """The step of each span; an operator that began before a step, but reaches into it, counts there."""
     step: Column = spans["step"].astype(np.int32)
     if not len(steps["start_ns"]):
@@ -173,7 +176,7 @@ def _steps_of(spans: Mapping[str, Column], steps: Mapping[str, Column], is_opera
     return np.where((step == NONE) & is_operator & reaches, reachable, step).astype(np.int32)
 
 
-def _cut(spans: Mapping[str, Column], steps: Mapping[str, Column], step: Column) -> tuple[Column, Column]:
+def _cut(spans: Ranges, steps: Steps, step: Column) -> tuple[Column, Column]:
     """Begin and end of each span inside its step; unchanged where it has none."""
     start, end = spans["start_ns"].copy(), np.maximum(spans["end_ns"], spans["start_ns"])
     inside = step != NONE
@@ -203,7 +206,7 @@ def _enclosing(parent: Column, is_wanted: Column) -> Column:
     return above
 
 
-def _with_parts(above: Column, spans: Mapping[str, Column]) -> Column:
+def _with_parts(above: Column, spans: Ranges) -> Column:
     """A primitive on another thread that has an owner is a part of this operator: no call of its own."""
     owner = spans["owner"]
     known = (owner >= 0) & (owner < len(owner))
@@ -231,8 +234,7 @@ def _from_operator(values: Column, above: Column, is_called: Column) -> Column:
 
 
 def _kinds(
-    capture: NetworkCapture,
-    recording: Recording,
+    capture: Capture,
     is_operator: Column,
     above: Column,
     type_: Column,
@@ -240,10 +242,10 @@ def _kinds(
     phase: Column,
 ) -> tuple[Column, dict[int, tuple[str, ...]]]:
     """The kind of each span, and all kinds of those operators that do several things at once."""
-    layer_kinds = _layer_kinds(capture)
-    strings = recording.strings
+    layer_kinds = capture.facts.get(LAYER_KINDS, {})
+    strings = capture.strings
     rows = np.flatnonzero(is_operator)
-    codes = np.stack([column[rows] for column in (type_, layer, phase, recording.spans["fused"])])
+    codes = np.stack([column[rows] for column in (type_, layer, phase, capture.ranges["fused"])])
     distinct, of_row = np.unique(codes, axis=1, return_inverse=True)
     found = []
     for numbers in distinct.T.tolist():
@@ -254,15 +256,8 @@ def _kinds(
     if found:
         kind[rows] = np.array([KINDS.index(each[0]) for each in found], np.int8)[of_row]
     # A primitive of a name that says nothing is what its operator is.
-    is_primitive = is_operator & (recording.spans["level"] == Level.PRIMITIVE)
+    is_primitive = is_operator & (capture.ranges["level"] == Level.PRIMITIVE)
     is_nameless = is_primitive & (kind == KINDS.index(OTHER)) & (above != NONE)
     kind = _from_operator(kind, above, is_nameless).astype(np.int8)
     several = {int(row): found[number] for row, number in zip(rows.tolist(), of_row.tolist()) if len(found[number]) > 1}
     return kind, several
-
-
-def _layer_kinds(capture: NetworkCapture) -> dict[str, str]:
-    try:
-        return {each.name: each.kind for each in network_from_dict(capture.network).layers}
-    except UsageError:
-        return {}  # a network of another version: its operators still have kinds

@@ -1,4 +1,4 @@
-"""CPU time of helper threads: pool spans and counters of a recording in, each operator's own part of it out."""
+"""CPU time of helper threads: pool spans and counters of a capture in, each operator's own part of it out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def own_pool_ns(operators: Operators) -> Column | None:
 
     A source either gives `pool_cpu_ns`, insides included, or leaves spans of the helper threads with their owner.
     """
-    spans = operators.recording.spans
+    spans = operators.capture.ranges
     rows = operators.rows
     given = spans["pool_cpu_ns"]
     owned = _by_owner(operators)
@@ -37,7 +37,7 @@ def own_pool_ns(operators: Operators) -> Column | None:
 
 def _by_owner(operators: Operators) -> Column | None:
     """Time of the pool spans of each owner; those of one thread that overlap count once."""
-    spans = operators.recording.spans
+    spans = operators.capture.ranges
     rows = np.flatnonzero((spans["level"] == Level.POOL) & (spans["owner"] != NONE))
     if not (spans["level"] == Level.POOL).any():
         return None

@@ -1,4 +1,4 @@
-"""What waiting threads cost: a capture in; per layer and phase the share of computing time that busy ones would save.
+"""What waiting threads cost: a run in; per layer and phase the share of computing time that busy ones would save.
 
 Operators that had W of the step's wall clock, were open for T on their own threads (T is more than W where several ran
 side by side) and had P of CPU time in helper threads could have taken (T + P) / threads: what is lost is the rest of W.
@@ -14,7 +14,7 @@ import numpy as np
 from profkit.attribution.kinds import AUXILIARY, KINDS
 from profkit.attribution.networks.operators import Operators, operators_of
 from profkit.attribution.networks.pool import own_pool_ns
-from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.run import Run
 from profkit.capture.schema import NONE, Column
 
 LayerPhase = tuple[str, str]
@@ -22,14 +22,14 @@ _COMPUTES = np.array([kind not in AUXILIARY for kind in KINDS])
 
 
 def threading_losses(
-    capture: NetworkCapture, operators: Operators, place: Callable[[Operators, int], LayerPhase]
+    run: Run, operators: Operators, place: Callable[[Operators, int], LayerPhase]
 ) -> dict[LayerPhase, float]:
     """Shares from 0 to 1, of layers whose helper threads were observed: in the pass for time, or for primitives."""
-    if capture.threads == 1:
+    if run.threads == 1:
         return {place(operators, row): 0.0 for row in _computing(operators)}  # there is no other thread that could wait
     watched, pool = operators, own_pool_ns(operators)
-    if pool is None and capture.recording("primitives") is not None:
-        watched = operators_of(capture, "primitives")
+    if pool is None and run.capture("primitives") is not None:
+        watched = operators_of(run, "primitives")
         pool = own_pool_ns(watched)
     if pool is None:
         return {}
@@ -40,7 +40,7 @@ def threading_losses(
             wall_and_busy = sums.setdefault(place(watched, row), [0, 0])
             wall_and_busy[0] += int(watched.wall_ns[row])
             wall_and_busy[1] += int(open_ns[row]) + int(pool[row])
-    return {key: _lost(wall, busy, capture.threads) for key, (wall, busy) in sums.items() if wall}
+    return {key: _lost(wall, busy, run.threads) for key, (wall, busy) in sums.items() if wall}
 
 
 def _lost(wall_ns: int, busy_ns: int, threads: int) -> float:
@@ -49,7 +49,7 @@ def _lost(wall_ns: int, busy_ns: int, threads: int) -> float:
 
 def _own_thread_ns(operators: Operators) -> Column:
     """How long each operator was open on its thread, without operators inside it on the same one."""
-    rows, thread = operators.rows, operators.recording.spans["thread"]
+    rows, thread = operators.rows, operators.capture.ranges["thread"]
     spent = operators.end_ns - operators.start_ns
     own: Column = spent.copy()
     above = operators.above[rows]

@@ -13,7 +13,7 @@ import numpy as np
 
 from profkit.attribution.kinds import AUXILIARY, KINDS, OTHER
 from profkit.attribution.networks.operators import NO_LAYER, Operators
-from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.run import Run
 from profkit.capture.schema import NONE, Column
 from profkit.ops.networks import Training, network_from_dict
 from profkit.ops.networks.work import StepWork, fused, network_work
@@ -32,12 +32,12 @@ class OperatorWork:
     """Layers and phases that have work to do, and no operator that was seen."""
 
 
-def operator_work(capture: NetworkCapture, operators: Operators) -> OperatorWork:
+def operator_work(run: Run, operators: Operators) -> OperatorWork:
     """The work of every operator; over all spans it sums to that of the network times the recorded steps."""
-    flops, moved = (np.full(len(operators.recording), NONE, np.int64) for _ in range(2))
+    flops, moved = (np.full(len(operators.capture.ranges), NONE, np.int64) for _ in range(2))
     candidates = _candidates(operators)
     missing = []
-    for place, parts in _work_by_place(capture).items():
+    for place, parts in _work_by_place(run).items():
         by_kind = candidates.get(place) or candidates.get((NO_LAYER, place[1]))
         if not by_kind:
             missing.append(place)
@@ -50,10 +50,10 @@ def operator_work(capture: NetworkCapture, operators: Operators) -> OperatorWork
     return OperatorWork(flops, moved, tuple(missing))
 
 
-def _work_by_place(capture: NetworkCapture) -> dict[LayerPhase, dict[str, StepWork]]:
-    training = Training(**capture.training) if capture.is_training else None
+def _work_by_place(run: Run) -> dict[LayerPhase, dict[str, StepWork]]:
+    training = Training(**run.training) if run.is_training else None
     places: dict[LayerPhase, dict[str, StepWork]] = {}
-    for (layer, phase, kind), part in network_work(network_from_dict(capture.network), training).items():
+    for (layer, phase, kind), part in network_work(network_from_dict(run.network), training).items():
         places.setdefault((layer, phase), {})[kind] = part
     return places
 
@@ -61,7 +61,7 @@ def _work_by_place(capture: NetworkCapture) -> dict[LayerPhase, dict[str, StepWo
 def _candidates(operators: Operators) -> dict[LayerPhase, dict[str, Column]]:
     """By layer and phase: the rows of each kind that have none of the same kind inside, who do the work themselves."""
     rows = operators.rows
-    is_wrapper = np.zeros(len(operators.recording), np.bool_)
+    is_wrapper = np.zeros(len(operators.capture.ranges), np.bool_)
     above = operators.above[rows]
     for _ in range(len(rows)):
         reached = above != NONE

@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from profkit.capture.recording import AGGREGATE, EXACT, INFERRED, Recording, SpanLog
-from profkit.capture.schema import FORWARD, Level
+from profkit.capture.event_log import EventLog
+from profkit.capture.schema import AGGREGATE, EXACT, FORWARD, INFERRED, Capture, Level
 from profkit.frameworks.caffe.files import CaffeLayer
 from profkit.frameworks.events import MEMORY, TIME, Pass, SourceSubject
 from profkit.frameworks.networks.contract import NetworkConditions
@@ -34,10 +34,10 @@ class CaffeSource:
         """Nothing is switched on for either."""
         return [Pass("time", (TIME,)), Pass("memory", (MEMORY,), note=MEMORY_NOTE)]
 
-    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Capture:
         """Run the steps and ask after each."""
         model = watched.built.model
-        log = SpanLog("caffe", "opencv", name)
+        log = EventLog("caffe", "opencv", name)
         planned = _planned(model)
         thread = log.thread(threading.get_native_id(), "main")
         lost_ns = 0
@@ -46,13 +46,13 @@ class CaffeSource:
             watched.step()
             end = time.perf_counter_ns()
             step = log.step(begin, end)
-            parent = log.span(Level.RUNTIME, "Net.forward", begin, end, thread, step=step, quality=EXACT)
+            parent = log.range(Level.RUNTIME, "Net.forward", begin, end, thread, step=step, quality=EXACT)
             at = begin
             for about, duration_ns in _durations(model):
                 after = at + duration_ns
                 lost_ns += max(0, after - end)
                 columns = {**about, **(planned[about["name"]] if name == MEMORY else {})}
-                log.span(
+                log.range(
                     Level.OPERATOR,
                     start_ns=at,
                     end_ns=min(after, end),

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from profkit.capture.recording import SpanLog
+from profkit.capture.event_log import EventLog
 from profkit.frameworks.events import MEMORY, TIME, Pass
 from profkit.frameworks.events.numpy_allocations import AllocationEvent
 from profkit.frameworks.events.scopes import CallFacts, RecordedCall, ScopeSource, see
@@ -36,7 +36,7 @@ class CupySource(ScopeSource):
         return [Pass("time", (TIME,), note=TIME_NOTE), Pass("memory", (MEMORY,), note=MEMORY_NOTE)]
 
     @contextlib.contextmanager
-    def timing(self, log: SpanLog, calls: list[RecordedCall], seen: dict[str, CallFacts]) -> Iterator[CallWatcher]:
+    def timing(self, log: EventLog, calls: list[RecordedCall], seen: dict[str, CallFacts]) -> Iterator[CallWatcher]:
         """Each operator with the device's work; the range is for Nsight Systems and for profkit's own tracer."""
         cuda = importlib.import_module("cupy").cuda
         wait, now = cuda.get_current_stream().synchronize, time.perf_counter_ns

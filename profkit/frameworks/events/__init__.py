@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from profkit.capture.recording import Recording
+from profkit.capture.schema import Capture
 from profkit.frameworks.networks.contract import BuiltNetwork, NetworkConditions
 from profkit.ops.networks.network import Network
 
@@ -47,11 +47,11 @@ class EventSource(Protocol):
         """All ways of this framework that together fill the tables, the one for time first.
 
         Passes with different environments run in processes of their own. A pass that cannot run here (no compiler,
-        unknown ABI) is replaced by its fallback inside `record`, which says so in the recording's facts["notes"].
+        unknown ABI) is replaced by its fallback inside `record`, which says so in the capture's facts["notes"].
         """
         ...
 
-    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Capture:
         """Run so many steps under the pass of this name. Warm-up was done; set-up is not part of any step."""
         ...
 

@@ -1,7 +1,7 @@
 """Networks that profkit runs call by call: our own clock around every operator, and NumPy's allocations inside it.
 
 Serves native, numpy, numba and (with its own clock and hook) cupy. A Program enters (backends/networks/
-layer_program.py), which hands every operation to `watch` while one is set; a Recording leaves.
+layer_program.py), which hands every operation to `watch` while one is set; a Capture leaves.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
-from profkit.capture.recording import EXACT, Recording, SpanLog
-from profkit.capture.schema import NONE, Level
+from profkit.capture.event_log import EventLog
+from profkit.capture.schema import EXACT, NONE, Capture, Level
 from profkit.frameworks.events import MEMORY, TIME, Pass, SourceSubject
 from profkit.frameworks.events.helper_threads import cpu_clock, helper_threads, pool_notes
 from profkit.frameworks.events.numpy_allocations import AllocationEvent, numpy_allocations
@@ -54,9 +54,9 @@ class ScopeSource:
         """Time and memory apart: noting an allocation costs microseconds."""
         return [Pass("time", (TIME,)), Pass("memory", (MEMORY,), note=MEMORY_NOTE)]
 
-    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Capture:
         """Run the steps with a watch set."""
-        log = SpanLog(self._framework, "scopes", name)
+        log = EventLog(self._framework, "scopes", name)
         program: LayerProgram = watched.built.model
         calls: list[RecordedCall] = []
         seen: dict[str, CallFacts] = {}
@@ -73,7 +73,7 @@ class ScopeSource:
         return log.finish()
 
     @contextmanager
-    def timing(self, log: SpanLog, calls: list[RecordedCall], seen: dict[str, CallFacts]) -> Iterator[CallWatcher]:
+    def timing(self, log: EventLog, calls: list[RecordedCall], seen: dict[str, CallFacts]) -> Iterator[CallWatcher]:
         """A watch that fills `calls`. Reading the pool's clocks takes system calls: it is no time of the operator."""
         helpers = helper_threads()
         now, pool_clock, no_clock = time.perf_counter_ns, cpu_clock(helpers), cpu_clock([])
@@ -96,7 +96,7 @@ class ScopeSource:
         return numpy_allocations()
 
 
-def run_steps(log: SpanLog, watched: SourceSubject, steps: int) -> None:
+def run_steps(log: EventLog, watched: SourceSubject, steps: int) -> None:
     """Each step with the clock around it."""
     for _ in range(steps):
         begin = time.perf_counter_ns()
@@ -134,7 +134,7 @@ def see(seen: dict[str, CallFacts], operation: Operation, arguments: Sequence[An
 
 
 def add_spans(
-    log: SpanLog,
+    log: EventLog,
     calls: Sequence[RecordedCall],
     seen: dict[str, CallFacts],
     more: Sequence[dict[str, int]] | None = None,
@@ -144,7 +144,7 @@ def add_spans(
     rows = []
     for place, call in enumerate(calls):
         operation, about = call.operation, seen[call.operation.name]
-        row = log.span(
+        row = log.range(
             Level.OPERATOR,
             operation.name,
             call.start_ns,
@@ -192,7 +192,7 @@ Inside = tuple[int, tuple[int, int], Sequence[AllocationEvent]]
 """A span, which events of the pass were made inside it, and these events (with a workspace that was lent to it)."""
 
 
-def add_allocations(log: SpanLog, inside: Sequence[Inside], events: Sequence[AllocationEvent]) -> int:
+def add_allocations(log: EventLog, inside: Sequence[Inside], events: Sequence[AllocationEvent]) -> int:
     """Fill the table from spans in their order; returns the most that was live at once."""
     rows: list[tuple[int, AllocationEvent]] = []
     done = 0
@@ -203,7 +203,7 @@ def add_allocations(log: SpanLog, inside: Sequence[Inside], events: Sequence[All
     rows += [(NONE, event) for event in events[done:]]
     live = peak = 0
     for span, (time_ns, address, size) in rows:
-        log.allocation(span, time_ns, address, size)
+        log.memory(span, time_ns, address, size)
         live += size
         peak = max(peak, live)
     return peak

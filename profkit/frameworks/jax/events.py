@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from profkit.capture.recording import Recording, SpanLog
-from profkit.capture.schema import FORWARD, HOST, Level
+from profkit.capture.event_log import EventLog
+from profkit.capture.schema import FORWARD, HOST, Capture, Level, Losses
 from profkit.errors import CaptureError
 from profkit.frameworks.events import MEMORY, TIME, Pass, SourceSubject
 from profkit.frameworks.events.layer_shares import layer_facts
@@ -39,19 +39,19 @@ class JaxSource:
         """One: the profiler for time, the compiler's plan for memory."""
         return (PASS,)
 
-    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Capture:
         """Run the steps under the profiler."""
         layers = [layer.name for layer in watched.network.layers]
         return record_jax(watched, steps, scope_reader(layers, OPTIMISER), "jax")
 
 
-def record_jax(watched: SourceSubject, steps: int, read_scope: ReadScope, framework: str) -> Recording:
+def record_jax(watched: SourceSubject, steps: int, read_scope: ReadScope, framework: str) -> Capture:
     """Steps of a model whose `compiled(is_training)` is its program in JAX."""
     model: Any = watched.built.model
     program = model.compiled(watched.conditions.is_training)
-    recording = record_program(watched, program, profile_steps(watched.step, steps), read_scope, framework)
+    capture = record_program(watched, program, profile_steps(watched.step, steps), read_scope, framework)
     about = {"compile_s": dict(model.compile_times.seconds), "held_bytes": model.held_bytes}
-    return replace(recording, facts={**recording.facts, **about})
+    return replace(capture, facts={**capture.facts, **about})
 
 
 @dataclass(frozen=True)
@@ -84,28 +84,29 @@ class CompiledStep(Protocol):
 
 def record_program(
     watched: SourceSubject, program: CompiledStep, profiled: Profiled, read_scope: ReadScope, framework: str
-) -> Recording:
+) -> Capture:
     """The thunks of profiled steps, with layers and phases from their program; Keras comes here too."""
     is_training = watched.conditions.is_training
     placement = Placement(parse_module(program.as_text()), read_scope, HOST if is_training else FORWARD)
     about = _program_facts(program)
-    log = SpanLog(framework, "hlo", *((TIME, MEMORY) if "planned_memory" in about else (TIME,)))
+    log = EventLog(framework, "hlo", *((TIME, MEMORY) if "planned_memory" in about else (TIME,)))
     for begin, end in profiled.steps:
         log.step(begin, end)
-    log.clock_error_ns = profiled.clock_error_ns
+    log.about.clock_error_ns = profiled.clock_error_ns
     found = read_thunks(profiled.events).within(profiled.steps)
     if not found.thunks:
         raise CaptureError(f"the profile has none of XLA's thunks, only {len(profiled.events)} other events")
     add_spans(log, found, placement, threading.get_native_id())
-    recording = log.finish()
+    capture = log.finish()
+    lost = _lost(capture)
     facts = {
         **about,
         "profiler_levels": dict(profiled.levels),
-        "lost": _lost(recording),
-        **layer_facts(recording),
+        **layer_facts(capture),
         "fused_across": _fused_across(found, placement),
     }
-    return replace(recording, facts={**facts, "notes": [*_notes(facts), *profiled.warnings]})
+    facts["notes"] = [*_notes(facts, lost), *profiled.warnings]
+    return replace(capture, facts=facts, losses=Losses(lost))
 
 
 def profile_steps(step: Callable[[], Any], steps: int) -> Profiled:
@@ -145,12 +146,12 @@ def _program_facts(program: CompiledStep) -> dict[str, Any]:
     return {**known, "cost_analysis": _cost(program)}
 
 
-def _notes(facts: Mapping[str, Any]) -> list[str]:
+def _notes(facts: Mapping[str, Any], lost: int) -> list[str]:
     notes = ["XLA runs thunks on several threads at once: instants in which several run are shared between them"]
     if facts["profiler_levels"].get("python"):
         notes.append("this JAX cannot switch its Python tracer off: steps were recorded more slowly than they are")
-    if facts["lost"]:
-        notes.append(f"{facts['lost']} thunks are missing: the profile ended before their events did")
+    if lost:
+        notes.append(f"{lost} thunks are missing: the profile ended before their events did")
     if "planned_memory" in facts:
         sizes = {name: f"{size / 2**20:.1f} MiB" for name, size in facts["planned_memory"].items()}
         notes.append(
@@ -185,11 +186,11 @@ def _cost(program: CompiledStep) -> dict[str, float]:
     return {name.replace(" ", "_"): float(found[name]) for name in wanted if name in found}
 
 
-def _lost(recording: Recording) -> int:
+def _lost(capture: Capture) -> int:
     """Thunks that some steps have and others have not: every step runs the same program."""
-    is_operator = (recording.spans["level"] == Level.OPERATOR) & (recording.spans["step"] >= 0)
-    steps = recording.spans["step"][is_operator].tolist()
-    counts = [steps.count(number) for number in range(len(recording.steps["start_ns"]))]
+    is_operator = (capture.ranges["level"] == Level.OPERATOR) & (capture.ranges["step"] >= 0)
+    steps = capture.ranges["step"][is_operator].tolist()
+    counts = [steps.count(number) for number in range(len(capture.steps["start_ns"]))]
     return sum(max(counts, default=0) - count for count in counts)
 
 

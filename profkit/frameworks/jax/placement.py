@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from profkit.capture.recording import EXACT, INFERRED
-from profkit.capture.schema import BACKWARD, COPY, FORWARD, OPTIMISER
+from profkit.capture.schema import BACKWARD, COPY, EXACT, FORWARD, INFERRED, OPTIMISER
 from profkit.frameworks.jax.hlo import HloInstruction, Module, bare_shape, shape_bytes
 
 _WRAPPER = re.compile(r"^(\w+)\((.*)\)$")

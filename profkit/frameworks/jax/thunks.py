@@ -11,8 +11,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from profkit.capture.recording import EXACT, SpanLog
-from profkit.capture.schema import HOST, NONE, Level
+from profkit.capture.event_log import EventLog
+from profkit.capture.schema import EXACT, HOST, NONE, Level
 from profkit.frameworks.events.xplane import XplaneEvent
 from profkit.frameworks.jax.placement import Placement
 
@@ -144,24 +144,24 @@ def _close(thread: _OpenThunks, line: ThreadLine, now: int) -> None:
         region.owner.pieces.append((line, (region.start, now if region.end is None else region.end)))
 
 
-def add_spans(log: SpanLog, found: Thunks, placement: Placement, main_thread_id: int) -> None:
+def add_spans(log: EventLog, found: Thunks, placement: Placement, main_thread_id: int) -> None:
     """Operators with what the program says about them; pieces that outlast their thunk are operator time too."""
     threads = _threads(log, found, main_thread_id)
     for line, event in found.runtime:
-        log.span(Level.RUNTIME, event.name, event.start_ns, event.end_ns, threads[line], phase=HOST, quality=EXACT)
+        log.range(Level.RUNTIME, event.name, event.start_ns, event.end_ns, threads[line], phase=HOST, quality=EXACT)
     for thunk in found.thunks:
         name = str(thunk.event.stats["hlo_op"])
         start, end = thunk.event.start_ns, thunk.event.end_ns
         columns = _columns(name, placement)
         helped = sum(stop - begin for _, (begin, stop) in thunk.pieces)
-        operator = log.span(
+        operator = log.range(
             Level.OPERATOR, name, start, end, threads[thunk.line], pool_cpu_ns=helped, **columns
         )  # fmt: skip
         for line, (begin, stop) in thunk.pieces:
             if begin < end:
-                log.span(Level.POOL, name, begin, min(stop, end), threads[line], owner=operator, **columns)
+                log.range(Level.POOL, name, begin, min(stop, end), threads[line], owner=operator, **columns)
             if stop > end:
-                log.span(Level.PRIMITIVE, name, max(begin, end), stop, threads[line], owner=operator, **columns)
+                log.range(Level.PRIMITIVE, name, max(begin, end), stop, threads[line], owner=operator, **columns)
 
 
 def _columns(name: str, placement: Placement) -> dict[str, str | int | None]:
@@ -172,7 +172,7 @@ def _columns(name: str, placement: Placement) -> dict[str, str | int | None]:
     return {column: getattr(work, column) or None for column in columns}
 
 
-def _threads(log: SpanLog, found: Thunks, main_thread_id: int) -> dict[ThreadLine, int]:
+def _threads(log: EventLog, found: Thunks, main_thread_id: int) -> dict[ThreadLine, int]:
     """Rows of the threads; XLA's own get short names, and no id of the system: the profile has none."""
     lines: Iterable[ThreadLine] = {line for line, _ in found.runtime}
     lines = {*lines, *(thunk.line for thunk in found.thunks)}

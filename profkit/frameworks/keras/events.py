@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profkit.capture.recording import Recording
+from profkit.capture.schema import Capture
 from profkit.frameworks.events import MEMORY, TIME, Pass, SourceSubject
 from profkit.frameworks.jax.events import PASS as JAX_PASS
 from profkit.frameworks.jax.events import record_jax
@@ -37,7 +37,7 @@ class KerasSource:
             return torch_passes(conditions)
         return Pass(TIME, (TIME,)), Pass(MEMORY, (MEMORY,), {"TF_CPU_ALLOCATOR_USE_BFC": "1"}, BFC_NOTE)
 
-    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Capture:
         """Run the steps under this pass."""
         if watched.conditions.mode == JAX:
             layers = [layer.name for layer in watched.network.layers]

@@ -10,8 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from profkit.capture.recording import EXACT, INFERRED
-from profkit.capture.schema import BACKWARD, FORWARD, HOST, OPTIMISER
+from profkit.capture.schema import BACKWARD, EXACT, FORWARD, HOST, INFERRED, OPTIMISER
 from profkit.frameworks.tensorflow.names import NetworkPlace
 
 TAPE = "gradient_tape"

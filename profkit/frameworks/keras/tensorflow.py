@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from profkit.capture.recording import Recording, SpanLog
-from profkit.capture.schema import NONE
+from profkit.capture.event_log import EventLog
+from profkit.capture.schema import NONE, Capture
 from profkit.frameworks.events import MEMORY, SourceSubject
 from profkit.frameworks.events.layer_shares import layer_facts
 from profkit.frameworks.events.xplane import XplaneEvent
@@ -22,7 +22,7 @@ from profkit.frameworks.tensorflow.profile import STEP, HostProfile, profile_ste
 LOSSES = ("sparse_categorical_crossentropy", "mean_squared_error")
 
 
-def record_tensorflow_time(watched: SourceSubject, steps: int) -> Recording:
+def record_tensorflow_time(watched: SourceSubject, steps: int) -> Capture:
     """Kernels, the executor and the pool."""
     profile = profile_steps(new_log("keras"), watched.step, steps)
     graph = _graph(watched)
@@ -30,9 +30,9 @@ def record_tensorflow_time(watched: SourceSubject, steps: int) -> Recording:
     return _with_layer_facts(profile.log.finish())
 
 
-def record_tensorflow_memory(watched: SourceSubject, steps: int) -> Recording:
+def record_tensorflow_memory(watched: SourceSubject, steps: int) -> Capture:
     """Kernels with what they took from the allocator and gave back."""
-    profile = profile_steps(SpanLog("keras", "xplane", MEMORY), watched.step, steps)
+    profile = profile_steps(EventLog("keras", "xplane", MEMORY), watched.step, steps)
     changes = allocator_changes(profile)
     owners = _owners(profile, changes)
     amounts: dict[int, EagerBytes] = {id(event): EagerBytes() for event in kernel_events(profile)}
@@ -64,16 +64,16 @@ class _Text:
         return None
 
 
-def record_tensorflow_xla(watched: SourceSubject, steps: int) -> Recording:
+def record_tensorflow_xla(watched: SourceSubject, steps: int) -> Capture:
     """XLA's thunks; TensorFlow's profile has them as JAX's has."""
     built: Any = watched.built
     program = _Text(built.compiled_text(watched.conditions.is_training))
     profile = profile_steps(new_log("keras"), watched.step, steps)
     ran = profile.log.finish()
     profiled = Profiled(
-        list(zip(ran.steps["start_ns"].tolist(), ran.steps["end_ns"].tolist())),
+        list(zip(ran.steps.start_ns.tolist(), ran.steps.end_ns.tolist())),
         [event for event in profile.events if event.name != STEP],
-        ran.clock_error_ns,
+        int(ran.clock_error_ns),
         ran.facts["profiler_levels"],
         ran.facts["notes"],
     )
@@ -104,5 +104,5 @@ def _placer(watched: SourceSubject, graph: Any) -> KerasPlacer:
     return KerasPlacer(graph, [layer.name for layer in watched.network.layers], LOSSES)
 
 
-def _with_layer_facts(recording: Recording) -> Recording:
-    return replace(recording, facts={**recording.facts, **layer_facts(recording)})
+def _with_layer_facts(capture: Capture) -> Capture:
+    return replace(capture, facts={**capture.facts, **layer_facts(capture)})

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from profkit.capture.recording import Recording
+from profkit.capture.schema import Capture
 from profkit.frameworks.events import Pass, SourceSubject
 from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.frameworks.torch.events import SOURCE as TORCH_SOURCE
@@ -30,13 +30,13 @@ def torch_passes(conditions: NetworkConditions) -> Sequence[Pass]:
     return TORCH_SOURCE.passes(replace(conditions, mode=EAGER))
 
 
-def record_torch(watched: SourceSubject, name: str, steps: int) -> Recording:
+def record_torch(watched: SourceSubject, name: str, steps: int) -> Capture:
     """Operators, their layers and their memory, or oneDNN's primitives."""
     torch = importlib.import_module("torch")
     built: Any = watched.built
     with _through_spots(built.keras_model) as spots, _marked_optimiser(torch, built.optimiser):
-        recording = record_modules(watched, name, steps, Modules(spots, lambda: _owners(built), built.held_bytes))
-    return replace(recording, framework="keras")
+        modules = Modules(spots, lambda: _owners(built), built.held_bytes, framework="keras")
+        return record_modules(watched, name, steps, modules)
 
 
 @contextmanager

@@ -10,7 +10,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from profkit.capture.recording import Recording, SpanLog
+from profkit.capture.event_log import EventLog
+from profkit.capture.schema import Capture
 from profkit.frameworks.events import MEMORY, TIME, Pass, SourceSubject
 from profkit.frameworks.events.helper_threads import cpu_clock, helper_threads
 from profkit.frameworks.events.xplane import RealtimeClock, read_clocks
@@ -38,9 +39,9 @@ class OnnxRuntimeSource:
         """Time with the session as it ships, memory without its memory plan."""
         return [Pass("time", (TIME,), note=POOL_NOTE), Pass("memory", (MEMORY,), note=MEMORY_NOTE)]
 
-    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Capture:
         """Run the steps in a session that writes a profile, then read that."""
-        log = SpanLog("onnxruntime", "onnxruntime", name)
+        log = EventLog("onnxruntime", "onnxruntime", name)
         model = watched.built.model
         usual = model.session
         with temporary_folder("onnxruntime") as folder:
@@ -57,7 +58,7 @@ class OnnxRuntimeSource:
                 path = Path(session.end_profiling())
             events = json.loads(path.read_text(errors="replace"))
         origin_ns = int(session.get_profiling_start_time_ns()) - clock.ahead_ns
-        log.clock_error_ns = clock.error_ns + GRAIN_NS
+        log.about.clock_error_ns = clock.error_ns + GRAIN_NS
         SessionProfile(watched.network, events, origin_ns, shows_memory=name == MEMORY).add_to(log, runs)
         return log.finish()
 

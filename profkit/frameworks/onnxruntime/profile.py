@@ -1,4 +1,4 @@
-"""ONNX Runtime's profile -> spans: its JSON events and our steps enter, rows of a SpanLog leave.
+"""ONNX Runtime's profile -> spans: its JSON events and our steps enter, rows of a EventLog leave.
 
 Layers follow from the nodes' names (onnx_model.py writes `<layer>/<operator>`), of which the optimiser keeps enough.
 """
@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from profkit.capture.recording import EXACT, INFERRED, SpanLog
-from profkit.capture.schema import COPY, FORWARD, Level
+from profkit.capture.event_log import EventLog
+from profkit.capture.schema import COPY, EXACT, FORWARD, INFERRED, Level
 from profkit.errors import CaptureError
 from profkit.ops.networks.layer import CONV2D, DENSE
 from profkit.ops.networks.network import Network
@@ -42,7 +42,7 @@ class SessionProfile:
         self._nodes = [event for event in complete if event["cat"] == "Node" and event["name"].endswith(NODE_SUFFIX)]
         self._set_up = [event for event in complete if event["name"] == "session_initialization"]
 
-    def add_to(self, log: SpanLog, runs: Sequence[TimedStep]) -> None:
+    def add_to(self, log: EventLog, runs: Sequence[TimedStep]) -> None:
         """The last runs of the profile are the steps that count."""
         if len(self._runs) < len(runs) or not self._nodes:
             raise CaptureError(
@@ -61,14 +61,14 @@ class SessionProfile:
         if self._shows_memory and peaks:
             log.facts["peak_bytes"] = max(peaks)
 
-    def _add_run(self, log: SpanLog, run: TimedStep, event: ProfileEvent) -> list[ProfileEvent]:
+    def _add_run(self, log: EventLog, run: TimedStep, event: ProfileEvent) -> list[ProfileEvent]:
         thread = log.thread(int(event["tid"]), "main")
         limits = self._times(event, (run.start_ns, run.end_ns))
         about: dict[str, Any] = {"type": "run", "pool_cpu_ns": run.pool_cpu_ns, "quality": EXACT}
-        log.span(Level.RUNTIME, "model_run", *limits, thread, **about)
+        log.range(Level.RUNTIME, "model_run", *limits, thread, **about)
         for execution in _inside(event, self._executions):
             limits = self._times(execution, limits)
-            log.span(Level.RUNTIME, execution["name"], *limits, thread, type="executor", quality=EXACT)
+            log.range(Level.RUNTIME, execution["name"], *limits, thread, type="executor", quality=EXACT)
         nodes = _inside(event, self._nodes)
         layers = layers_of([_name(node) for node in nodes], [_type(node) for node in nodes], self._layers)
         apart = {layer for layer, node in zip(layers, nodes) if _type(node) == "Relu"}
@@ -77,7 +77,7 @@ class SessionProfile:
         return nodes
 
     def _add_node(
-        self, log: SpanLog, node: ProfileEvent, layer: str | None, has_relu_apart: bool, limits: Limits
+        self, log: EventLog, node: ProfileEvent, layer: str | None, has_relu_apart: bool, limits: Limits
     ) -> None:
         arguments, kind, name = node["args"], _type(node), _name(node)
         is_reorder = kind.startswith("Reorder")
@@ -86,7 +86,7 @@ class SessionProfile:
         if self._shows_memory:
             memory["requested_bytes"] = _number(arguments, "mem_requested_in_use_delta")
             memory["live_bytes"] = _number(arguments, "mem_bytes_requested_in_use")
-        log.span(
+        log.range(
             Level.OPERATOR,
             name,
             *self._times(node, limits),

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from profkit.capture.recording import EXACT, INFERRED, Recording, SpanLog
-from profkit.capture.schema import BACKWARD, FORWARD, HOST, Level
+from profkit.capture.event_log import EventLog
+from profkit.capture.schema import BACKWARD, EXACT, FORWARD, HOST, INFERRED, Capture, Level
 from profkit.frameworks.events import TIME, SourceSubject
 from profkit.frameworks.events.xplane import XplaneEvent
 from profkit.frameworks.tensorflow.model import TensorflowModel
@@ -48,9 +48,9 @@ class EagerCall:
     quality: str
 
 
-def record_eager_time(watched: SourceSubject, steps: int) -> Recording:
+def record_eager_time(watched: SourceSubject, steps: int) -> Capture:
     """Operators, their layers, and the pool's work."""
-    profile, calls = profile_calls(watched, steps, SpanLog("tensorflow", "xplane", TIME))
+    profile, calls = profile_calls(watched, steps, EventLog("tensorflow", "xplane", TIME))
     events = [call.event for call in calls]
     regions = pool_regions(profile.events, events)
     helped: dict[int, int] = {}
@@ -64,7 +64,7 @@ def record_eager_time(watched: SourceSubject, steps: int) -> Recording:
     return profile.log.finish()
 
 
-def profile_calls(watched: SourceSubject, steps: int, log: SpanLog) -> tuple[HostProfile, list[EagerCall]]:
+def profile_calls(watched: SourceSubject, steps: int, log: EventLog) -> tuple[HostProfile, list[EagerCall]]:
     """Run the steps; the log has the runtime's and the layers' spans, the operators are left to the caller."""
     built = watched.built
     assert isinstance(built, TensorflowNetwork)
@@ -77,7 +77,7 @@ def profile_calls(watched: SourceSubject, steps: int, log: SpanLog) -> tuple[Hos
     for mark in marks:
         event, place = mark.event, mark.place
         name = event.name.partition(": ")[2].rstrip("/")
-        log.span(
+        log.range(
             Level.LAYER, name, event.start_ns, event.end_ns, profile.thread(event), layer=place.layer,
             phase=place.phase, quality=mark.quality,
         )  # fmt: skip
@@ -88,7 +88,7 @@ def add_call(profile: HostProfile, call: EagerCall, **values: Any) -> int:
     """The span of an operator."""
     event = call.event
     columns = {**_columns(call), **values}
-    return profile.log.span(
+    return profile.log.range(
         Level.OPERATOR, call.type, event.start_ns, event.end_ns, profile.thread(event), **columns
     )  # fmt: skip
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from profkit.capture.recording import Recording, SpanLog
-from profkit.capture.schema import NONE
+from profkit.capture.event_log import EventLog
+from profkit.capture.schema import NONE, Capture
 from profkit.errors import CaptureError
 from profkit.frameworks.events import MEMORY, SourceSubject
 from profkit.frameworks.events.xplane import XplaneEvent
@@ -59,9 +59,9 @@ class EagerBytes:
         self.live -= size
 
 
-def record_eager_memory(watched: SourceSubject, steps: int) -> Recording:
+def record_eager_memory(watched: SourceSubject, steps: int) -> Capture:
     """Operators with their bytes."""
-    log = SpanLog("tensorflow", "xplane", MEMORY)
+    log = EventLog("tensorflow", "xplane", MEMORY)
     profile, calls = profile_calls(watched, steps, log)
     changes = allocator_changes(profile)
     owners = _owners(profile, calls, changes)
@@ -85,11 +85,11 @@ def allocator_changes(profile: HostProfile) -> list[XplaneEvent]:
 
 
 def add_changes(profile: HostProfile, changes: Sequence[XplaneEvent], rows: Sequence[int]) -> None:
-    """The allocations of a recording, and its peak; `rows` are the spans in which the changes happened, or NONE."""
+    """The allocations of a capture, and its peak; `rows` are the spans in which the changes happened, or NONE."""
     log = profile.log
     for event, row in zip(changes, rows):
         size = int(event.stats["requested_bytes"])
-        log.allocation(row, event.start_ns, event.stats["addr"], size if event.name == TAKEN else -size)
+        log.memory(row, event.start_ns, event.stats["addr"], size if event.name == TAKEN else -size)
     log.facts.update(
         peak_bytes=most_live(profile),
         allocator=str(changes[0].stats.get("allocator_name", "")),

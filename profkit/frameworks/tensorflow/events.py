@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from profkit.capture.recording import Recording
+from profkit.capture.schema import Capture
 from profkit.frameworks.events import MEMORY, TIME, Pass, SourceSubject
 from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.frameworks.tensorflow.eager import record_eager_time
@@ -39,16 +39,16 @@ class TensorflowSource:
             memory = Pass(MEMORY, (MEMORY,), note=SESSION_NOTE if conditions.mode == GRAPH else "")
         return Pass(TIME, (TIME,)), memory
 
-    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Capture:
         """Run the steps under this pass."""
         is_eager = watched.conditions.mode == EAGER
         if name == TIME:
             return (record_eager_time if is_eager else _graph_time)(watched, steps)
-        recording = (record_eager_memory if is_eager else _graph_memory)(watched, steps)
-        return replace(recording, facts={**recording.facts, "held_bytes": watched.built.model.held_bytes})
+        capture = (record_eager_memory if is_eager else _graph_memory)(watched, steps)
+        return replace(capture, facts={**capture.facts, "held_bytes": watched.built.model.held_bytes})
 
 
-def _graph_time(watched: SourceSubject, steps: int) -> Recording:
+def _graph_time(watched: SourceSubject, steps: int) -> Capture:
     built = watched.built
     assert isinstance(built, (TensorflowNetwork, SessionNetwork))
     profile = profile_steps(new_log(FRAMEWORK), watched.step, steps)
@@ -57,7 +57,7 @@ def _graph_time(watched: SourceSubject, steps: int) -> Recording:
     return profile.log.finish()
 
 
-def _graph_memory(watched: SourceSubject, steps: int) -> Recording:
+def _graph_memory(watched: SourceSubject, steps: int) -> Capture:
     built, conditions = watched.built, watched.conditions
     place = placer([layer.name for layer in watched.network.layers])
     if isinstance(built, SessionNetwork):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from profkit.capture.recording import SpanLog
+from profkit.capture.event_log import EventLog
 from profkit.capture.schema import Level
 from profkit.frameworks.events import TIME
 from profkit.frameworks.events.xplane import XplaneEvent
@@ -21,9 +21,9 @@ CHEAP_NOTE = (
 )
 
 
-def new_log(framework: str) -> SpanLog:
+def new_log(framework: str) -> EventLog:
     """For a pass that measures time."""
-    return SpanLog(framework, SOURCE, TIME)
+    return EventLog(framework, SOURCE, TIME)
 
 
 def add_kernels(
@@ -64,7 +64,7 @@ def add_kernels(
     rows: dict[int, int] = {}
     for event in events:
         about = {**columns(event), **((values or {}).get(id(event)) or {})}
-        rows[id(event)] = profile.log.span(
+        rows[id(event)] = profile.log.range(
             Level.OPERATOR, about.pop("name"), event.start_ns, event.end_ns, profile.thread(event),
             pool_cpu_ns=helped.get(id(event), 0), **about,
         )  # fmt: skip

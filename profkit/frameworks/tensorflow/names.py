@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from profkit.capture.recording import EXACT
-from profkit.capture.schema import BACKWARD, COPY, FORWARD, HOST, OPTIMISER
+from profkit.capture.schema import BACKWARD, COPY, EXACT, FORWARD, HOST, OPTIMISER
 from profkit.frameworks.tensorflow.model import BACKWARD as TAPE
 from profkit.frameworks.tensorflow.model import OPTIMISER as UPDATES
 

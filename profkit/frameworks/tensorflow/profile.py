@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from profkit.capture.recording import EXACT, SpanLog
-from profkit.capture.schema import HOST, NONE, Level
+from profkit.capture.event_log import EventLog
+from profkit.capture.schema import EXACT, HOST, NONE, Level
 from profkit.errors import CaptureError
 from profkit.frameworks.events.xplane import (
     RealtimeClock,
@@ -38,9 +38,9 @@ POOL_NOTE = (
 class HostProfile:
     """The events of the host's threads within the steps."""
 
-    def __init__(self, log: SpanLog, space: Space, clock: RealtimeClock, steps: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, log: EventLog, space: Space, clock: RealtimeClock, steps: Sequence[tuple[int, int]]) -> None:
         self.log = log
-        log.clock_error_ns = clock.error_ns
+        log.about.clock_error_ns = clock.error_ns
         host = [event for event in space.events if event.plane == _HOST]
         marks = sorted((event for event in host if event.name == STEP), key=lambda each: each.start_ns)
         self.events = _within(host, steps)
@@ -74,7 +74,7 @@ class HostProfile:
         """TensorFlow's own code: the eager runtime on the calling thread, the executor on its own."""
         for event in self.events:
             if event.name in _RUNTIME:
-                self.log.span(
+                self.log.range(
                     Level.RUNTIME, event.name, event.start_ns, event.end_ns, self.thread(event), phase=HOST,
                     quality=EXACT,
                 )  # fmt: skip
@@ -90,7 +90,7 @@ class HostProfile:
             about = columns(region.owner) if region.owner is not None and owner is not None else {}
             thread = self.thread_of(region.line)
             name = about.pop("name", "task")
-            self.log.span(Level.POOL, name, region.start_ns, region.end_ns, thread, owner=owner, **about)
+            self.log.range(Level.POOL, name, region.start_ns, region.end_ns, thread, owner=owner, **about)
             linked, unlinked = (linked + duration, unlinked) if owner is not None else (linked, unlinked + duration)
             after += region.after_ns
         self.log.facts["pool"] = {"linked_ns": linked, "unlinked_ns": unlinked, "after_operators_ns": after}
@@ -98,7 +98,7 @@ class HostProfile:
             self.log.facts["notes"].append(POOL_NOTE)
 
 
-def profile_steps(log: SpanLog, step: Callable[[], Any], steps: int) -> HostProfile:
+def profile_steps(log: EventLog, step: Callable[[], Any], steps: int) -> HostProfile:
     """Run the steps under the profiler, after one that is not kept: the first fills the profiler's own buffers."""
     tf = importlib.import_module("tensorflow")
     brackets: list[tuple[int, int]] = []

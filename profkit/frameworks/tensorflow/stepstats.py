@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from profkit.capture.recording import Recording, SpanLog
-from profkit.capture.schema import NONE, Level
+from profkit.capture.event_log import EventLog
+from profkit.capture.schema import NONE, Capture, Level
 from profkit.frameworks.events import MEMORY
 from profkit.frameworks.events.xplane import RealtimeClock, read_clocks
 from profkit.frameworks.tensorflow.graph import GraphFacts
@@ -56,11 +56,11 @@ class Reading:
 
 def record_step_stats(
     framework: str, session: Any, step: Callable[[], Any], steps: int, place: Placer, graph: GraphFacts
-) -> Recording:
+) -> Capture:
     """Run the steps traced, after one that is not kept; `step` runs `session` (a SessionNetwork)."""
     tf = importlib.import_module("tensorflow")
     options = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.SOFTWARE_TRACE)
-    log = SpanLog(framework, SOURCE, MEMORY)
+    log = EventLog(framework, SOURCE, MEMORY)
     metadata: list[bytes] = []
     before = read_clocks()
     try:
@@ -79,10 +79,10 @@ def record_step_stats(
     return log.finish()
 
 
-def add_step_stats(log: SpanLog, metadata: Sequence[bytes], reading: Reading) -> None:
+def add_step_stats(log: EventLog, metadata: Sequence[bytes], reading: Reading) -> None:
     """Spans and facts of steps, each of which left a serialized RunMetadata."""
     tf = importlib.import_module("tensorflow")
-    log.clock_error_ns = reading.clock.error_ns
+    log.about.clock_error_ns = reading.clock.error_ns
     thread = log.thread(NONE, "executor", "Session")
     peak = 0
     allocators: set[str] = set()
@@ -99,7 +99,7 @@ def add_step_stats(log: SpanLog, metadata: Sequence[bytes], reading: Reading) ->
         log.facts["notes"].append(ROUNDED_NOTE)
 
 
-def _add_node(log: SpanLog, step: int, thread: int, node: Any, reading: Reading) -> list[tuple[int, int]]:
+def _add_node(log: EventLog, step: int, thread: int, node: Any, reading: Reading) -> list[tuple[int, int]]:
     """The span of a node; returns the moments and sizes of its allocations."""
     label = _LABEL.match(node.timeline_label)
     kind = kernel_of(label["kernel"] if label else node.node_name)
@@ -107,7 +107,7 @@ def _add_node(log: SpanLog, step: int, thread: int, node: Any, reading: Reading)
     facts = reading.graph.of(node.node_name, kind.type)
     scheduled = node.all_start_nanos - reading.clock.ahead_ns
     start, end = scheduled + node.op_start_rel_nanos, scheduled + node.op_end_rel_nanos
-    row = log.span(
+    row = log.range(
         Level.OPERATOR,
         node.node_name,
         start,
@@ -128,7 +128,7 @@ def _add_node(log: SpanLog, step: int, thread: int, node: Any, reading: Reading)
         for record in used.allocation_records:
             moment = record.alloc_micros * 1000 - reading.clock.ahead_ns
             is_inside = record.alloc_bytes > 0 or moment <= end
-            log.allocation(row if is_inside else NONE, moment, NONE, record.alloc_bytes)
+            log.memory(row if is_inside else NONE, moment, NONE, record.alloc_bytes)
             changes.append((moment, record.alloc_bytes))
     return changes
 

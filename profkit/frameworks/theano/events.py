@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from profkit.capture.recording import AGGREGATE, EXACT, Recording, SpanLog
-from profkit.capture.schema import Level
+from profkit.capture.event_log import EventLog
+from profkit.capture.schema import AGGREGATE, EXACT, Capture, Level
 from profkit.frameworks.events import MEMORY, TIME, Pass, SourceSubject
 from profkit.frameworks.events.numpy_allocations import AllocationEvent, numpy_allocations
 from profkit.frameworks.events.scopes import add_allocations, memory_of, run_steps
@@ -45,19 +45,19 @@ class TheanoCall(NamedTuple):
 
 
 class TheanoSource:
-    """Both passes run in one process: the function that is timed without recording is the one that is recorded."""
+    """Both passes run in one process: the function that is timed without capture is the one that is recorded."""
 
     def passes(self, conditions: NetworkConditions) -> Sequence[Pass]:
         """Time and memory apart: the Python machine is slower."""
         return [Pass("time", (TIME,)), Pass("memory", (MEMORY,), note=MEMORY_NOTE)]
 
-    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Capture:
         """Run the steps."""
-        log = SpanLog("theano", "theano", name)
+        log = EventLog("theano", "theano", name)
         return (_record_time if name == TIME else _record_memory)(log, watched, steps)
 
 
-def _record_time(log: SpanLog, watched: SourceSubject, steps: int) -> Recording:
+def _record_time(log: EventLog, watched: SourceSubject, steps: int) -> Capture:
     model = watched.built.model
     machine = model.function(watched.conditions.is_training).fn
     nodes = _described(machine)
@@ -70,22 +70,22 @@ def _record_time(log: SpanLog, watched: SourceSubject, steps: int) -> Recording:
             watched.step()
             end = time.perf_counter_ns()
             step = log.step(begin, end)
-            parent = log.span(Level.RUNTIME, "theano.function", begin, end, thread, step=step, quality=EXACT)
+            parent = log.range(Level.RUNTIME, "theano.function", begin, end, thread, step=step, quality=EXACT)
             at = begin
             for place, seconds in enumerate(machine.call_times):
                 after = at + round(1e9 * seconds)
                 lost_ns += max(0, after - end)
                 about = {"start_ns": at, "end_ns": min(after, end), "quality": AGGREGATE, **nodes[place]}
-                log.span(Level.OPERATOR, thread=thread, step=step, parent=parent, **about)
+                log.range(Level.OPERATOR, thread=thread, step=step, parent=parent, **about)
                 at = min(after, end)
-    log.clock_error_ns = CLOCK_GRAIN_NS
+    log.about.clock_error_ns = CLOCK_GRAIN_NS
     log.facts.update(notes=[TIME_NOTE, *_mapping_notes(machine)], observes_dispatch=False, **model.compile_seconds)
     if lost_ns:
         log.facts["notes"].append(f"{lost_ns} ns of operators would end after their step: left out")
     return log.finish()
 
 
-def _record_memory(log: SpanLog, watched: SourceSubject, steps: int) -> Recording:
+def _record_memory(log: EventLog, watched: SourceSubject, steps: int) -> Capture:
     model, is_training = watched.built.model, watched.conditions.is_training
     function = model.compiled(is_training, mode=_python_mode())
     nodes = _described(function.fn)
@@ -103,7 +103,7 @@ def _record_memory(log: SpanLog, watched: SourceSubject, steps: int) -> Recordin
     for call in calls:
         inside = events[slice(*call.events)]
         about = {**nodes[call.place], **seen[call.place], **memory_of(inside)}
-        row = log.span(
+        row = log.range(
             Level.OPERATOR, start_ns=call.start_ns, end_ns=call.end_ns, thread=thread, quality=EXACT, **about
         )
         rows.append((row, call.events, inside))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from profkit.capture.recording import Recording
+from profkit.capture.schema import Capture
 from profkit.errors import UnavailableError, UsageError
 from profkit.frameworks.events import MEMORY, PRIMITIVES, TIME, Pass, SourceSubject
 from profkit.frameworks.events.helper_threads import clock_of, helper_threads
@@ -21,7 +21,7 @@ from profkit.frameworks.torch.native import record_native
 from profkit.frameworks.torch.onednn import listed_primitives
 from profkit.frameworks.torch.primitives import add_tasks, watch_tasks
 from profkit.frameworks.torch.raw_events import TorchEvents
-from profkit.frameworks.torch.spans import recording_of
+from profkit.frameworks.torch.spans import torch_capture
 
 OPERATORS = "operators"
 POOL_NOTE = (
@@ -44,7 +44,7 @@ class TorchSource:
         operators = Pass(OPERATORS, (TIME, MEMORY))
         return [operators, Pass(PRIMITIVES, (PRIMITIVES,), collector, POOL_NOTE)] if collector else [operators]
 
-    def record(self, watched: SourceSubject, name: str, steps: int) -> Recording:
+    def record(self, watched: SourceSubject, name: str, steps: int) -> Capture:
         """Run the steps with every operator, allocation and layer recorded."""
         built: Any = watched.built
         modules = Modules(
@@ -69,9 +69,10 @@ class Modules:
     """Parameters, and what the optimiser keeps for them."""
     graphs: Any = None
     """What a compiled model was made of."""
+    framework: str = "torch"
 
 
-def record_modules(watched: SourceSubject, name: str, steps: int, modules: Modules) -> Recording:
+def record_modules(watched: SourceSubject, name: str, steps: int, modules: Modules) -> Capture:
     """Run the steps under the pass of this name."""
     torch = importlib.import_module("torch")
     notes: list[str] = []
@@ -80,13 +81,13 @@ def record_modules(watched: SourceSubject, name: str, steps: int, modules: Modul
     facts = {"held_bytes": modules.held_bytes, "notes": notes}
     if name == OPERATORS:
         events = record_events(torch, layers, run, notes)
-        recording = recording_of(events, clock, modules.owners(), (TIME, MEMORY), facts, graphs)
-        return replace(recording, facts={**recording.facts, **layer_facts(recording)})
+        capture = torch_capture(events, clock, modules.owners(), (TIME, MEMORY), facts, graphs, modules.framework)
+        return replace(capture, facts={**capture.facts, **layer_facts(capture)})
     listed = listed_primitives(torch, watched.step)
     helpers = [clock_of(thread) for thread in helper_threads()]
     events, tasks = watch_tasks(lambda: record_events(torch, layers, run, notes, helpers))
-    recording = recording_of(events, clock, modules.owners(), (PRIMITIVES,), facts, graphs)
-    return add_tasks(recording, tasks, listed)
+    capture = torch_capture(events, clock, modules.owners(), (PRIMITIVES,), facts, graphs, modules.framework)
+    return add_tasks(capture, tasks, listed)
 
 
 def _collector() -> dict[str, str]:

@@ -9,8 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from profkit.capture.recording import EXACT, INFERRED
-from profkit.capture.schema import BACKWARD, Level
+from profkit.capture.schema import BACKWARD, EXACT, INFERRED, Level
 from profkit.frameworks.torch.meanings import SpanAnnotations
 from profkit.frameworks.torch.raw_events import TorchEvents
 

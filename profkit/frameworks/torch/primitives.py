@@ -1,6 +1,6 @@
 """oneDNN's primitives and its helper threads, through the ITT door of profkit's tracer, beside torch's own events.
 
-A capture of the tracer enters, with the recording of the same steps; it leaves with PRIMITIVE and POOL spans.
+A capture of the tracer enters, with that of the same steps by torch; it leaves with PRIMITIVE and POOL rows.
 """
 
 from __future__ import annotations
@@ -8,14 +8,13 @@ from __future__ import annotations
 import importlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from profkit.capture.recording import EXACT, NUMBERS, TEXTS, Recording, fill_parents, fill_steps
-from profkit.capture.schema import NONE, Column, Level
+from profkit.capture.event_log import EventThread, threads_of, with_ranges
+from profkit.capture.schema import EXACT, NONE, Capture, Level
 from profkit.frameworks.scratch import temporary_folder
 from profkit.frameworks.torch.onednn import Primitive
 
@@ -110,18 +109,18 @@ def read_tasks(capture: Any, anchors: Sequence[tuple[int, int]]) -> tuple[list[I
     return tasks, error_ns
 
 
-def add_tasks(recording: Recording, found: Tasks, listed: Sequence[Primitive]) -> Recording:
-    """The recording with a PRIMITIVE span per task of its main thread and a POOL span per task of any other."""
-    operators = _OperatorFinder(recording)
-    main_id = next(thread["id"] for thread in recording.threads if thread["role"] == "main")
-    threads = [dict(thread) for thread in recording.threads]
-    numbers = {thread["id"]: number for number, thread in enumerate(threads)}
+def add_tasks(capture: Capture, found: Tasks, listed: Sequence[Primitive]) -> Capture:
+    """The capture with a PRIMITIVE per task of its main thread and a POOL span per task of any other."""
+    operators = _OperatorFinder(capture)
+    threads = threads_of(capture)
+    main_id = next(thread.os_id for thread in threads if thread.role == "main")
+    numbers = {thread.os_id: number for number, thread in enumerate(threads)}
     rows: list[dict[str, Any]] = []
     for task in sorted(found.tasks, key=lambda each: each.start_ns):
         owner = operators.at(task.middle_ns)
         if task.thread not in numbers:
             numbers[task.thread] = len(threads)
-            threads.append({"id": task.thread, "role": "pool", "name": f"pool {len(threads)}"})
+            threads.append(EventThread(task.thread, "pool", f"pool {len(threads)}"))
         row = {"name": task.name, "type": task.type, "thread": numbers[task.thread], "quality": EXACT}
         row.update(start_ns=task.start_ns, end_ns=task.end_ns, **operators.place(owner))
         if task.thread == main_id:
@@ -130,52 +129,49 @@ def add_tasks(recording: Recording, found: Tasks, listed: Sequence[Primitive]) -
         else:
             row.update(level=Level.POOL, owner=owner)
         rows.append(row)
-    facts = dict(recording.facts)
+    facts = dict(capture.facts)
     facts["notes"] = [*facts.get("notes", ()), *found.notes]
-    if not _add_implementations(recording, rows, listed):
+    if not _add_implementations(capture, rows, listed):
         facts["notes"].append("the list of primitives of one step does not fit the steps recorded: no implementations")
-    error_ns = max(recording.clock_error_ns, found.clock_error_ns)
-    grown = _with_rows(recording, rows)
-    return replace(grown, threads=tuple(threads), clock_error_ns=error_ns, facts=facts)
+    error_ns = max(int(capture.clock_error_ns), found.clock_error_ns)
+    return with_ranges(capture, rows, threads, clock_error_ns=error_ns, facts=facts)
 
 
 class _OperatorFinder:
     """Finds the innermost operator of the main thread at a moment."""
 
-    def __init__(self, recording: Recording) -> None:
-        spans = recording.spans
-        self._spans = spans
-        main = next(number for number, thread in enumerate(recording.threads) if thread["role"] == "main")
-        rows = np.flatnonzero((spans["level"] == Level.OPERATOR) & (spans["thread"] == main))
-        self._rows = rows[np.argsort(spans["start_ns"][rows], kind="stable")]
-        self._starts = spans["start_ns"][self._rows]
+    def __init__(self, capture: Capture) -> None:
+        ranges = self._ranges = capture.ranges
+        main = next(number for number, thread in enumerate(threads_of(capture)) if thread.role == "main")
+        self._rows = np.flatnonzero((ranges.level == Level.OPERATOR) & (ranges.thread == main))
+        self._starts = ranges.start_ns[self._rows]
 
     def at(self, time_ns: int) -> int:
         """Its row; NONE between operators."""
         place = int(np.searchsorted(self._starts, time_ns, side="right")) - 1
         row = int(self._rows[place]) if place >= 0 else NONE
-        while row != NONE and self._spans["end_ns"][row] < time_ns:
-            row = int(self._spans["parent"][row])
-        return row if row != NONE and self._spans["level"][row] == Level.OPERATOR else NONE
+        while row != NONE and self._ranges["end_ns"][row] < time_ns:
+            row = int(self._ranges["parent"][row])
+        return row if row != NONE and self._ranges["level"][row] == Level.OPERATOR else NONE
 
     def place(self, row: int) -> dict[str, int]:
         """Layer and phase of an operator, as numbers of strings."""
-        return {name: int(self._spans[name][row]) if row != NONE else NONE for name in ("layer", "phase")}
+        return {name: int(self._ranges[name][row]) if row != NONE else NONE for name in ("layer", "phase")}
 
     def clipped(self, row: int, task: IttTask) -> dict[str, int]:
         if row == NONE:
             return {}
-        start, end = (int(self._spans[name][row]) for name in ("start_ns", "end_ns"))
+        start, end = (int(self._ranges[name][row]) for name in ("start_ns", "end_ns"))
         return {"start_ns": min(max(task.start_ns, start), end), "end_ns": max(min(task.end_ns, end), start)}
 
 
-def _add_implementations(recording: Recording, rows: Sequence[dict[str, Any]], listed: Sequence[Primitive]) -> bool:
+def _add_implementations(capture: Capture, rows: Sequence[dict[str, Any]], listed: Sequence[Primitive]) -> bool:
     """Give each executed primitive what oneDNN said of it: the same step runs the same primitives in the same order."""
     if not listed:
         return True
     expected = [f"dnnl::{each.kind}" for each in listed]
     pairs: list[tuple[dict[str, Any], Primitive]] = []
-    for begin, end in zip(recording.steps["start_ns"].tolist(), recording.steps["end_ns"].tolist()):
+    for begin, end in zip(capture.steps.start_ns.tolist(), capture.steps.end_ns.tolist()):
         executed = [
             row
             for row in rows
@@ -187,22 +183,3 @@ def _add_implementations(recording: Recording, rows: Sequence[dict[str, Any]], l
     for row, primitive in pairs:  # once all steps fit
         row.update(implementation=primitive.implementation, shapes=primitive.shapes)
     return True
-
-
-def _with_rows(recording: Recording, rows: Sequence[Mapping[str, Any]]) -> Recording:
-    """Spans below those that are there; texts may be numbers of strings already."""
-    strings = {text: number for number, text in enumerate(recording.strings)}
-
-    def number(value: Any) -> int:
-        if value is None or isinstance(value, int):
-            return NONE if value is None else value
-        return strings.setdefault(value, len(strings))
-
-    spans: dict[str, Column] = {}
-    for name, kind in {**NUMBERS, **dict.fromkeys(TEXTS, np.int32)}.items():
-        values = [int(row.get(name, NONE)) if name in NUMBERS else number(row.get(name)) for row in rows]
-        spans[name] = np.concatenate([recording.spans[name], np.array(values, kind)]).astype(kind)
-    fill_parents(spans)
-    steps = np.stack([recording.steps["start_ns"], recording.steps["end_ns"]], axis=1)
-    fill_steps(spans, steps)
-    return replace(recording, strings=tuple(strings), spans=spans)

@@ -1,4 +1,4 @@
-"""Torch's events understood: levels, phases, layers and memory. TorchEvents and the steps enter, a Recording leaves.
+"""Torch's events understood: levels, phases, layers and memory. TorchEvents and the steps enter, a Capture leaves.
 
 A backward operator has the layer of the forward operator that made its node: both carry the same sequence number.
 """
@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from profkit.capture.recording import EXACT, INFERRED, NUMBERS, TEXTS, Recording, fill_steps
-from profkit.capture.schema import BACKWARD, FORWARD, NONE, OPTIMISER, Column, Level
+from profkit.capture.event_log import EventThread, Pass, capture_of
+from profkit.capture.schema import BACKWARD, EXACT, FORWARD, INFERRED, NONE, OPTIMISER, Capture, Column, Level
 from profkit.frameworks.torch.kernels import COMPILER, map_kernels
 from profkit.frameworks.torch.meanings import SpanAnnotations
 from profkit.frameworks.torch.memory import memory_columns, peak_of, without_older_blocks
@@ -107,52 +107,44 @@ def _map_optimiser(events: TorchEvents, found: SpanAnnotations, owners: Mapping[
             found.layer[row] = next(given, found.layer[parent] if parent >= 0 else None)
 
 
-def recording_of(
+def torch_capture(
     events: TorchEvents,
     steps: Sequence[tuple[int, int]],
     owners: Mapping[int, str],
     measures: tuple[str, ...],
     facts: Mapping[str, Any],
     graphs: Any = None,
-) -> Recording:
-    """The columns; `graphs` are those of a compiled model."""
+    framework: str = "torch",
+) -> Capture:
+    """The capture of a pass; `graphs` are those of a compiled model."""
     events = without_older_blocks(events)
     found = understand(events, owners)
     if graphs is not None:
         facts = {**facts, "fused_across": map_kernels(events, found, graphs)}
     strings: dict[str, int] = {}
-    count = len(found.level)
-    spans: dict[str, Column] = {name: np.full(count, NONE, kind) for name, kind in NUMBERS.items()}
-    for name in ("start_ns", "end_ns", "parent", "thread", "sequence", "pool_cpu_ns"):
-        spans[name] = events.spans[name].astype(NUMBERS[name])
-    spans["level"] = np.array(found.level, np.int8)
+    copied = ("start_ns", "end_ns", "parent", "thread", "sequence", "pool_cpu_ns")
+    columns: dict[str, Column] = {name: events.spans[name] for name in copied}
+    columns["level"] = np.array(found.level, np.int8)
     if "memory" in measures:
-        spans.update(memory_columns(events, found.is_operator))
-    texts: dict[str, Sequence[str | None]] = {name: [None] * count for name in TEXTS}
-    texts["name"] = [events.names[number] for number in events.spans["name"].tolist()]
-    texts.update({name: getattr(found, name) for name in ("type", "layer", "phase", "fused", "quality")})
-    texts["shapes"] = [_shapes(events, row) for row in range(count)]
+        columns.update(memory_columns(events, found.is_operator))
+    texts: dict[str, Sequence[str | None]] = {
+        "name": [events.names[number] for number in events.spans["name"].tolist()],
+        "shapes": [_shapes(events, row) for row in range(len(found.level))],
+        **{name: getattr(found, name) for name in ("type", "layer", "phase", "fused", "quality")},
+    }
     for name, values in texts.items():
         numbers = [NONE if text is None else strings.setdefault(text, len(strings)) for text in values]
-        spans[name] = np.array(numbers, np.int32)
-    clock = np.array(steps, np.int64).reshape(-1, 2)
-    fill_steps(spans, clock)
-    return Recording(
-        framework="torch",
-        source=events.source,
-        measures=measures,
-        strings=tuple(strings),
-        spans=spans,
-        steps={"start_ns": clock[:, 0].copy(), "end_ns": clock[:, 1].copy()},
-        threads=tuple(_thread(events, number) for number in range(len(events.threads))),
-        allocations=dict(events.allocations) if "memory" in measures else {},
-        clock_error_ns=events.clock_error_ns,
-        facts=_facts(events, measures, facts),
-    )
+        columns[name] = np.array(numbers, np.int32)
+    told = _facts(events, measures, facts)
+    about = Pass(framework, events.source, measures, events.clock_error_ns, events.lost, told)
+    threads = [_thread(events, number) for number in range(len(events.threads))]
+    taken = events.allocations
+    memory = {"range": taken["span"], **taken} if "memory" in measures else {}
+    return capture_of(about, columns, steps, threads, tuple(strings), memory)
 
 
 def _facts(events: TorchEvents, measures: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
-    facts = {"lost": events.lost, **given}
+    facts = dict(given)
     notes = list(facts.get("notes", ()))
     if "memory" in measures:
         facts["peak_bytes"] = peak_of(events)
@@ -163,13 +155,13 @@ def _facts(events: TorchEvents, measures: Sequence[str], given: Mapping[str, Any
     return {**facts, "notes": notes}
 
 
-def _thread(events: TorchEvents, number: int) -> dict[str, Any]:
+def _thread(events: TorchEvents, number: int) -> EventThread:
     thread = events.threads[number]
     if thread.is_recorder:
-        return {"id": thread.os_id, "role": "main", "name": "main"}
+        return EventThread(thread.os_id, "main", "main")
     scopes = events.spans["scope"][events.spans["thread"] == number]
     role = "autograd" if (scopes == BACKWARD_FUNCTION).any() else "other"
-    return {"id": thread.os_id, "role": role, "name": role}
+    return EventThread(thread.os_id, role, role)
 
 
 def _shapes(events: TorchEvents, row: int) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.capture.recording import save
+from profkit.capture.archive import save
 from profkit.frameworks.events import SourceSubject, load_source
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import BuiltNetwork, NetworkConditions
@@ -80,9 +80,9 @@ class NetworkWorker:
         network, built = self._ready()
         gc.collect()
         watched = SourceSubject(network, built, self.conditions, self._step())
-        recording = load_source(self.framework).record(watched, name, steps)
-        save(recording, path)
-        return {"step_ns": (recording.steps["end_ns"] - recording.steps["start_ns"]).tolist()}
+        capture = load_source(self.framework).record(watched, name, steps)
+        save(capture, path)
+        return {"step_ns": (capture.steps["end_ns"] - capture.steps["start_ns"]).tolist()}
 
     def do_learn(self, folder: str, seconds: float, steps: int) -> Message:
         """Train on train_images.npy in their order until the time or the steps are over; then precision on test_*."""

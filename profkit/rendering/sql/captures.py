@@ -1,14 +1,24 @@
-"""A capture as SQL tables: a Capture in, a DuckDB connection with views out; nothing is copied but the names."""
+"""A capture as SQL tables: a Capture (and its Run) in, a DuckDB connection with views out; nothing is copied but names.
+
+The views follow the schema: its columns under their names, texts and words in place of numbers, NONE as null, and
+beside a row of another table that one's name.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, fields
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from profkit.attribution.kinds import KINDS
+from profkit.capture.run import Run
 from profkit.capture.schema import (
+    NONE,
+    STRINGS,
     ActivityKind,
     AllocationCall,
     Capture,
@@ -17,146 +27,81 @@ from profkit.capture.schema import (
     Level,
     MemoryKind,
     PayloadType,
+    Process,
     RangeKind,
     Ranges,
     Source,
     Table,
 )
+from profkit.capture.schema import TABLES as SCHEMA
+from profkit.rendering.operators import operator_columns
 from profkit.rendering.sql.database import connect, insert_rows, lock
 
 if TYPE_CHECKING:
     import duckdb
 
 TABLES = (
-    "ranges", "calls", "activities", "copies", "allocations", "memory_events", "samples", "threads", "processes",
-    "devices", "capture",
+    "ranges", "steps", "calls", "activities", "copies", "allocations", "memory_events", "samples", "threads",
+    "processes", "devices", "capture",
 )  # fmt: skip
+RUN_TABLES = ("run", "baseline", "step_times")
+"""Further tables of a network's run."""
 
-_RANGES = f"""
-create view ranges as select
-  r.row, n.text as name, d.text as domain, c.text as category,
-  case when d.text is null then n.text else d.text || ':' || n.text end as title,
-  {{kind}} as kind, {{source}} as source, {{level}} as level,
-  l.text as layer, p.text as phase, h.text as shapes, nullif(r.sequence, -1) as sequence,
-  r.start_ns, r.end_ns, r.end_ns - r.start_ns as duration_ns,
-  nullif(r.parent, -1) as parent, r.depth, r.is_open,
-  r.thread, t.thread_name, t.process, t.pid, r.end_thread,
-  case when r.payload_type in ({PayloadType.INT64:d}, {PayloadType.INT32:d}, {PayloadType.UINT32:d}) or
-    (r.payload_type = {PayloadType.UINT64:d} and r.payload_integer >= 0) then r.payload_integer end as payload_integer,
-  case when r.payload_type not in ({PayloadType.NONE:d}, {PayloadType.OPAQUE:d}) then r.payload_number end as payload,
-  {{payload_type}} as payload_type,
-  case when r.colour <> 0 then printf('#%08x', r.colour) end as colour,
-  nullif(r.minor_faults, -1) as minor_faults, nullif(r.major_faults, -1) as major_faults,
-  nullif(r.voluntary_switches, -1) as voluntary_switches,
-  nullif(r.involuntary_switches, -1) as involuntary_switches
-from range_columns r
-  left join strings n on n.id = r.name left join strings d on d.id = r.domain left join strings c on c.id = r.category
-  left join strings l on l.id = r.layer left join strings p on p.id = r.phase left join strings h on h.id = r.shapes
-  left join thread_names t on t.thread = r.thread
-order by r.row
-"""
-
-_CALLS = """
-create view calls as select
-  c.row, n.text as name, c.start_ns, c.end_ns, c.end_ns - c.start_ns as duration_ns,
-  nullif(c.correlation, -1) as correlation, nullif(c.range, -1) as range, rn.text as range_name,
-  nullif(c.return_code, -1) as return_code, c.is_driver = 1 as is_driver,
-  nullif(c.thread, -1) as thread, t.thread_name, nullif(c.process, -1) as process, p.pid
-from call_columns c
-  left join strings n on n.id = c.name left join thread_names t on t.thread = c.thread
-  left join processes p on p.process = c.process
-  left join range_columns r on r.row = c.range left join strings rn on rn.id = r.name
-order by c.row
-"""
-
-_ACTIVITIES = """
-create view activities as select
-  a.row, {kind} as kind, n.text as name, a.start_ns, a.end_ns, a.end_ns - a.start_ns as duration_ns,
-  nullif(a.device, -1) as device, nullif(a.context, -1) as context, nullif(a.stream, -1) as stream,
-  nullif(a.correlation, -1) as correlation, nullif(a.graph_node, -1) as graph_node,
-  nullif(a.call, -1) as call, cn.text as call_name, nullif(a.range, -1) as range, rn.text as range_name,
-  nullif(a.queued_ns, -1) as queued_ns, nullif(a.bytes, -1) as bytes, {direction} as direction,
-  {source_kind} as source_kind, {target_kind} as target_kind,
-  {sizes},
-  nullif(a.process, -1) as process, p.pid
-from activity_columns a
-  left join strings n on n.id = a.name left join processes p on p.process = a.process
-  left join call_columns c on c.row = a.call left join strings cn on cn.id = c.name
-  left join range_columns r on r.row = a.range left join strings rn on rn.id = r.name
-order by a.row;
+_WORDS: Mapping[tuple[str, str], type[IntEnum]] = {
+    ("ranges", "kind"): RangeKind,
+    ("ranges", "source"): Source,
+    ("ranges", "level"): Level,
+    ("ranges", "payload_type"): PayloadType,
+    ("allocations", "call"): AllocationCall,
+    ("activities", "kind"): ActivityKind,
+    ("activities", "direction"): CopyDirection,
+    ("activities", "source_kind"): MemoryKind,
+    ("activities", "target_kind"): MemoryKind,
+    ("memory_events", "kind"): MemoryKind,
+}
+"""Columns of numbers that have names."""
+_ALWAYS_KNOWN = ("start_ns", "end_ns", "time_ns")
+_ROW_NAMES = {"threads": "thread", "steps": "step"}
+_SQL_TYPES = {
+    "int8": "tinyint", "int32": "integer", "int64": "bigint",
+    "uint8": "utinyint", "uint32": "uinteger", "uint64": "ubigint", "bool": "boolean",
+}  # fmt: skip
+_RECORD_TYPES = {
+    "int": "bigint", "int | None": "bigint", "float": "double", "float | None": "double", "bool": "boolean",
+    "tuple[str, ...]": "varchar[]", "list[str]": "varchar[]",
+}  # fmt: skip
+_IS_INTEGER = (
+    f"t.payload_type in ({PayloadType.INT64:d}, {PayloadType.INT32:d}, {PayloadType.UINT32:d})"
+    f" or (t.payload_type = {PayloadType.UINT64:d} and t.payload_integer >= 0)"
+)
+_IS_NUMBER = f"t.payload_type not in ({PayloadType.NONE:d}, {PayloadType.OPAQUE:d})"
+_PAYLOADS = (
+    f"case when {_IS_INTEGER} then t.payload_integer end as payload_integer",
+    f"case when {_IS_NUMBER} then t.payload_number end as payload",
+)
+_NO_PAYLOADS = ("null::bigint as payload_integer", "null::double as payload")
+_SPECIAL = {
+    ("ranges", "colour"): "case when {raw} <> 0 then printf('#%08x', {raw}) end as colour",
+    ("calls", "is_driver"): "nullif({raw}, -1) = 1 as is_driver",
+    ("memory_events", "bytes"): "{raw} as bytes",  # negative ones are given back
+    ("memory_events", "pool"): "nullif(nullif({raw}, 0), -1) as pool",
+}
+"""Columns that are shown in another form."""
+_BASELINE = {
+    "layer": "varchar", "phase": "varchar", "kind": "varchar", "threads": "integer", "native_ns": "double",
+    "native_key": "varchar", "one_thread_ns": "double", "workspace_bytes": "bigint", "flops": "bigint",
+    "bytes": "bigint", "bound_ns": "double", "bound_by": "varchar", "native_bound_ns": "double",
+}  # fmt: skip
+_COPIES = """
 create view copies as select
   row, kind, name, start_ns, end_ns, duration_ns, bytes, direction, source_kind, target_kind, device, stream,
   call, call_name, range, range_name, process, pid
 from activities where kind <> 'kernel'
 """
-_SIZES = (
-    "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "static_shared_bytes",
-    "dynamic_shared_bytes",
-)  # fmt: skip
-
-_MEMORY_EVENTS = """
-create view memory_events as select
-  m.row, m.time_ns, m.bytes, m.address, {kind} as kind, nullif(nullif(m.pool, 0), -1) as pool,
-  nullif(m.device, -1) as device, nullif(m.range, -1) as range, n.text as range_name,
-  nullif(m.thread, -1) as thread, t.thread_name, nullif(m.process, -1) as process, p.pid
-from memory_columns m
-  left join thread_names t on t.thread = m.thread
-  left join range_columns r on r.row = m.range left join strings n on n.id = r.name
-  left join processes p on p.process = m.process
-order by m.row
-"""
-
-_ALLOCATIONS = """
-create view allocations as select
-  a.row, a.time_ns, a.bytes, a.address, {call} as call, a.is_part,
-  a.thread, t.thread_name, t.process, t.pid,
-  nullif(a.range, -1) as range, n.text as range_name,
-  nullif(a.free_time_ns, -1) as free_time_ns, nullif(a.free_thread, -1) as free_thread,
-  nullif(a.free_range, -1) as free_range,
-  case when a.free_time_ns <> -1 then a.free_time_ns - a.time_ns end as lifetime_ns
-from allocation_columns a
-  left join range_columns r on r.row = a.range left join strings n on n.id = r.name
-  left join thread_names t on t.thread = a.thread
-order by a.row
-"""
-
-_THREADS = """
-create table thread_names as select
-  c.row as thread, s.text as thread_name, c.process, p.pid
-from thread_columns c left join strings s on s.id = c.name left join processes p on p.process = c.process;
-create view threads as select
-  n.thread, n.thread_name, n.process, n.pid, c.index, c.os_thread_id, c.start_ns, c.end_ns,
-  c.end_ns - c.start_ns as duration_ns, c.small_allocations, c.small_allocated_bytes, c.unbalanced_pops, c.dropped
-from thread_columns c join thread_names n on n.thread = c.row
-order by n.thread
-"""
-
-_SAMPLES = """
-create view samples as select s.process, p.pid, s.time_ns, s.resident_bytes
-from sample_columns s left join processes p on p.process = s.process
-order by s.row
-"""
-
-_PROCESS_COLUMNS = {
-    "pid": "bigint",
-    "name": "varchar",
-    "parent_pid": "bigint",
-    "command": "varchar[]",
-    "clock": "varchar",
-    "start_ns": "bigint",
-    "end_ns": "bigint",
-    "has_ended": "boolean",
-    "empty_range_ns": "double",
-    "clock_read_ns": "double",
-    "cross_core_skew_ns": "double",
-    "clock_drift_ppm": "double",
-    "clock_error_ns": "double",
-    "frees_of_unknown": "bigint",
-}
 
 
-def open_database(capture: Capture, writable_folder: str = "") -> duckdb.DuckDBPyConnection:
-    """An in-memory database with the views of `TABLES`.
+def open_database(capture: Capture, writable_folder: str = "", run: Run | None = None) -> duckdb.DuckDBPyConnection:
+    """An in-memory database with the views of `TABLES`; of a run, whose passes the capture has, with RUN_TABLES too.
 
     It can read and write no file outside `writable_folder`, load no extension and reach no network.
     """
@@ -165,40 +110,122 @@ def open_database(capture: Capture, writable_folder: str = "") -> duckdb.DuckDBP
     strings[:] = capture.strings
     database.register("string_columns", {"id": np.arange(len(strings), dtype=np.int32), "text": strings})
     database.execute("create table strings as select id, cast(text as varchar) as text from string_columns")
-    _add_processes(database, capture)
-    _add_devices(database, capture)
+    _add_processes(database, capture.processes, (capture,) if run is None else run.captures)
+    _add_table(database, "devices", _types(Device), [_values(device) for device in capture.devices])
     _add_capture(database, capture)
-    database.register("thread_columns", _columns(capture.threads))
-    database.register("range_columns", {**_columns(capture.ranges), **_payloads(capture.ranges)})
-    database.register("allocation_columns", _columns(capture.allocations))
-    database.register("sample_columns", _columns(capture.samples))
-    database.register("call_columns", _columns(capture.calls))
-    database.register("activity_columns", _columns(capture.activities))
-    database.register("memory_columns", _columns(capture.memory_events))
-    database.execute(_THREADS)
-    kinds = {"kind": _words("r.kind", RangeKind), "source": _words("nullif(r.source, 0)", Source)}
-    kinds["level"] = _words("nullif(r.level, -1)", Level)
-    database.execute(_RANGES.format(**kinds, payload_type=_words("nullif(r.payload_type, 0)", PayloadType)))
-    database.execute(_ALLOCATIONS.format(call=_words("a.call", AllocationCall)))
-    database.execute(_SAMPLES)
-    database.execute(_CALLS)
-    ends = {end: _words(f"nullif(a.{end}, -1)", MemoryKind) for end in ("source_kind", "target_kind")}
-    sizes = ", ".join(f"nullif(a.{name}, -1) as {name}" for name in _SIZES)
-    direction = _words("nullif(a.direction, -1)", CopyDirection)
-    database.execute(_ACTIVITIES.format(kind=_words("a.kind", ActivityKind), direction=direction, sizes=sizes, **ends))
-    database.execute(_MEMORY_EVENTS.format(kind=_words("nullif(m.kind, -1)", MemoryKind)))
+    for table in SCHEMA:
+        rows: Table = getattr(capture, table)
+        further = {**_payloads(capture.ranges), **_operators(capture)} if table == "ranges" else {}
+        number = np.arange(len(rows), dtype=np.int32)
+        database.register(f"{table}_columns", {"row": number, **rows.columns(), **further})
+    name, process = (_raw(capture.threads, column) for column in ("name", "process"))
+    database.execute(
+        f"create table thread_names as select t.row as thread, s.text as thread_name, {process} as process, p.pid"
+        f" from threads_columns t left join strings s on s.id = {name} left join processes p on p.process = {process}"
+    )
+    for table in SCHEMA:
+        database.execute(_View(table, capture).sql())
+    database.execute(_COPIES)
+    if run is not None:
+        _add_run(database, run)
     lock(database, writable_folder)
     return database
 
 
-def _columns(table: Table) -> dict[str, np.ndarray[Any, Any]]:
-    """The columns of a table under their names, with the row's number."""
-    columns = {field.name: table[field.name] for field in fields(table)}
-    return {"row": np.arange(len(table), dtype=np.int32), **columns}
+# --- Tables of the schema ---
+
+
+class _View:
+    """The SQL of a view, as it grows."""
+
+    def __init__(self, name: str, capture: Capture) -> None:
+        self._name = name
+        self._capture = capture
+        self._table: Table = getattr(capture, name)
+        self._refers = self._table.references()
+        self._shown = [f"t.row as {_ROW_NAMES.get(name, 'row')}"]
+        self._joins: list[str] = []
+
+    def sql(self) -> str:
+        """Creates the view, whose rows are in the order of the table."""
+        for item in sorted(fields(self._table), key=lambda item: item.name != "name"):
+            self._add(item)
+            self._add_what_follows(item.name)
+        shown, joins = ", ".join(self._shown), " ".join(f"left join {join}" for join in self._joins)
+        return f"create view {self._name} as select {shown} from {self._name}_columns t {joins} order by t.row"
+
+    def _add(self, item: Field[Any]) -> None:
+        name, place = item.name, (self._name, item.name)
+        raw = _raw(self._table, name)
+        shown = "thread_name" if place == ("threads", "name") else name
+        if place == ("ranges", "payload"):
+            self._shown += _PAYLOADS if self._table.has("payload_type") else _NO_PAYLOADS
+        elif place in _SPECIAL:
+            self._shown.append(_SPECIAL[place].format(raw=raw))
+        elif self._refers.get(name) == STRINGS:
+            if self._table.has(name):
+                self._joins.append(f"strings s_{name} on s_{name}.id = {raw}")
+            self._shown.append(f"{self._text(name)} as {shown}")
+        elif place in _WORDS:
+            words = {member.value: member.name.lower() for member in _WORDS[place]}
+            number = raw if _WORDS[place] is RangeKind else f"nullif({raw}, {item.metadata['absent']})"
+            self._shown.append(f"{_words(number, words)} as {name}")
+        elif item.metadata["absent"].dtype.kind == "i" and name not in _ALWAYS_KNOWN:
+            self._shown.append(f"nullif({raw}, {NONE}) as {name}")
+        else:
+            self._shown.append(f"{raw} as {name}")
+
+    def _text(self, name: str) -> str:
+        return f"s_{name}.text" if self._table.has(name) else "null::varchar"
+
+    def _add_what_follows(self, name: str) -> None:
+        """Names of what a row of another table is, and what is computed."""
+        target = self._refers.get(name)
+        if name == "thread":
+            self._joins.append(f"thread_names on thread_names.thread = {_raw(self._table, name)}")
+            self._shown.append("thread_names.thread_name")
+            if "process" not in self._refers:
+                self._shown += ["thread_names.process", "thread_names.pid"]
+        elif target == "processes":
+            self._joins.append(f"processes on processes.process = {_raw(self._table, name)}")
+            self._shown.append("processes.pid")
+        elif name in ("range", "call") and target is not None:
+            names = _raw(getattr(self._capture, target), "name", f"{target}_columns")
+            self._joins.append(f"{target}_columns on {target}_columns.row = {_raw(self._table, name)}")
+            self._joins.append(f"strings {name}_strings on {name}_strings.id = {names}")
+            self._shown.append(f"{name}_strings.text as {name}_name")
+        elif name == "end_ns":
+            self._shown.append(f"{_raw(self._table, name)} - {_raw(self._table, 'start_ns')} as duration_ns")
+        elif name == "free_time_ns":
+            freed, taken = _raw(self._table, name), _raw(self._table, "time_ns")
+            self._shown.append(f"nullif({freed}, {NONE}) - {taken} as lifetime_ns")
+        elif (self._name, name) == ("ranges", "domain"):
+            self._shown.append(f"coalesce({self._text('domain')} || ':', '') || {self._text('name')} as title")
+        elif (self._name, name) == ("ranges", "type"):
+            has_steps = bool(len(self._capture.steps))
+            kind = _words(f"nullif(t.operator_kind, {NONE})", dict(enumerate(KINDS))) if has_steps else "null::varchar"
+            wall = f"nullif(t.wall_ns, {NONE})" if has_steps else "null::bigint"
+            self._shown += [f"{kind} as operator_kind", f"{wall} as wall_ns"]
+
+
+def _raw(table: Table, name: str, alias: str = "t") -> str:
+    """A column as it was registered, or what it reads as where the source does not have it."""
+    if table.has(name):
+        return f"{alias}.{name}"
+    absent = next(item.metadata["absent"] for item in fields(table) if item.name == name)
+    return f"({absent})::{_SQL_TYPES[absent.dtype.name]}"
+
+
+def _words(raw: str, words: Mapping[int, str]) -> str:
+    """SQL that turns numbers into words."""
+    cases = " ".join(f"when {number} then '{word}'" for number, word in words.items())
+    return f"case {raw} {cases} else {raw}::varchar end"
 
 
 def _payloads(ranges: Ranges) -> dict[str, np.ndarray[Any, Any]]:
     """Payload bits as integers and as floating point numbers; where a type has neither, anything."""
+    if not ranges.has("payload_type"):
+        return {}
     bits = np.ascontiguousarray(ranges.payload)
     kind = ranges.payload_type
     integer = bits.view(np.int64).copy()
@@ -212,42 +239,72 @@ def _payloads(ranges: Ranges) -> dict[str, np.ndarray[Any, Any]]:
     return {"payload_integer": integer, "payload_number": number}
 
 
-def _words(column: str, members: Any) -> str:
-    """SQL that turns the numbers of an enumeration into its names in small letters."""
-    cases = " ".join(f"when {member.value} then '{member.name.lower()}'" for member in members)
-    return f"case {column} {cases} when null then null else {column}::varchar end"
+def _operators(capture: Capture) -> dict[str, np.ndarray[Any, Any]]:
+    """What operators of steps are, and their shares."""
+    return dict(zip(("operator_kind", "wall_ns"), operator_columns(capture))) if len(capture.steps) else {}
 
 
-def _add_processes(database: duckdb.DuckDBPyConnection, capture: Capture) -> None:
-    types = {"process": "integer", **_PROCESS_COLUMNS, "description": "varchar"}
-    database.execute(f"create table processes ({', '.join(f'{name} {kind}' for name, kind in types.items())})")
-    rows = [
-        (index, *(_plain(getattr(process, name)) for name in _PROCESS_COLUMNS), json.dumps(process.description))
-        for index, process in enumerate(capture.processes)
-    ]
-    insert_rows(database, "processes", rows)
+# --- Records ---
 
 
-def _add_devices(database: duckdb.DuckDBPyConnection, capture: Capture) -> None:
-    names = [field.name for field in fields(Device)]
-    columns = ", ".join(f"{name} {'varchar' if name == 'name' else 'bigint'}" for name in names)
-    database.execute(f"create table devices ({columns})")
-    insert_rows(database, "devices", [tuple(device.known().get(name) for name in names) for device in capture.devices])
+def _add_processes(
+    database: duckdb.DuckDBPyConnection, processes: Sequence[Process], captures: Sequence[Capture]
+) -> None:
+    """Each process with what is said of the capture, or of the pass, that it was recorded in."""
+    recorded = [(list(each.measures), each.recorder) for each in captures for _ in each.processes]
+    types = {"process": "integer", **_types(Process), "measures": "varchar[]", "recorder": "varchar"}
+    rows = [(number, *_values(each), *about) for number, (each, about) in enumerate(zip(processes, recorded))]
+    _add_table(database, "processes", types, rows)
 
 
 def _add_capture(database: duckdb.DuckDBPyConnection, capture: Capture) -> None:
-    database.execute(
-        "create table capture (path varchar, recorder varchar, created_unix_ns bigint, dropped_records bigint,"
-        " dropped_disk_full bigint, dropped_too_slow bigint, dropped_too_deep bigint, stalled_ns bigint,"
-        " replaced_names bigint, warnings varchar[], facts varchar)"
-    )
     losses = capture.losses
-    counts = (losses.records, losses.disk_full, losses.too_slow, losses.too_deep, losses.stalled_ns)
-    numbers = [min(count, 2**63 - 1) for count in (*counts, losses.replaced_names)]
-    facts = json.dumps(capture.facts)
-    row = (capture.path, capture.recorder, capture.created_unix_ns, *numbers, list(capture.warnings), facts)
-    insert_rows(database, "capture", [row])
+    counts = {
+        "dropped_records": losses.records,
+        "dropped_disk_full": losses.disk_full,
+        "dropped_too_slow": losses.too_slow,
+        "dropped_too_deep": losses.too_deep,
+        "stalled_ns": losses.stalled_ns,
+        "replaced_names": losses.replaced_names,
+    }
+    types = {"path": "varchar", "recorder": "varchar", "created_unix_ns": "bigint", **dict.fromkeys(counts, "bigint")}
+    types |= {"warnings": "varchar[]", "facts": "varchar"}
+    numbers = [min(count, 2**63 - 1) for count in counts.values()]
+    about = (capture.path, capture.recorder, capture.created_unix_ns)
+    row = (*about, *numbers, list(capture.warnings), json.dumps(capture.facts))
+    _add_table(database, "capture", types, [row])
 
 
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+def _add_run(database: duckdb.DuckDBPyConnection, run: Run) -> None:
+    tables = ("captures", "baseline", "step_ns", "recorded_step_ns")
+    _add_table(database, "run", _types(Run, *tables), [_values(run, *tables)])
+    rows = [tuple(row.get(name) for name in _BASELINE) for row in run.baseline]
+    _add_table(database, "baseline", _BASELINE, rows)
+    samples = {"unrecorded": run.step_ns, **run.recorded_step_ns}
+    times = [(name, number, value) for name, values in samples.items() for number, value in enumerate(values)]
+    _add_table(database, "step_times", {"pass": "varchar", "sample": "integer", "duration_ns": "bigint"}, times)
+
+
+def _types(kind: type[Any], *left_out: str) -> dict[str, str]:
+    """Names and SQL types of the fields of a dataclass; what has no type of its own is JSON."""
+    return {
+        item.name: _RECORD_TYPES.get(str(item.type), "varchar") for item in fields(kind) if item.name not in left_out
+    }
+
+
+def _values(record: Any, *left_out: str) -> tuple[Any, ...]:
+    """The fields of a dataclass as SQL has them; null: not known."""
+
+    def value(given: Any) -> Any:
+        if isinstance(given, Mapping):
+            return json.dumps(given)
+        return list(given) if isinstance(given, (tuple, list)) else None if given in (NONE, "") else given
+
+    return tuple(value(getattr(record, item.name)) for item in fields(record) if item.name not in left_out)
+
+
+def _add_table(
+    database: duckdb.DuckDBPyConnection, name: str, types: Mapping[str, str], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    database.execute(f"create table {name} ({', '.join(f'{column} {kind}' for column, kind in types.items())})")
+    insert_rows(database, name, rows)

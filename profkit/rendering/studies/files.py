@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from profkit.attribution.gaps import layer_gaps
-from profkit.attribution.networks.usage import network_usage
-from profkit.capture.network_capture import NetworkCapture
+from profkit.attribution.passes import run_usage
+from profkit.attribution.tables import mean_of_steps
+from profkit.capture.run import Run
 from profkit.errors import ProfkitError
 from profkit.rendering.atomic_write import atomic_write, write_atomically
 from profkit.rendering.studies import database as study_database
@@ -118,13 +119,13 @@ def write_cell_tables(folder: ResultsFolder, cells: Sequence[StudyCell]) -> None
             write_atomically(path, f"{cell.title}: {error}\n")
 
 
-def render_cell(capture: NetworkCapture) -> str:
+def render_cell(capture: Run) -> str:
     """A cell's operators by kind and by the framework's own type, in tfprof's layout, and against the baseline."""
     everything = View(top=None)
-    by_type = network_usage(capture, "type").mean_of_steps()
+    by_type = mean_of_steps(run_usage(capture, "type"))
     parts = [
-        str(network_table(capture, network_usage(capture, "kind"), everything)),
-        str(network_table(capture, network_usage(capture, "type"), everything)),
+        str(network_table(capture, run_usage(capture, "kind"), everything)),
+        str(network_table(capture, run_usage(capture, "type"), everything)),
         f"the same types in the layout of TensorFlow's op profile, one step:\n\n{render_tfprof(by_type, everything)}",
     ]
     if capture.baseline:

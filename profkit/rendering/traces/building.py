@@ -1,64 +1,77 @@
-"""A trace that grows: rows of events for new or existing tracks go in, TraceContent with all of them comes out."""
+"""A trace that grows: processes, tracks and columns of slices go in, TraceContent with all of them comes out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import Any
 
 import numpy as np
 
 from profkit import _core
 from profkit.capture.schema import NONE, Column, RangeKind
-from profkit.rendering.traces.content import (
-    FIRST_FREE_ID,
-    SLICE,
-    Events,
-    TraceContent,
-    TraceProcess,
-    Track,
-    unused_id,
-)
+from profkit.rendering.traces.content import INSTANT, SLICE, Events, TraceContent, TraceProcess, Track
 
-_RANKS = 1000  # between two tracks, for the lanes of the first
+# Ids that the kernel never gives: its largest process and thread id is 2**22.
+FIRST_FREE_ID = 1 << 22
+_LAST_ID = (1 << 31) - 1  # of the trace formats
+RANKS = 1000  # between two threads, for the lanes of the first
 _LANE_IDS = 100  # kept free behind the id of a stream: some viewers show threads in the order of their ids
+Columns = Mapping[str, Column]
 
 
 @dataclass(frozen=True)
 class Slices:
-    """Slices to be added, in any order; `place` says which of the tracks that are given with them each belongs to."""
+    """Events to be, with their arguments: texts (numbers of the builder's strings) and counts, NONE where not known.
 
-    place: Column
-    start_ns: Column
-    end_ns: Column
-    name: Column  # numbers of the builder's strings
-    category: Column
-    rank: Column | None = None  # of equal times: lower ones enclose
-    launch: Column | None = None
-    texts: Mapping[str, Column] = field(default_factory=dict)
-    counts: Mapping[str, Column] = field(default_factory=dict)
+    `events` are columns of Events: start_ns, end_ns, name, category, and payloads or launches where there are any.
+    Beside them `place` says on which of the tracks, which are given with the slices, each stands. Of rows with equal
+    times the one of the lower `rank` encloses the others. `kind` (RangeKind) and `parent` are as in Ranges.
+    """
+
+    events: Columns
+    texts: Columns = field(default_factory=dict)
+    counts: Columns = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.place)
+        return len(self.events["start_ns"])
+
+    def taken(self, order: Column) -> Slices:
+        """The rows in this order."""
+        groups = (self.events, self.texts, self.counts)
+        return Slices(*({name: column[order] for name, column in group.items()} for group in groups))
+
+
+def joined(parts: Sequence[Slices]) -> Slices:
+    """Rows of all, one after another; a column that some parts have is filled up for the others."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def group(of: Callable[[Slices], Columns]) -> dict[str, Column]:
+        types = {name: column.dtype for part in parts for name, column in of(part).items()}
+        return {name: np.concatenate([filled(part, of(part), name, types[name]) for part in parts]) for name in types}
+
+    def filled(part: Slices, columns: Columns, name: str, kind: Any) -> Column:
+        return columns[name] if name in columns else np.full(len(part), 0 if kind.kind == "u" else NONE, kind)
+
+    return Slices(group(lambda part: part.events), group(lambda part: part.texts), group(lambda part: part.counts))
 
 
 class TraceBuilder:
-    """Starts from a content, which stays as it is."""
+    """Starts with texts whose numbers stay as they are."""
 
-    def __init__(self, content: TraceContent) -> None:
-        self._content = content
-        self.processes = list(content.processes)
-        self.tracks = [replace(track, rank=track.rank * _RANKS) for track in content.tracks]
-        self._ranks = count(max((track.rank for track in self.tracks), default=-_RANKS) + _RANKS, _RANKS)
-        self._strings = list(content.strings)
+    def __init__(self, strings: Sequence[str]) -> None:
+        self.processes: list[TraceProcess] = []
+        self.tracks: list[Track] = []
+        self._strings = list(strings)
         self._numbers: dict[str, int] = {}
         self._free = count(FIRST_FREE_ID)
-        self._pids = {process.pid for process in content.processes}
-        self._tids = {track.tid for track in content.tracks}
-        self._parts: list[Events] = [content.events]
-        self._texts = {content.strings[name]: [values] for name, values in content.texts}
-        self._counts = {content.strings[name]: [values] for name, values in content.counts}
-        self._rows = len(content.events)
+        self._ranks = count(RANKS, RANKS)
+        self._pids: set[int] = set()
+        self._tids: set[int] = set()
+        self._parts: list[Slices] = []
+        self._rows = 0
 
     def string(self, text: str) -> int:
         """The number of a text."""
@@ -67,63 +80,89 @@ class TraceBuilder:
             self._strings.append(text)
         return number
 
-    def add_process(self, pid: int, name: str, is_gpu: bool = False) -> int:
+    def add_process(self, pid: int, name: str, command: tuple[str, ...] = (), is_gpu: bool = False) -> int:
         """The row of a new process, with this id if it is free."""
-        self.processes.append(TraceProcess(unused_id(pid, self._pids, self._free), name, (), is_gpu))
+        self.processes.append(TraceProcess(self._unused(pid, self._pids), name, command, is_gpu))
         return len(self.processes) - 1
 
-    def add_track(self, process: int, tid: int, name: str, thread: int = NONE, queue: int = NONE) -> int:
-        """The row of a new track; beside a thread if one is given."""
-        rank = next(self._ranks) if thread == NONE else self.tracks[thread].rank + 1
-        self.tracks.append(Track(process, unused_id(tid, self._tids, self._free), name, rank, thread, queue))
+    def add_track(self, process: int, tid: int, name: str, queue: int = NONE) -> int:
+        """The row of a new track below those that are there."""
+        self.tracks.append(Track(process, self._unused(tid, self._tids), name, next(self._ranks), queue=queue))
         if queue != NONE:
             self._free = count(next(self._free) + _LANE_IDS)
         return len(self.tracks) - 1
 
-    def add(self, slices: Slices, tracks: Sequence[int], nests: bool = True) -> Column:
+    def add_track_above(self, process: int, name: str) -> int:
+        """The row of a new track above all others of its process."""
+        ranks = [track.rank for track in self.tracks if track.process == process]
+        self.tracks.append(Track(process, self._unused(0, self._tids), name, min(ranks, default=0) - 1))
+        return len(self.tracks) - 1
+
+    def add_lane(self, beside: int, name: str, number: int = 1, tid: int = 0) -> int:
+        """The row of a new track beside another one, the given number of places below it."""
+        track = self.tracks[beside]
+        # A lane of a lane stands beside the thread of both: formats know one level only.
+        thread = track.thread if track.thread != NONE else beside
+        made = Track(track.process, self._unused(tid, self._tids), name, track.rank + number, thread, track.queue)
+        self.tracks.append(made)
+        return len(self.tracks) - 1
+
+    def add(self, slices: Slices, tracks: Sequence[int], nests: bool = True, is_ordered: bool = False) -> Column:
         """Put slices on their tracks and give the row of each event.
 
         What overlaps others of its track stands in a lane beside it; if they do not nest, what lies within as well.
+        Rows that are ordered are grouped by place, in order of their start; others are sorted.
         """
-        rank = np.zeros(len(slices), np.int32) if slices.rank is None else slices.rank
-        order = np.lexsort((rank, -slices.end_ns, slices.start_ns, slices.place))
-        place = slices.place[order].astype(np.int32)
-        start_ns, end_ns = slices.start_ns[order], slices.end_ns[order]
-        kinds = np.full(len(order), RangeKind.RANGE if nests else RangeKind.SPAN, np.uint8)
-        parent = np.full(len(order), NONE, np.int32)
-        lane, depth, lanes = _core.lay_out(kinds, place, start_ns, end_ns, parent, len(tracks))
+        if not len(slices) and self._parts:
+            return np.zeros(0, np.int64)
+        order = None if is_ordered else _order(slices.events)
+        slices = slices if order is None else slices.taken(order)
+        events: dict[str, Any] = dict(slices.events)
+        rows = len(slices)
+        place, parent, kind, _ = (events.pop(name, None) for name in ("place", "parent", "kind", "rank"))
+        if parent is None:
+            parent = np.full(rows, NONE, np.int32)
+        if kind is None or not nests:
+            kind = np.full(rows, RangeKind.RANGE if nests else RangeKind.SPAN, np.uint8)
+        lane, depth, lanes = _core.lay_out(kind, place, events["start_ns"], events["end_ns"], parent, len(tracks))
         if not nests:  # the first lane of spans is the track itself
             lane, lanes = lane - 1, np.maximum(lanes - 1, 0)
-        first_lane = self._add_lanes(tracks, lanes.tolist())
-        track = np.where(lane == 0, np.array(tracks, np.int64)[place], first_lane[place] + lane - 1)
-        made = Events(
-            shape=np.full(len(order), SLICE, np.uint8),
-            track=track.astype(np.int32),
-            depth=depth,
-            start_ns=start_ns,
-            end_ns=end_ns,
-            name=slices.name[order].astype(np.int32),
-            category=slices.category[order].astype(np.int32),
-            launch=None if slices.launch is None else slices.launch[order].astype(np.int32),
-        )
-        return self._append(made, slices, order)
+        track = np.array(tracks, np.int32)[place]
+        if lanes.any():
+            begins = self._add_lanes(tracks, lanes.tolist())
+            track = np.where(lane == 0, track, begins[place] + lane - 1).astype(np.int32)
+        shape = np.where(kind == RangeKind.MARK, INSTANT, SLICE).astype(np.uint8)
+        made = {**events, "shape": shape, "track": track, "depth": depth}
+        self._parts.append(replace(slices, events=made))
+        row = np.arange(self._rows, self._rows + rows)
+        if order is not None:
+            row[order] = row.copy()
+        self._rows += rows
+        return row
 
-    def finished(self, labels: Mapping[int, int], **changes: object) -> TraceContent:
-        """Everything, with further fields of a TraceContent. `labels` are numbers of strings, each with its label's."""
-        texts = [(self.string(name), _column(parts, np.int32)) for name, parts in self._texts.items()]
-        counts = [(self.string(name), _column(parts, np.int64)) for name, parts in self._counts.items()]
+    def finished(self, labels: Mapping[int, int] | None = None, **fields: Any) -> TraceContent:
+        """Everything, with the further fields of a TraceContent.
+
+        `labels` are numbers of strings, each with its label's.
+        """
+        slices = joined(self._parts)
+        texts = [(self.string(name), values) for name, values in slices.texts.items()]
+        counts = [(self.string(name), values) for name, values in slices.counts.items()]
+        payload, payload_bytes = self.string("payload"), self.string("payload_bytes")
         label_of = np.full(len(self._strings), NONE, np.int32)
-        label_of[list(labels)] = list(labels.values())
-        return replace(
-            self._content,
+        if labels:
+            label_of[list(labels)] = list(labels.values())
+        return TraceContent(
             strings=self._strings,
-            labels=label_of,
+            labels=label_of if labels else None,
             processes=tuple(self.processes),
             tracks=tuple(self.tracks),
-            events=_joined(self._parts),
+            events=Events(**slices.events),
             texts=texts,
             counts=counts,
-            **changes,  # type: ignore[arg-type]
+            payload_name=payload,
+            payload_bytes_name=payload_bytes,
+            **fields,
         )
 
     def _add_lanes(self, tracks: Sequence[int], lanes: Sequence[int]) -> Column:
@@ -133,45 +172,19 @@ class TraceBuilder:
             begins.append(len(self.tracks))
             beside = self.tracks[row]
             for lane in range(1, number + 1):
-                tid = unused_id(beside.tid + lane if beside.queue != NONE else 0, self._tids, self._free)
-                name = f"{beside.name} (overlapping {lane})"
-                # A lane of a lane stands beside the thread of both: formats know one level only.
-                thread = beside.thread if beside.thread != NONE else row
-                self.tracks.append(Track(beside.process, tid, name, beside.rank + lane, thread, beside.queue))
+                tid = beside.tid + lane if beside.queue != NONE else 0
+                self.add_lane(row, f"{beside.name} (overlapping {lane})", lane, tid)
         return np.array(begins, np.int64)
 
-    def _append(self, made: Events, slices: Slices, order: Column) -> Column:
-        for known, given, kind in ((self._texts, slices.texts, np.int32), (self._counts, slices.counts, np.int64)):
-            for name in known.keys() | given.keys():
-                parts = known.setdefault(name, [np.full(self._rows, NONE, kind)])
-                parts.append(given[name][order] if name in given else np.full(len(order), NONE, kind))
-        self._parts.append(made)
-        row = np.empty(len(order), np.int64)
-        row[order] = np.arange(self._rows, self._rows + len(order))
-        self._rows += len(order)
-        return row
+    def _unused(self, wanted: int, taken: set[int]) -> int:
+        """The system's id; another one if it has none, or gave it twice: viewers would merge the two."""
+        is_usable = 0 < wanted < _LAST_ID and wanted not in taken
+        chosen = wanted if is_usable else next(number for number in self._free if number not in taken)
+        taken.add(chosen)
+        return chosen
 
 
-def _column(parts: Sequence[Column], kind: type) -> Column:
-    return np.concatenate(parts).astype(kind, copy=False)
-
-
-def _joined(parts: Sequence[Events]) -> Events:
-    """All events; a column that some parts have is filled up for the others."""
-
-    def optional(name: str, missing: int, kind: type) -> Column | None:
-        columns = [getattr(part, name) for part in parts]
-        if all(column is None for column in columns):
-            return None
-        return np.concatenate(
-            [np.full(len(part), missing, kind) if column is None else column for part, column in zip(parts, columns)]
-        )
-
-    always = ("shape", "track", "depth", "start_ns", "end_ns", "name", "category")
-    return Events(
-        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in always},
-        payload_type=optional("payload_type", 0, np.uint8),
-        payload=optional("payload", 0, np.uint64),
-        flow=optional("flow", 0, np.int32),
-        launch=optional("launch", NONE, np.int32),
-    )
+def _order(events: Columns) -> Column:
+    """By place, then by start, what encloses first."""
+    keys = (-events["end_ns"], events["start_ns"], events["place"])
+    return np.lexsort((events["rank"], *keys) if "rank" in events else keys)

@@ -1,59 +1,115 @@
-"""Memory over time for traces: allocations and samples of a Capture go in, counters of bounded length come out."""
+"""Memory over time for traces: a Capture goes in, counters of bounded length come out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from profkit.capture.schema import NONE, Capture
+from profkit.capture.schema import HOST, HOST_MEMORY, NONE, PHASES, Capture, Column, MemoryKind
+from profkit.rendering.traces.content import Counter
 
 # A viewer draws a few thousand pixels; a counter of millions of points only makes the file large.
 MOST_POINTS = 100_000
+LIVE = "live"
+TOTAL = "allocator's total"
 
 
-@dataclass(frozen=True)
-class Counter:
-    """A number over time that belongs to a process."""
-
-    process: int
-    name: str
-    unit: str
-    time_ns: NDArray[Any]
-    value: NDArray[Any]
-
-
-def memory_counters(capture: Capture) -> tuple[Counter, ...]:
-    """For each process that recorded them: live bytes of recorded allocations, and resident memory."""
+def memory_counters(capture: Capture, processes: Sequence[int]) -> tuple[Counter, ...]:
+    """All that was recorded of memory, by process; `processes` are those of the trace."""
     found = []
-    owner = capture.threads.process[capture.allocations.thread]
-    for process in range(len(capture.processes)):
-        rows = np.flatnonzero(owner == process)
-        if len(rows):
-            found.append(Counter(process, "live recorded", "bytes", *thinned(*_live(capture, process, rows))))
-        rows = np.flatnonzero(capture.samples.process == process)
-        if len(rows):
-            order = rows[np.argsort(capture.samples.time_ns[rows], kind="stable")]
-            values = capture.samples.resident_bytes[order].astype(np.int64)
-            found.append(Counter(process, "resident", "bytes", *thinned(capture.samples.time_ns[order], values)))
+    for process, row in enumerate(processes):
+        for name, times, values in _of_process(capture, process):
+            found.append(Counter(row, name, "bytes", *thinned(times - capture.origin_ns, values)))
     return tuple(found)
 
 
-def _live(capture: Capture, process: int, rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Starts with 0 at the process's start."""
+_Values = tuple[str, Column, Column]  # name, times, bytes
+
+
+def _of_process(capture: Capture, process: int) -> Iterator[_Values]:
+    yield from _allocated(capture, process)
+    yield from _resident(capture, process)
+    events = capture.memory_events
+    is_own = np.maximum(events.process, 0) == process
+    is_framework = is_own & (events.kind == MemoryKind.PAGEABLE) & (events.device == NONE)
+    yield from _by_phase(capture, np.flatnonzero(is_framework)) if is_framework.any() else _totals(capture, process)
+    yield from _of_devices(capture, is_own & ~np.isin(events.kind, HOST_MEMORY))
+
+
+def _allocated(capture: Capture, process: int) -> Iterator[_Values]:
+    """What the recorded allocations of the host hold, from 0 at the process's start."""
     taken = capture.allocations
-    bytes_ = taken.bytes[rows].astype(np.int64)
+    rows = np.flatnonzero(capture.threads.process[taken.thread] == process)
+    if not len(rows):
+        return
+    sizes = taken.bytes[rows].astype(np.int64)
     is_freed = taken.free_time_ns[rows] != NONE
     times = np.concatenate((taken.time_ns[rows], taken.free_time_ns[rows][is_freed]))
-    steps = np.concatenate((bytes_, -bytes_[is_freed]))
+    changes = np.concatenate((sizes, -sizes[is_freed]))
     order = np.argsort(times, kind="stable")
     start = min(capture.processes[process].start_ns, int(times.min()))
-    return np.concatenate(([start], times[order])), np.concatenate(([0], np.cumsum(steps[order])))
+    yield "live recorded", *_from_zero(start, times[order], changes[order])
 
 
-def thinned(times: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _resident(capture: Capture, process: int) -> Iterator[_Values]:
+    rows = np.flatnonzero(capture.samples.process == process)
+    if len(rows):
+        order = rows[np.argsort(capture.samples.time_ns[rows], kind="stable")]
+        yield "resident", capture.samples.time_ns[order], capture.samples.resident_bytes[order].astype(np.int64)
+
+
+def _by_phase(capture: Capture, rows: Column) -> Iterator[_Values]:
+    """What a framework's allocator holds, in all and by the phase that asked for it.
+
+    A release of memory from before the recording says nothing here; memory that is taken again was released.
+    """
+    events = capture.memory_events
+    rows = rows[np.lexsort((events.time_ns[rows], events.address[rows]))]
+    sizes = np.maximum(events.bytes[rows], 0)
+    follows = np.append(False, events.address[rows][1:] == events.address[rows][:-1])
+    gone = np.where(follows, np.roll(sizes, 1), 0)
+    numbers = {phase: number for number, phase in enumerate(PHASES)}
+    texts = [*(numbers.get(text, numbers[HOST]) for text in capture.strings), numbers[HOST]]
+    phase = np.array(texts)[np.append(capture.ranges.phase, NONE)[events.range[rows]]]
+    changes = np.zeros((len(PHASES), len(rows)), np.int64)
+    place = np.arange(len(rows))
+    changes[phase, place] += sizes
+    changes[np.roll(phase, 1), place] -= gone
+    order = np.argsort(events.time_ns[rows], kind="stable")
+    times, changes = events.time_ns[rows][order], changes[:, order]
+    used = np.flatnonzero(changes.any(axis=1)).tolist()
+    chosen = [(LIVE, changes.any(axis=0), changes.sum(axis=0))]
+    chosen += [(f"{LIVE} from {PHASES[row]}", changes[row] != 0, changes[row]) for row in used if len(used) > 1]
+    for name, is_change, each in chosen:
+        if is_change.any():
+            yield name, times[is_change], np.cumsum(each[is_change])
+
+
+def _totals(capture: Capture, process: int) -> Iterator[_Values]:
+    """The allocator's own total when each range ended, where it tells no single allocations."""
+    ranges = capture.ranges
+    rows = np.flatnonzero(ranges.live_bytes != NONE) if ranges.has("live_bytes") else np.zeros(0, np.int64)
+    rows = rows[capture.threads.process[ranges.thread[rows]] == process]
+    if len(rows):
+        rows = rows[np.argsort(ranges.end_ns[rows], kind="stable")]
+        yield TOTAL, ranges.end_ns[rows], ranges.live_bytes[rows]
+
+
+def _of_devices(capture: Capture, is_device: Column) -> Iterator[_Values]:
+    """Live bytes of each GPU, from 0 at the start of the recording: what was before is not known."""
+    events = capture.memory_events
+    for device in np.unique(events.device[is_device]).tolist():
+        mine = np.flatnonzero(is_device & (events.device == device))
+        name = f"GPU {device} memory" if device != NONE else "GPU memory"
+        yield name, *_from_zero(capture.start_ns, events.time_ns[mine], events.bytes[mine])
+
+
+def _from_zero(start_ns: int, times: Column, changes: Column) -> tuple[Column, Column]:
+    return np.concatenate(([start_ns], times)), np.concatenate(([0], np.cumsum(changes)))
+
+
+def thinned(times: Column, values: Column) -> tuple[Column, Column]:
     """At most MOST_POINTS of them: of every stretch its first, its largest and its last, so peaks stay."""
     if len(times) <= MOST_POINTS:
         return times, values

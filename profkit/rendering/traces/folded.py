@@ -1,52 +1,97 @@
-"""Folded stacks for flame graphs: a Capture goes in, lines `thread;outer;inner number` come out."""
+"""Folded stacks for flame graphs: a Capture goes in, lines `outer;inner number` come out.
+
+Captures with steps have stacks `framework;phase;layer;operator;inside` of the steps' wall clock, others
+`thread;range;range` of the threads' own times.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
-from profkit.attribution.grouping import thread_titles, titles
-from profkit.attribution.tree import is_mark, tree_of
-from profkit.capture.schema import HOST_MEMORY, NONE, Capture, Column, RangeKind
+from profkit.attribution.networks.operators import Operators
+from profkit.attribution.titles import thread_titles, titles
+from profkit.attribution.tree import is_in_tree, is_mark, tree_of
+from profkit.capture.schema import HOST_MEMORY, NONE, Capture, Column, Level
+from profkit.errors import CaptureError
 from profkit.rendering.atomic_write import atomic_write
+from profkit.rendering.operators import operators_by_process
 
+NO_PHASE, NO_LAYER = "(no phase)", "(no layer)"
 # The format's separators must not stand inside a name.
 _SEPARATORS = str.maketrans({";": ",", "\n": " ", "\r": " "})
+_Stack = tuple[tuple[str, ...], int]
 
 
 def write_folded_time(capture: Capture, path: str | Path) -> None:
-    """Own nanoseconds of every path of ranges; time outside all ranges is left out."""
-    _write(path, _lines(capture, *_time(capture)))
+    """Nanoseconds of every stack: all of the steps' wall clock, or, without steps, the ranges' own times."""
+    if len(capture.steps):
+        _write(path, _step_time(capture))
+        return
+    rows = np.flatnonzero(is_in_tree(capture))
+    _write(path, _thread_stacks(capture, capture.ranges.thread[rows], rows, tree_of(capture).own_ns[rows]))
 
 
 def write_folded_bytes(capture: Capture, path: str | Path) -> None:
-    """Bytes asked for in the ranges of every path themselves; what no range covers stands under its thread.
+    """Bytes that the ranges of every stack themselves asked for; what no range covers stands under its thread.
 
-    Where no memory of the host was recorded, it is that of GPUs.
+    Operators of steps tell theirs; else they are recorded allocations of the host, or memory of GPUs. CaptureError when
+    there are steps and none of these.
     """
-    taken = capture.allocations
-    thread, row, size = taken.thread, taken.range, taken.bytes.astype(np.int64)
-    if not len(taken):
-        events = capture.memory_events
-        asked = np.flatnonzero((events.bytes > 0) & ~np.isin(events.kind, HOST_MEMORY))
-        thread, row, size = events.thread[asked], events.range[asked], events.bytes[asked]
-    _write(path, _lines(capture, thread, row, size))
+    taken, events = capture.allocations, capture.memory_events
+    asked = np.flatnonzero((events.bytes > 0) & ~np.isin(events.kind, HOST_MEMORY))
+    if len(capture.steps) and (capture.ranges.requested_bytes != NONE).any():
+        _write(path, _step_bytes(capture))
+    elif len(taken):
+        _write(path, _thread_stacks(capture, taken.thread, taken.range, taken.bytes.astype(np.int64)))
+    elif len(asked) or not len(capture.steps):
+        _write(path, _thread_stacks(capture, events.thread[asked], events.range[asked], events.bytes[asked]))
+    else:
+        raise CaptureError(f"{capture.framework} recorded no bytes of operators: there is nothing to fold")
 
 
-def write_stacks(path: str | Path, stacks: Mapping[tuple[str, ...], int]) -> None:
-    """Stacks from the outermost frame on, each with its number; those of nothing are left out."""
-    frames = ((";".join(frame.translate(_SEPARATORS) for frame in stack), total) for stack, total in stacks.items())
-    _write(path, (f"{frame} {total}\n" for frame, total in frames if total > 0))
+# --- The clock of the steps ---
 
 
-def _time(capture: Capture) -> tuple[Column, Column, Column]:
-    rows = np.flatnonzero(capture.ranges.kind == np.uint8(RangeKind.RANGE))
-    return capture.ranges.thread[rows], rows, tree_of(capture).own_ns[rows]
+def _step_time(capture: Capture) -> Iterator[_Stack]:
+    """Shares of the operators, and what no operator explains."""
+    for process, operators in operators_by_process(capture).items():
+        root = capture.processes[process].framework or capture.processes[process].name
+        yield from _operator_stacks(operators, root, operators.wall_ns)
+        for name, per_step in operators.remainders.items():
+            yield (root, f"({name})"), int(per_step.sum())
 
 
-def _lines(capture: Capture, thread: Column, row: Column, amount: Column) -> Iterator[str]:
+def _step_bytes(capture: Capture) -> Iterator[_Stack]:
+    for process, operators in operators_by_process(capture).items():
+        root = capture.processes[process].framework or capture.processes[process].name
+        yield from _operator_stacks(operators, root, capture.ranges.requested_bytes)
+
+
+def _operator_stacks(operators: Operators, root: str, amount: Column) -> Iterable[_Stack]:
+    sums: dict[tuple[str, ...], int] = {}
+    for row in operators.rows[amount[operators.rows] > 0].tolist():
+        place = (operators.text("phase", row) or NO_PHASE, operators.text("layer", row) or NO_LAYER)
+        stack = (root, *place, *reversed(list(_frames(operators, row))))
+        sums[stack] = sums.get(stack, 0) + int(amount[row])
+    return sums.items()
+
+
+def _frames(operators: Operators, row: int) -> Iterator[str]:
+    """The operator and those around it, the innermost first; a primitive has its own name."""
+    ranges = operators.capture.ranges
+    while row != NONE:
+        is_primitive = ranges.level[row] == Level.PRIMITIVE
+        yield operators.capture.text(ranges.name[row]) if is_primitive else operators.text("type", row)
+        row = int(operators.above[row])
+
+
+# --- The clock of the threads ---
+
+
+def _thread_stacks(capture: Capture, thread: Column, row: Column, amount: Column) -> Iterator[_Stack]:
     """Amounts summed over equal threads and paths; each belongs to a row of ranges, or to none (-1)."""
     title, names = titles(capture, ~is_mark(capture))
     path_of_row, ways = tree_of(capture).paths(title)
@@ -55,16 +100,17 @@ def _lines(capture: Capture, thread: Column, row: Column, amount: Column) -> Ite
     keys, place = np.unique(thread.astype(np.int64) * (len(ways) + 1) + path, return_inverse=True)
     sums = np.zeros(len(keys), np.int64)
     np.add.at(sums, place, amount)
-    # The last one is that of NONE.
-    threads = [name.translate(_SEPARATORS) for name in (*thread_titles(capture), "(thread not recorded)")]
-    frames = [name.translate(_SEPARATORS) for name in names]
+    threads = (*thread_titles(capture), "(thread not recorded)")  # the last one is that of NONE
     for key, total in zip(keys.tolist(), sums.tolist()):
         owner, number = divmod(key, len(ways) + 1)
-        way = [frames[title] for title in ways[number]] if number < len(ways) else []
-        if total > 0:
-            yield ";".join((threads[owner], *way)) + f" {total}\n"
+        way = (names[title] for title in ways[number]) if number < len(ways) else ()
+        yield (threads[owner], *way), total
 
 
-def _write(path: str | Path, lines: Iterator[str]) -> None:
+def _write(path: str | Path, stacks: Iterable[_Stack]) -> None:
+    """Stacks from the outermost frame on; those of nothing are left out."""
     with atomic_write(path, syncs=False) as stream:
-        stream.writelines(line.encode("utf-8", "replace") for line in lines)
+        for stack, total in stacks:
+            if total > 0:
+                line = ";".join(frame.translate(_SEPARATORS) for frame in stack) + f" {total}\n"
+                stream.write(line.encode("utf-8", "replace"))

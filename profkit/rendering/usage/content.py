@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from profkit.attribution.usage import Usage, UsageRow
+from profkit.attribution.metrics import METRICS, SUM
+from profkit.attribution.usage import NAME, Usage, Value
 from profkit.capture.schema import Capture, RangeKind
 from profkit.rendering.quantities import bytes_text, number_text, percent_text, time_text
-from profkit.rendering.tables.column_choice import with_order_out
 from profkit.rendering.tables.table import Column, Line, Table
-from profkit.rendering.usage.columns import (
-    NAME,
-    UsageColumn,
-    Value,
-    choose_usage_columns,
-    count_text,
-    dispensable_columns,
-)
-from profkit.rendering.usage.device_values import DEVICE_SUMS, device_totals, device_values, remainder_values
+from profkit.rendering.usage.columns import UsageColumn, choose_usage_columns, count_text
 from profkit.rendering.usage.files import usage_records
 from profkit.rendering.usage.rows import row_order, top_rows
 
 DEFAULT_TOP = 30
 MARKS_NAMED = 5
 WARNINGS_SHOWN = 10
-REMAINDER = "(no range open)"
 TOTAL = "total"
 UNNAMED = "(unnamed)"
 
@@ -57,30 +48,19 @@ class TableContext:
 
 
 def build_table(usage: Usage, view: View, around: TableContext | None = None) -> Table:
-    """Chosen rows in order, then what is not shown, what no range explains, and the total."""
+    """Chosen rows in order, then what is not shown, what no row explains, and the total."""
     columns = choose_usage_columns(view.columns, usage)
     order = row_order(usage, view.sort)
     shown = top_rows(usage, order, view.sort, view.top)
-    rows = [usage.rows[number] for number in shown]
-    lines = [
-        Line(
-            (
-                visible(row.path[-1] if row.path else row.short or row.name) or UNNAMED,
-                *(column.text(column.value(row, usage)) for column in columns),
-            ),
-            "row",
-            max(0, len(row.path) - 1),
-        )
-        for row in rows
-    ]
+    lines = _row_lines(usage, shown, columns)
     if len(shown) < len(order):
         name = f"… {len(order) - len(shown):,} more rows (--top {len(order)})"
-        lines.append(_special(name, _hidden_values(rows, usage), columns, "more"))
-    below = _remainder_lines(usage, columns)
-    below.append(_special(TOTAL, _total_values(usage), columns, "total"))
+        lines.append(_special(name, _hidden_values(usage, shown), usage, columns, "more"))
+    below = [_special(each.name, each.values, usage, columns, "remainder") for each in usage.remainders]
+    if usage.devices is not None:
+        below = [line for line in below if any(line.texts[1:])]
+    below.append(_special(TOTAL, _total_values(usage), usage, columns, "total"))
     lines += [replace(below[0], has_rule=True), *below[1:]]
-    if not view.columns:
-        columns = with_order_out(columns, dispensable_columns(usage))
     said = around or TableContext([""])
     return Table(
         title=said.heads[0],
@@ -94,6 +74,17 @@ def build_table(usage: Usage, view: View, around: TableContext | None = None) ->
         is_dense=False,
         records=partial(usage_records, usage),
     )
+
+
+def _row_lines(usage: Usage, shown: Sequence[int], columns: Sequence[UsageColumn]) -> list[Line]:
+    texts = [[column.text(value) for value in column.metric.values(usage, shown)] for column in columns]
+    names, shorts, paths = (usage.rows.column(name) for name in (NAME, "short", "path"))
+    lines = []
+    for place, row in enumerate(shown):
+        path = paths[row] or ()
+        name = visible(path[-1] if path else shorts[row] or names[row]) or UNNAMED
+        lines.append(Line((name, *(each[place] for each in texts)), "row", max(0, len(path) - 1)))
+    return lines
 
 
 def program_table(capture: Capture, usage: Usage, view: View) -> Table:
@@ -110,6 +101,23 @@ def surroundings(capture: Capture, usage: Usage) -> TableContext:
         instead=no_range_lines(capture, usage),
         notes=footnotes(usage),
     )
+
+
+def step_surroundings(capture: Capture, usage: Usage) -> TableContext:
+    """What stands around the table of steps that a capture has."""
+    return TableContext(
+        heads=[*headlines(capture, usage), steps_line(usage)],
+        losses=loss_lines(capture),
+        warnings=warning_lines(capture),
+        instead=[] if usage.rows else ["no operator was recorded"],
+        notes=usage.notes,
+    )
+
+
+def steps_line(usage: Usage) -> str:
+    """Of which steps the table is."""
+    steps = "the one recorded step" if usage.steps == 1 else f"mean of {usage.steps} recorded steps"
+    return f"table: {steps}; own times and the rows below add up to the step's wall clock"
 
 
 def loss_lines(capture: Capture) -> list[str]:
@@ -166,11 +174,9 @@ def no_range_lines(capture: Capture, usage: Usage) -> list[str]:
     else:
         lines = ["no ranges were recorded: they come from nvtx, torch, oneDNN or profkit.scope"]
     totals = f"thread time {time_text(usage.wall_ns)}"
-    if usage.total_alloc_bytes is not None:
-        totals += (
-            f"; {_plural(usage.total_alloc_calls or 0, 'allocation')} of {bytes_text(usage.total_alloc_bytes)}, "
-            f"at most {bytes_text(usage.total_peak_bytes)} at once"
-        )
+    if usage.totals.get("alloc_bytes") is not None:
+        calls, size, peak = (usage.totals[name] for name in ("alloc_calls", "alloc_bytes", "peak_bytes"))
+        totals += f"; {_plural(calls, 'allocation')} of {bytes_text(size)}, at most {bytes_text(peak)} at once"
     return [*lines, totals]
 
 
@@ -179,7 +185,7 @@ def footnotes(usage: Usage) -> list[str]:
     notes = []
     if usage.threads > 1:
         notes.append(f"total is the time of {usage.threads} threads together")
-    spans, opened = _sum(usage, "span_calls"), _sum(usage, "open_calls")
+    spans, opened = usage.rows.sum("span_calls"), usage.rows.sum("open_calls")
     if spans:
         notes.append(f"{_plural(spans, 'span')} (started and ended by id): no own time")
     if opened:
@@ -188,11 +194,10 @@ def footnotes(usage: Usage) -> list[str]:
         named = ", ".join(f"{visible(mark.name)} {mark.count:,}" for mark in usage.marks[:MARKS_NAMED])
         more = f" and {len(usage.marks) - MARKS_NAMED:,} more names" if len(usage.marks) > MARKS_NAMED else ""
         notes.append(f"{_plural(sum(mark.count for mark in usage.marks), 'mark')}: {named}{more}")
-    if usage.small_alloc_calls:
-        notes.append(
-            f"{_plural(usage.small_alloc_calls, 'smaller allocation')} were only counted "
-            f"({bytes_text(usage.small_alloc_bytes)}), in no row"
-        )
+    small = usage.facts.get("small_alloc_calls")
+    if small:
+        size = bytes_text(usage.facts["small_alloc_bytes"])
+        notes.append(f"{_plural(small, 'smaller allocation')} were only counted ({size}), in no row")
     return notes + _overhead_notes(usage)
 
 
@@ -204,117 +209,44 @@ def visible(text: str) -> str:
 
 
 def _overhead_notes(usage: Usage) -> list[str]:
-    if usage.overhead_ns is None:
+    cost = usage.totals.get("overhead_ns")
+    if cost is None:
         return []
-    if usage.is_overhead_subtracted:
-        return [f"{time_text(usage.overhead_ns)}, the estimated cost of recording, is already subtracted"]
-    share = 100.0 * usage.overhead_ns / usage.wall_ns if usage.wall_ns else 0.0
+    if usage.facts["is_overhead_subtracted"]:
+        return [f"{time_text(cost)}, the estimated cost of recording, is already subtracted"]
+    share = 100.0 * cost / usage.wall_ns if usage.wall_ns else 0.0
     if share < 1.0:
         return []
-    taken = f"{time_text(usage.overhead_ns)} of this ({percent_text(share)})"
+    taken = f"{time_text(cost)} of this ({percent_text(share)})"
     return [f"recording itself took about {taken}; --subtract-overhead takes it out"]
 
 
-def _special(name: str, values: dict[str, Value], columns: Sequence[UsageColumn], tone: str) -> Line:
-    texts = tuple(column.text(values[column.name]) if column.name in values else "" for column in columns)
-    return Line((name, *texts), tone)
+def _special(name: str, values: Mapping[str, Value], usage: Usage, columns: Sequence[UsageColumn], tone: str) -> Line:
+    """A line that is no row; it has the columns of which it knows something."""
+    found = [(column, *column.metric.value(usage, values)) for column in columns]
+    return Line((name, *(column.text(value) if has else "" for column, has, value in found)), tone)
 
 
-def _hidden_values(shown: Sequence[UsageRow], usage: Usage) -> dict[str, Value]:
-    def rest(name: str) -> int:
-        return _sum(usage, name) - sum(getattr(row, name) or 0 for row in shown)
-
-    own = rest("exclusive_ns")
-    values: dict[str, Value] = {"calls": rest("calls"), "exclusive": own, "share": _part(own, usage)}
-    if usage.total_alloc_bytes is not None:
-        values["own_alloc_bytes"] = rest("own_alloc_bytes")
-    if usage.devices is not None:
-        values |= device_values({name: rest(name) for name in DEVICE_SUMS}, own, usage)
+def _hidden_values(usage: Usage, shown: Sequence[int]) -> dict[str, Value]:
+    """Of the rows that are not shown: what adds up."""
+    values: dict[str, Value] = {}
+    for name in _adding(usage):
+        total, column = usage.rows.sum(name), usage.rows.columns[name]
+        if total is not None:
+            values[name] = total - sum(column[row] or 0 for row in shown)
     return values
-
-
-def _remainder_lines(usage: Usage, columns: Sequence[UsageColumn]) -> list[Line]:
-    """What no row explains: in one line, or in its named parts."""
-    if not usage.remainders:
-        values = _time_values(usage.remainder_ns, usage)
-        if usage.total_alloc_bytes is not None:
-            values |= dict.fromkeys(("alloc_bytes", "own_alloc_bytes"), usage.unattributed_alloc_bytes)
-        return [_special(REMAINDER, values, columns, "remainder")]
-    lines: list[Line] = []
-    for number, part in enumerate(usage.remainders):
-        values = _time_values(part.time_ns, usage)
-        if usage.devices is not None:
-            values = {name: values[name] for name in ("exclusive", "share")}
-            values |= remainder_values(part, usage)
-        elif not number and usage.unattributed_alloc_bytes:
-            # In which of them it was allocated is not known: it stands in the first.
-            values["requested_bytes"] = usage.unattributed_alloc_bytes
-        line = _special(part.name, values, columns, "remainder")
-        if usage.devices is None or any(line.texts[1:]):
-            lines.append(line)
-    if usage.devices is not None and usage.unattributed_alloc_bytes:
-        memory: dict[str, Value] = {"own_alloc_bytes": usage.unattributed_alloc_bytes}
-        lines.append(_special(f"allocated in no {usage.by}", memory, columns, "remainder"))
-    return lines
-
-
-def _time_values(time_ns: int | None, usage: Usage) -> dict[str, Value]:
-    share = None if time_ns is None else _part(time_ns, usage)
-    return {"inclusive": time_ns, "inclusive_share": share, "exclusive": time_ns, "share": share}
 
 
 def _total_values(usage: Usage) -> dict[str, Value]:
-    values: dict[str, Value] = {
-        "calls": _sum(usage, "calls"),
-        "span_calls": _sum(usage, "span_calls"),
-        "open_calls": _sum(usage, "open_calls"),
-        "inclusive": usage.wall_ns,
-        "inclusive_share": _part(usage.wall_ns, usage),
-        "exclusive": usage.wall_ns,
-        "share": _part(usage.wall_ns, usage),
-        "overhead": usage.overhead_ns,
-    }
-    if usage.steps is not None:
-        return values | _network_totals(usage)
-    if usage.devices is not None:
-        values |= device_totals(usage)
-    if usage.total_alloc_bytes is not None:
-        values |= {
-            "alloc_calls": usage.total_alloc_calls,
-            "alloc_bytes": usage.total_alloc_bytes,
-            "own_alloc_bytes": usage.total_alloc_bytes,
-            "peak_bytes": usage.total_peak_bytes,
-        }
-    return values
+    """Of the whole: what is known of it, or rows and remainders together."""
+    sums = {name: usage.rows.sum(name) for name in _adding(usage)}
+    whole = {name: value + (usage.left(name) or 0) for name, value in sums.items() if value is not None}
+    return {**whole, **usage.totals}
 
 
-def _network_totals(usage: Usage) -> dict[str, Value]:
-    """Of a step; rates by its whole wall clock."""
-    flops, moved = (_known_sum(usage, name) for name in ("flops", "moved_bytes"))
-    return {
-        "pool_cpu": _known_sum(usage, "pool_cpu_ns"),
-        "requested_bytes": usage.total_alloc_bytes,
-        "temporary_bytes": _known_sum(usage, "temporary_bytes"),
-        "peak_bytes": usage.total_peak_bytes,
-        "flops": flops,
-        "moved_bytes": moved,
-        "gflops": flops / usage.wall_ns if flops is not None and usage.wall_ns else None,
-        "intensity": flops / moved if flops is not None and moved else None,
-    }
+def _adding(usage: Usage) -> list[str]:
+    return [metric.name for metric in METRICS if metric.adds == SUM and metric.name in usage.rows.columns]
 
 
-def _known_sum(usage: Usage, name: str) -> int | None:
-    known = [value for value in usage.rows.column(name) if value is not None]
-    return sum(known) if known else None
-
-
-def _sum(usage: Usage, name: str) -> int:
-    return sum(value or 0 for value in usage.rows.column(name))
-
-
-def _part(value: int, usage: Usage) -> Value:
-    return 100.0 * value / usage.wall_ns if usage.wall_ns else None
-
-
-def _plural(count: int, one: str, many: str = "") -> str:
+def _plural(count: Value, one: str, many: str = "") -> str:
     return f"{count_text(count)} {one if count == 1 else many or one + 's'}"

@@ -4,42 +4,60 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
 from typing import Any
 
-from profkit.attribution.usage import SCHEMA, Usage, UsageRow
+from profkit.attribution.metrics import METRICS, TEXT
+from profkit.attribution.usage import Remainder, Usage
 from profkit.rendering.tables.csv_file import render_csv
 from profkit.rendering.tables.json_file import render_json
 
-# Fields that only one kind of table has.
-_ONLY_BY = {"path": "path", "wall_ns": "thread"}
-_OF_NETWORKS = (
-    "kind", "layer", "phase", "type", "pool_cpu_ns", "requested_bytes", "temporary_bytes", "flops", "moved_bytes",
-)  # fmt: skip
-_ALWAYS = (*_OF_NETWORKS, "peak_bytes")
-_OF_NETWORKS_IN_ALL = ("steps", "remainders", "subject", "notes")
-_OF_DEVICES = (
-    "short", "launches", "device_ns", "device_inclusive_ns", "kernel_ns", "auxiliary_ns", "copy_ns", "queue_ns",
-    "dispatch_ns", "call_ns", "sync_ns", "host_ns", "host_inclusive_ns", "copy_bytes",
-)  # fmt: skip
-_OF_DEVICES_IN_ALL = ("devices", "device_ns", "parts")
-_TEXTS = ("name", "path", "short", "kind", "layer", "phase", "type")
+SCHEMA = "profkit.usage/1"
+_FACTS = {
+    "small_alloc_calls": None,
+    "small_alloc_bytes": None,
+    "is_overhead_subtracted": False,
+    "replaced_names": 0,
+}
 
 
 def _head(usage: Usage) -> dict[str, Any]:
     """All but the rows, as JSON values; sum(exclusive_ns) + remainder_ns == wall_ns exactly."""
-    left_out = {"rows", "marks", *_OF_NETWORKS_IN_ALL, *_OF_DEVICES_IN_ALL}
+    facts = {**_FACTS, **usage.facts}
+    content = {
+        "by": usage.by,
+        "wall_ns": usage.wall_ns,
+        "remainder_ns": usage.remainder_ns,
+        "elapsed_ns": usage.elapsed_ns,
+        "threads": usage.threads,
+        "dropped": usage.dropped,
+        "total_alloc_bytes": usage.total_alloc_bytes,
+        "unattributed_alloc_bytes": usage.unattributed_alloc_bytes,
+        "total_peak_bytes": usage.total_peak_bytes,
+        "total_alloc_calls": usage.totals.get("alloc_calls"),
+        "small_alloc_calls": facts["small_alloc_calls"],
+        "small_alloc_bytes": facts["small_alloc_bytes"],
+        "overhead_ns": usage.totals.get("overhead_ns"),
+        "is_overhead_subtracted": facts["is_overhead_subtracted"],
+        "replaced_names": facts["replaced_names"],
+    }
     if usage.steps is not None:
-        left_out -= set(_OF_NETWORKS_IN_ALL)
-    if usage.devices is not None:
-        left_out -= {*_OF_NETWORKS_IN_ALL, *_OF_DEVICES_IN_ALL} - {"steps"}
-    content = {item.name: getattr(usage, item.name) for item in fields(Usage) if item.name not in left_out}
-    content["marks"] = [{"name": mark.name, "count": mark.count} for mark in usage.marks]
-    if usage.steps is not None:
-        content["remainders"] = {part.name: part.time_ns for part in usage.remainders}
-    if usage.devices is not None:
-        content["remainders"] = {part.name: {**asdict(part), "name": part.name} for part in usage.remainders}
-    return {"schema": SCHEMA, **content}
+        content |= {"steps": usage.steps, "remainders": {part.name: part.time_ns for part in usage.remainders}}
+    if usage.parts is not None:
+        parts = [part for part in usage.remainders if part.time_ns is not None]
+        content["remainders"] = {part.name: _part(part, usage.parts) for part in parts}
+    if usage.subject:
+        content |= {"subject": usage.subject, "notes": usage.notes}
+    if usage.parts is not None:
+        content |= {"devices": usage.devices, "device_ns": usage.totals["device_ns"], "parts": usage.parts}
+    marks = [{"name": mark.name, "count": mark.count} for mark in usage.marks]
+    return {"schema": SCHEMA, **content, "marks": marks}
+
+
+def _part(part: Remainder, names: Mapping[str, Any]) -> dict[str, Any]:
+    """A remainder of a GPU's wall clock, with what ran in it."""
+    work = {name: part.values.get(name, 0) for name in ("launches", "device_ns", "copy_bytes")}
+    parts = {name: value for name, value in part.values.items() if name in names}
+    return {"name": part.name, "time_ns": part.time_ns, **work, "parts": parts}
 
 
 def render_usage_json(usage: Usage, more: Mapping[str, Any] | None = None) -> str:
@@ -69,21 +87,12 @@ def usage_records(usage: Usage) -> list[dict[str, Any]]:
 
 
 def row_fields(usage: Usage) -> list[str]:
-    """The fields of a row that this kind of table has."""
-    names = [item.name for item in fields(UsageRow) if _ONLY_BY.get(item.name, usage.by) == usage.by]
-    if usage.devices is not None:
-        always = ("name", "calls", *_OF_DEVICES)
-        return [name for name in names if name in always or any(value is not None for value in usage.rows.column(name))]
-    names = [name for name in names if name not in _OF_DEVICES]
-    if usage.steps is None:
-        return [name for name in names if name not in _OF_NETWORKS]
-    # What only a traced program has would be columns of nulls.
-    used = [name for name in names if name in _ALWAYS or any(value is not None for value in usage.rows.column(name))]
-    return [name for name in used if name not in ("span_calls", "open_calls", "wall_ns")]
+    """The fields that tables of this clock by this have, recorded or not."""
+    return [metric.name for metric in METRICS if metric.recorder(usage.clock, usage.by)]
 
 
 def _json_texts(name: str, column: Sequence[Any]) -> list[Any]:
     """What `%s` writes as JSON: texts encoded, None as null, integers as they are."""
-    if name in _TEXTS:
+    if any(metric.name == name and metric.unit == TEXT for metric in METRICS):
         return list(map(json.JSONEncoder(ensure_ascii=False).encode, column))
     return ["null" if value is None else value for value in column]

@@ -1,4 +1,4 @@
-"""One network in several frameworks, side by side: captures in, a table of layer and phase by framework out.
+"""One network in several frameworks, side by side: runs in, a table of layer and phase by framework out.
 
 Below a layer frameworks cannot be compared: each cuts it into operators of its own.
 """
@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from profkit.attribution.networks.operators import REMAINDERS, Operators, operators_of
-from profkit.attribution.networks.usage import NO_LAYER
-from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.run import Run
 from profkit.capture.schema import PHASES
 from profkit.measurement.network_times import step_times
 from profkit.ops.networks import network_from_dict
@@ -20,25 +19,25 @@ from profkit.rendering.usage.networks import network_words
 LayerPhase = tuple[str, str]
 
 
-def compare_layers(captures: Sequence[NetworkCapture]) -> Table:
+def compare_layers(runs: Sequence[Run]) -> Table:
     """Time of a recorded step by layer and phase; then what is in no operator, the step, and the unrecorded step."""
-    operators = [operators_of(capture) for capture in captures]
+    operators = [operators_of(run) for run in runs]
     times = [_times(each) for each in operators]
     lines = [
-        Line((place[0] or NO_LAYER, place[1], *(time_text(each.get(place)) for each in times)))
-        for place in _in_order(captures[0], times)
+        Line((place[0] or "(no layer)", place[1], *(time_text(each.get(place)) for each in times)))
+        for place in _in_order(runs[0], times)
     ]
     for name in REMAINDERS:
         known = [_remainder(each, name) for each in operators]
         if any(value is not None for value in known):
             lines.append(Line((name, "", *map(time_text, known))))
     lines.append(Line(("recorded step", "", *(time_text(_mean(each)) for each in operators)), "baseline"))
-    unrecorded = [step_times(capture).step for capture in captures]
+    unrecorded = [step_times(run).step for run in runs]
     lines.append(Line(("unrecorded step", "", *(time_text(step.value if step else None) for step in unrecorded))))
     columns = [Column("layer", "layer", is_text=True), Column("phase", "phase", is_text=True)]
-    columns += [Column(f"framework {number}", text) for number, text in enumerate(_names(captures))]
-    words = network_words(network_from_dict(captures[0].network))
-    work = "training" if captures[0].is_training else "inference"
+    columns += [Column(f"framework {number}", text) for number, text in enumerate(_names(runs))]
+    words = network_words(network_from_dict(runs[0].network))
+    work = "training" if runs[0].is_training else "inference"
     return Table(
         title=f"Layer by framework: {words}, {work}",
         facts=("time of a step in the operators of a layer, mean of the recorded steps",),
@@ -48,12 +47,9 @@ def compare_layers(captures: Sequence[NetworkCapture]) -> Table:
     )
 
 
-def _names(captures: Sequence[NetworkCapture]) -> list[str]:
-    names = [capture.framework for capture in captures]
-    return [
-        f"{capture.framework}:{capture.mode}" if names.count(capture.framework) > 1 else capture.framework
-        for capture in captures
-    ]
+def _names(runs: Sequence[Run]) -> list[str]:
+    names = [run.framework for run in runs]
+    return [f"{run.framework}:{run.mode}" if names.count(run.framework) > 1 else run.framework for run in runs]
 
 
 def _times(operators: Operators) -> dict[LayerPhase, float]:
@@ -62,9 +58,9 @@ def _times(operators: Operators) -> dict[LayerPhase, float]:
     return {(layer, phase): float(values.mean()) for (layer, phase), values in sums.items()}
 
 
-def _in_order(capture: NetworkCapture, times: Sequence[Mapping[LayerPhase, float]]) -> list[LayerPhase]:
+def _in_order(run: Run, times: Sequence[Mapping[LayerPhase, float]]) -> list[LayerPhase]:
     """Layers as the network has them, what is in none after them, phases as they run."""
-    layers = [layer.name for layer in network_from_dict(capture.network).layers]
+    layers = [layer.name for layer in network_from_dict(run.network).layers]
     phases = list(PHASES)
     found = dict.fromkeys(place for each in times for place in each)
 

@@ -1,12 +1,13 @@
-"""What a report of a network's run says: a NetworkCapture and its Usage in, a Table out."""
+"""What a report of a network's run says: a Run and its Usage in, a Table out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profkit.attribution.networks.usage import network_usage
+from profkit.attribution.passes import run_usage
+from profkit.attribution.tables import mean_of_steps
 from profkit.attribution.usage import Usage
-from profkit.capture.network_capture import NetworkCapture
+from profkit.capture.run import Run
 from profkit.measurement.network_times import StepTimes, step_times
 from profkit.measurement.statistics import Estimate
 from profkit.ops.networks import network_from_dict
@@ -14,32 +15,37 @@ from profkit.ops.networks.network import Network
 from profkit.rendering.quantities import error_text, ratio_interval_text, spread_text, time_text
 from profkit.rendering.tables.table import Table
 from profkit.rendering.usage.columns import flops_text
-from profkit.rendering.usage.content import TableContext, View, build_table
+from profkit.rendering.usage.content import TableContext, View, build_table, steps_line
 
 
-def network_table(capture: NetworkCapture, usage: Usage | None = None, view: View | None = None) -> Table:
+def network_table(run: Run, usage: Usage | None = None, view: View | None = None) -> Table:
     """The report of a run: a table of one step, by kind of operator unless a Usage is given."""
-    usage = network_usage(capture, "kind") if usage is None else usage
-    return build_table(usage.mean_of_steps(), view or View(), network_surroundings(capture, usage))
+    usage = run_usage(run) if usage is None else usage
+    return build_table(mean_of_steps(usage), view or View(), network_surroundings(run, usage))
 
 
-def network_surroundings(capture: NetworkCapture, usage: Usage) -> TableContext:
+def network_surroundings(run: Run, usage: Usage) -> TableContext:
     """Title and facts of the run, what recording cost, and notes; the table in between shows one step."""
     lost = f"{usage.dropped:,} records were lost while recording" if usage.dropped else ""
     return TableContext(
-        heads=[network_title(capture), *run_lines(capture), *disturbance_lines(capture), _table_line(usage)],
+        heads=[
+            network_title(run),
+            *run_lines(run),
+            *disturbance_lines(run),
+            *([steps_line(usage)] if usage.steps is not None else []),
+        ],
         losses=[lost] if lost else [],
-        warnings=failure_lines(capture),
+        warnings=failure_lines(run),
         instead=[] if usage.rows else ["no operator was recorded"],
-        notes=notes(capture, usage),
+        notes=notes(run, usage),
     )
 
 
-def network_title(capture: NetworkCapture) -> str:
+def network_title(run: Run) -> str:
     """Which network, with its numbers, and where it ran."""
-    work = "training" if capture.is_training else "inference"
-    threads = f"{capture.threads} thread{'s' if capture.threads != 1 else ''}"
-    return f"{network_words(network_from_dict(capture.network))}: {work} in {framework_words(capture)}, {threads}"
+    work = "training" if run.is_training else "inference"
+    threads = f"{run.threads} thread{'s' if run.threads != 1 else ''}"
+    return f"{network_words(network_from_dict(run.network))}: {work} in {framework_words(run)}, {threads}"
 
 
 def network_words(network: Network) -> str:
@@ -48,43 +54,42 @@ def network_words(network: Network) -> str:
     return f"{network.name} {words}"
 
 
-def framework_words(capture: NetworkCapture) -> str:
+def framework_words(run: Run) -> str:
     """`tensorflow 2.21.0 (graph)`; `caffe by opencv 4.14.0 (graph)` where another program runs it."""
-    versions = capture.versions
-    words = [capture.framework, versions.get("version") or versions.get(capture.framework, "")]
+    versions = run.versions
+    words = [run.framework, versions.get("version") or versions.get(run.framework, "")]
     if not words[1] and versions:
         words[1:] = ["by", *next(iter(versions.items()))]
-    return " ".join(filter(None, [*words, f"({capture.mode})" if capture.mode else ""]))
+    return " ".join(filter(None, [*words, f"({run.mode})" if run.mode else ""]))
 
 
-def run_lines(capture: NetworkCapture) -> list[str]:
+def run_lines(run: Run) -> list[str]:
     """Size and data, how it was checked, how long a step takes, what recording costs."""
-    network = network_from_dict(capture.network)
+    network = network_from_dict(run.network)
     size = (
         f"{network.parameter_count():,} parameters, {flops_text(network.multiply_adds())} multiply-adds per "
-        f"{'image' if len(network.input_shape()) == 4 else 'row'} (forward); {capture.data or 'no data'}"
+        f"{'image' if len(network.input_shape()) == 4 else 'row'} (forward); {run.data or 'no data'}"
     )
-    if capture.is_training:
-        size += f"; SGD {', '.join(f'{name} {value}'.replace('_', ' ') for name, value in capture.training.items())}"
+    if run.is_training:
+        size += f"; SGD {', '.join(f'{name} {value}'.replace('_', ' ') for name, value in run.training.items())}"
     lines = [size]
-    if capture.error is not None:
-        what = "loss and every weight after one step" if capture.is_training else "logits"
+    if run.error is not None:
+        what = "loss and every weight after one step" if run.is_training else "logits"
         lines.append(
-            f"checked against float64, {what}: error {error_text(capture.error)}, tolerance "
-            f"{error_text(capture.tolerance)}"
+            f"checked against float64, {what}: error {error_text(run.error)}, tolerance {error_text(run.tolerance)}"
         )
-    return lines + time_lines(capture)
+    return lines + time_lines(run)
 
 
-def time_lines(capture: NetworkCapture) -> list[str]:
+def time_lines(run: Run) -> list[str]:
     """The unrecorded step, and the ratio of recorded to unrecorded beside that of unrecorded to unrecorded."""
-    times = step_times(capture)
+    times = step_times(run)
     if times.step is None:
         return []
     spread = spread_text(times.step.value, times.step.low, times.step.high)
     line = f"unrecorded step: {time_text(times.step.value)} {spread}".rstrip() + f", median of {times.samples}"
-    if capture.first_step_ns is not None:
-        line += f"; the first step took {time_text(capture.first_step_ns)}"
+    if run.first_step_ns is not None:
+        line += f"; the first step took {time_text(run.first_step_ns)}"
     return [line, *_recording_lines(times)]
 
 
@@ -99,43 +104,38 @@ def _ratio(estimate: Estimate) -> str:
     return ratio_interval_text(estimate.value, estimate.low, estimate.high)
 
 
-def _table_line(usage: Usage) -> str:
-    steps = "the one recorded step" if usage.steps == 1 else f"mean of {usage.steps} recorded steps"
-    return f"table: {steps}; own times and the rows below add up to the step's wall clock"
-
-
-def failure_lines(capture: NetworkCapture) -> list[str]:
+def failure_lines(run: Run) -> list[str]:
     """Why a run is not whole; nothing when it is."""
-    if capture.status == "ok":
+    if run.status == "ok":
         return []
-    return [f"{capture.framework}: {capture.status}" + (f", {capture.reason}" if capture.reason else "")]
+    return [f"{run.framework}: {run.status}" + (f", {run.reason}" if run.reason else "")]
 
 
-def disturbance_lines(capture: NetworkCapture) -> list[str]:
+def disturbance_lines(run: Run) -> list[str]:
     """What makes all times doubtful; a thread that was preempted also looks like one that waited."""
-    trouble = capture.disturbance()
+    trouble = run.disturbance()
     return [f"warning: {trouble}: times are longer and threads look as if they waited"] if trouble else []
 
 
-def notes(capture: NetworkCapture, usage: Usage) -> list[str]:
+def notes(run: Run, usage: Usage) -> list[str]:
     """What a reader of the numbers must know, each once."""
-    texts = [*usage.notes, *capture.notes, *_memory_notes(capture), *_learning_notes(capture)]
+    texts = [*usage.notes, *run.notes, *_memory_notes(run), *_learning_notes(run)]
     return list(dict.fromkeys(texts))
 
 
-def _memory_notes(capture: NetworkCapture) -> Sequence[str]:
-    recording = capture.recording("memory")
-    if recording is None or recording is capture.recording("time"):
+def _memory_notes(run: Run) -> Sequence[str]:
+    capture = run.capture("memory")
+    if capture is None or capture is run.capture("time"):
         return ()
-    return [str(note) for note in recording.facts.get("notes", ())]
+    return [str(note) for note in capture.facts.get("notes", ())]
 
 
-def _learning_notes(capture: NetworkCapture) -> Sequence[str]:
-    learning = capture.learning
+def _learning_notes(run: Run) -> Sequence[str]:
+    learning = run.learning
     if not learning:
         return ()
     losses = learning.get("losses", [])
-    line = f"learned for {len(losses)} steps on {capture.data}"
+    line = f"learned for {len(losses)} steps on {run.data}"
     if losses:
         line += f": loss {losses[0]:.3f} to {losses[-1]:.3f}"
     if learning.get("precision") is not None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from profkit.attribution.usage import Usage
-from profkit.rendering.usage.columns import NAME, find_usage_column
+from profkit.attribution.usage import NAME, Usage
+from profkit.rendering.usage.columns import find_usage_column
 
 Rank = tuple[bool, float, str]
 
@@ -50,7 +50,7 @@ def top_rows(usage: Usage, order: Sequence[int], sort: str | None, top: int | No
 
 
 def _rank(usage: Usage, sort: str) -> Callable[[int], Rank]:
-    values = find_usage_column(sort).ranked(usage)
+    values = find_usage_column(sort).metric.values(usage)
     names = usage.rows.column("name")
 
     def rank(row: int) -> Rank:

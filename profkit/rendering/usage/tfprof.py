@@ -10,10 +10,10 @@ traces the accelerator's time is that of kernels, copies and sets.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, repeat
 
-from profkit.attribution.usage import Usage, UsageRow
-from profkit.rendering.usage.columns import Value, find_usage_column
+from profkit.attribution.metrics import find_metric
+from profkit.attribution.usage import Usage, UsageRow, Value
 from profkit.rendering.usage.content import View, visible
 from profkit.rendering.usage.rows import row_order, top_rows
 
@@ -50,33 +50,26 @@ def memory_text(value: Value) -> str:
 
 
 def _op_lines(usage: Usage, view: View) -> list[str]:
+    """Where a GPU worked, total is device time and host time together, as tfprof adds them."""
     order = row_order(usage, view.sort)
+
+    def column(name: str) -> list[Value]:
+        values = find_metric(name).values(usage)
+        return [values[row] for row in order]
+
+    sizes = _cells(column("requested_bytes" if usage.steps is not None else "own_alloc_bytes"), memory_text)
     if usage.devices is not None:
-        return _device_lines(usage, order, view)
-    own = find_usage_column("exclusive").ranked(usage)
-    sizes = usage.rows.column("own_alloc_bytes" if usage.steps is None else "requested_bytes")
-    cells = (_cells([sizes[row] for row in order], memory_text), _cells([own[row] for row in order], micros_text))
+        device, host = ([value or 0 for value in column(name)] for name in ("device_ns", "host_ns"))
+        both = [here + there for here, there in zip(host, device)]
+        times = tuple(_cells(values, micros_text) for values in (both, device, host))
+    else:
+        own = column("exclusive_ns")
+        nowhere = ABSENT if usage.steps is None else next(_cells([0], micros_text))
+        times = (_cells(own, micros_text), repeat(nowhere), _cells(own, micros_text))
     names = usage.rows.column("name")
-    device = ABSENT if usage.steps is None else next(_cells([0], micros_text))
-    return [
-        f"{visible(names[row]):<{_NAME_WIDTH}}"
-        + ", ".join(f"{cell:>{_CELL_WIDTH}}" for cell in (size, time, device, time))
-        for row, size, time in islice(zip(order, *cells), view.top)
-    ]
-
-
-def _device_lines(usage: Usage, order: Sequence[int], view: View) -> list[str]:
-    """Of a GPU trace: total is device time and host time together, as tfprof adds them."""
-    names, sizes = usage.rows.column("name"), usage.rows.column("own_alloc_bytes")
-    device = [usage.rows.column("device_ns")[row] or 0 for row in order]
-    host = [usage.rows.column("host_ns")[row] or 0 for row in order]
-    columns = (
-        _cells([sizes[row] for row in order], memory_text),
-        *(_cells(values, micros_text) for values in ([a + b for a, b in zip(device, host)], device, host)),
-    )
     return [
         f"{visible(names[row]):<{_NAME_WIDTH}}" + ", ".join(f"{cell:>{_CELL_WIDTH}}" for cell in cells)
-        for row, *cells in islice(zip(order, *columns), view.top)
+        for row, *cells in islice(zip(order, sizes, *times), view.top)
     ]
 
 
@@ -93,17 +86,15 @@ def _percent(part: float, whole: float) -> str:
 
 
 def _scope_lines(usage: Usage, view: View) -> list[str]:
-    explained = usage.wall_ns - usage.remainder_ns
-    known = usage.total_alloc_bytes is not None
-    total = memory_text((usage.total_alloc_bytes or 0) - (usage.unattributed_alloc_bytes or 0)) if known else ABSENT
-    time = micros_text(explained)
+    total = memory_text(usage.rows.sum("own_alloc_bytes"))
+    time = micros_text(usage.wall_ns - usage.remainder_ns)
     lines = [f"{ROOT} ({ABSENT}/{total}, {ABSENT}/{time}, {ABSENT}/{ABSENT}, {ABSENT}/{time})"]
     rows = top_rows(usage, row_order(usage, view.sort), view.sort, view.top)
-    return lines + [_scope_line(usage.rows[row]) for row in rows]
+    own = find_metric("exclusive_ns").values(usage, rows)
+    return lines + [_scope_line(usage.rows[row], own_ns) for row, own_ns in zip(rows, own)]
 
 
-def _scope_line(row: UsageRow) -> str:
-    own = row.exclusive_ns if row.has_own_time else None
+def _scope_line(row: UsageRow, own: Value) -> str:
     time = f"{micros_text(own)}/{micros_text(row.inclusive_ns)}"
     size = f"{memory_text(row.own_alloc_bytes)}/{memory_text(row.alloc_bytes)}"
     name = "/".join(map(visible, row.path))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from network_checks import built_here
 
-from profkit.capture.recording import Recording
-from profkit.capture.schema import NONE, Level
+from profkit.capture.schema import NONE, Capture, Level
 from profkit.frameworks.events import SourceSubject, load_source
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 def recorded(
     framework: str, network: Network, name: str, conditions: NetworkConditions, steps: int = 2, warm_up: int = 1
-) -> Recording:
+) -> Capture:
     """So many steps under a pass of the framework's source."""
     trial = built_here(load_builder(framework), network, conditions)
     run = trial.built.train if conditions.is_training else trial.built.infer
@@ -30,19 +30,20 @@ def recorded(
     return load_source(framework).record(watched, name, steps)
 
 
-def rows(recording: Recording, level: Level = Level.OPERATOR, step: int | None = None) -> list[Row]:
-    """Spans of a level as dicts, in order of their start."""
-    columns = {name: column.tolist() for name, column in recording.spans.items()}
-    columns |= {name: recording.text(name) for name in ("name", "type", "layer", "phase", "implementation", "fused")}
-    columns |= {name: recording.text(name) for name in ("shapes", "quality")}
+def rows(capture: Capture, level: Level = Level.OPERATOR, step: int | None = None) -> list[Row]:
+    """Ranges of a level as dicts, in order of their start."""
+    ranges = capture.ranges
+    columns: dict[str, list[Any]] = {item.name: ranges[item.name].tolist() for item in fields(ranges)}
+    columns |= {name: capture.texts(ranges[name]) for name in ranges.texts()}
+    columns["row"] = list(range(len(ranges)))
     found = [dict(zip(columns, values)) for values in zip(*columns.values())]
     chosen = [row for row in found if row["level"] == level and step in (None, row["step"])]
     return sorted(chosen, key=lambda row: (row["start_ns"], -row["end_ns"]))
 
 
-def assert_sound(recording: Recording, steps: int) -> None:
+def assert_sound(capture: Capture, steps: int) -> None:
     """Spans lie in their steps and parents, siblings do not overlap, so operators and remainder make up the steps."""
-    spans, begin, end = recording.spans, recording.steps["start_ns"], recording.steps["end_ns"]
+    spans, begin, end = capture.ranges, capture.steps["start_ns"], capture.steps["end_ns"]
     assert len(begin) == steps
     assert (begin[1:] >= end[:-1]).all()
     assert (spans["step"] != NONE).all()
@@ -54,7 +55,7 @@ def assert_sound(recording: Recording, steps: int) -> None:
     assert (spans["start_ns"][has_parent] >= spans["start_ns"][parents]).all()
     assert (spans["end_ns"][has_parent] <= spans["end_ns"][parents]).all()
     # What is shorter than a source's clock counts has no length and overlaps nothing.
-    operators = [row for row in rows(recording) if row["end_ns"] > row["start_ns"]]
+    operators = [row for row in rows(capture) if row["end_ns"] > row["start_ns"]]
     assert all(before["end_ns"] <= after["start_ns"] for before, after in pairwise(operators))
     inside = np.bincount([row["step"] for row in operators], [row["end_ns"] - row["start_ns"] for row in operators])
     assert (inside <= end - begin).all()

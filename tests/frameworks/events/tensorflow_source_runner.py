@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.capture.recording import save
+from profkit.capture.archive import save
 from profkit.frameworks.events import SourceSubject, load_source
 from profkit.frameworks.events.xplane import RealtimeClock, read_clocks, read_xspace, recorded_levels
 from profkit.frameworks.networks import load_builder
@@ -48,8 +48,8 @@ def watched(mode: str, is_training: bool) -> SourceSubject:
 def record(what: SourceSubject, *passes: str) -> None:
     for each in passes:
         phase = "training" if what.conditions.is_training else "inference"
-        recording = SOURCE.record(what, each, STEPS)
-        save(recording, FOLDER / f"{what.conditions.mode} {phase} {each}")
+        capture = SOURCE.record(what, each, STEPS)
+        save(capture, FOLDER / f"{what.conditions.mode} {phase} {each}")
 
 
 def graph() -> dict[str, Any]:

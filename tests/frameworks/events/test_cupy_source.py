@@ -9,8 +9,7 @@ from fake_cupy import FakeCupy, MemoryHook
 from network_checks import with_batch
 from source_checks import assert_sound, rows
 
-from profkit.capture.recording import Recording
-from profkit.capture.schema import NONE
+from profkit.capture.schema import NONE, Capture
 from profkit.frameworks.cupy.networks import BUILDER
 from profkit.frameworks.events import SourceSubject, load_source
 from profkit.frameworks.networks.contract import NetworkConditions
@@ -26,7 +25,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> FakeCupy:
     return fake
 
 
-def record(name: str, steps: int = 1) -> Recording:
+def record(name: str, steps: int = 1) -> Capture:
     conditions = NetworkConditions()
     trial = with_batch(NETWORK, BUILDER.build(NETWORK, NETWORK.initial_weights(), conditions))
     watched = SourceSubject(NETWORK, trial.built, conditions, lambda: trial.built.infer(trial.batch))
@@ -34,22 +33,22 @@ def record(name: str, steps: int = 1) -> Recording:
 
 
 def test_every_operator_is_a_range_and_waits_for_the_device(cupy: FakeCupy) -> None:
-    recording = record("time")
+    capture = record("time")
 
     operators = ["hidden1/matmul", "hidden1/relu", "output/matmul"]
-    assert_sound(recording, steps=1)
-    assert [row["name"] for row in rows(recording)] == operators
+    assert_sound(capture, steps=1)
+    assert [row["name"] for row in rows(capture)] == operators
     assert cupy.called == [*(call for name in operators for call in (name, "wait", "pop")), "wait"]
-    assert rows(recording)[0]["implementation"] == "matmul/cupy/cuda"
-    assert rows(recording)[1]["implementation"] == "cupy"
-    assert all(row["pool_cpu_ns"] == NONE for row in rows(recording))
+    assert rows(capture)[0]["implementation"] == "matmul/cupy/cuda"
+    assert rows(capture)[1]["implementation"] == "cupy"
+    assert all(row["pool_cpu_ns"] == NONE for row in rows(capture))
 
 
 @pytest.mark.usefixtures("cupy")
 def test_bytes_are_those_that_were_asked_of_the_pool() -> None:
-    recording = record("memory", steps=2)
+    capture = record("memory", steps=2)
 
-    product, relu, _ = rows(recording, step=1)
+    product, relu, _ = rows(capture, step=1)
     result = 4 * 8 * 4
     assert product["requested_bytes"] == 1000 + result
     assert (product["temporary_bytes"], product["peak_bytes"]) == (1000, 1000 + result)

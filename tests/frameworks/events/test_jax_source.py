@@ -10,8 +10,8 @@ from network_process import outcome
 from network_process_runner import CIFAR10, STEPS
 from source_checks import rows
 
-from profkit.capture.recording import Recording, SpanLog
-from profkit.capture.schema import NONE, Level
+from profkit.capture.event_log import EventLog
+from profkit.capture.schema import NONE, Capture, Level
 from profkit.frameworks.events.layer_shares import mapped_shares, without_layer
 from profkit.frameworks.events.xplane import XplaneEvent
 from profkit.frameworks.jax.hlo import parse_module, shape_bytes
@@ -178,13 +178,13 @@ def test_work_handed_to_the_pool_belongs_to_its_thunk_also_after_the_thunk_retur
         listener("tf_XLAEigen/3", "StartRegion", 7, _c=8),
         listener("tf_XLAEigen/3", "StopRegion", 9),
     ]
-    log = SpanLog("jax", "hlo", "time")
+    log = EventLog("jax", "hlo", "time")
 
     add_spans(log, read_thunks(events), placed(), 42)
 
-    recording = log.finish()
-    [operator] = rows(recording)
-    pools, pieces = rows(recording, Level.POOL), rows(recording, Level.PRIMITIVE)
+    capture = log.finish()
+    [operator] = rows(capture)
+    pools, pieces = rows(capture, Level.POOL), rows(capture, Level.PRIMITIVE)
     assert (operator["layer"], operator["pool_cpu_ns"]) == ("conv1", 30 + 2)
     assert [(row["start_ns"], row["end_ns"]) for row in pools] == [(5, 20), (7, 9)]
     assert [(row["start_ns"], row["end_ns"], row["layer"]) for row in pieces] == [(20, 35, "conv1")]
@@ -206,14 +206,14 @@ def test_a_task_of_the_pool_in_which_the_executor_goes_on_is_no_helpers_work_fro
         thunk("tf_XLAEigen/2", "relu_fusion", 520, 880),
         listener("tf_XLAEigen/2", "StopRegion", 910),
     ]
-    log = SpanLog("jax", "hlo", "time")
+    log = EventLog("jax", "hlo", "time")
 
     add_spans(log, read_thunks(events), placed(), 42)
 
-    recording = log.finish()
-    assert [(row["start_ns"], row["end_ns"]) for row in rows(recording, Level.POOL)] == [(2, 4)]
-    assert [(row["start_ns"], row["end_ns"]) for row in rows(recording, Level.PRIMITIVE)] == [(4, 7)]
-    assert [(row["name"], row["pool_cpu_ns"]) for row in rows(recording)] == [
+    capture = log.finish()
+    assert [(row["start_ns"], row["end_ns"]) for row in rows(capture, Level.POOL)] == [(2, 4)]
+    assert [(row["start_ns"], row["end_ns"]) for row in rows(capture, Level.PRIMITIVE)] == [(4, 7)]
+    assert [(row["name"], row["pool_cpu_ns"]) for row in rows(capture)] == [
         ("dot.7", 5), ("relu_fusion", 0), ("relu_fusion", 0),
     ]  # fmt: skip
 
@@ -255,32 +255,32 @@ def test_waiting_for_the_executor_and_the_python_tracer_are_no_spans() -> None:
     assert [each.name for _, each in found.runtime] == ["PjitFunction(train_step)"]
 
 
-def recording_of(is_training: bool) -> Recording:
-    return outcome("jax", "jit").recording("time", is_training)
+def recording_of(is_training: bool) -> Capture:
+    return outcome("jax", "jit").capture("time", is_training)
 
 
 @pytest.mark.parametrize("is_training", [True, False])
 def test_operators_lie_in_their_steps_and_do_not_overlap_on_a_thread(is_training: bool) -> None:
-    recording = recording_of(is_training)
+    capture = recording_of(is_training)
 
-    steps, operators = recording.steps, rows(recording)
+    steps, operators = capture.steps, rows(capture)
 
     assert len(steps["start_ns"]) == STEPS
     assert {row["step"] for row in operators} == set(range(STEPS))
     for row in operators:
         assert steps["start_ns"][row["step"]] <= row["start_ns"] <= row["end_ns"] <= steps["end_ns"][row["step"]]
-    for thread in range(len(recording.threads)):
+    for thread in range(len(capture.threads)):
         own = [row for row in operators if row["thread"] == thread]
         assert all(before["end_ns"] <= after["start_ns"] for before, after in pairwise(own))
 
 
 def test_every_step_has_the_same_thunks() -> None:
-    recording = recording_of(True)
+    capture = recording_of(True)
 
-    names = [sorted(row["name"] for row in rows(recording, step=step)) for step in range(STEPS)]
+    names = [sorted(row["name"] for row in rows(capture, step=step)) for step in range(STEPS)]
 
     assert names[0] == names[1]
-    assert recording.facts["lost"] == 0
+    assert capture.losses.records == 0
 
 
 def test_every_layer_with_weights_has_time_forward_and_backward_and_there_are_updates() -> None:
@@ -292,56 +292,56 @@ def test_every_layer_with_weights_has_time_forward_and_backward_and_there_are_up
 
 
 def test_convolutions_are_convolutions_of_their_layers() -> None:
-    recording = recording_of(True)
+    capture = recording_of(True)
 
-    found = {(row["layer"], row["phase"]) for row in rows(recording) if row["type"] == "convolution"}
+    found = {(row["layer"], row["phase"]) for row in rows(capture) if row["type"] == "convolution"}
 
     assert found == {(name, phase) for name in ("conv1", "conv2") for phase in ("forward", "backward")}
 
 
 @pytest.mark.parametrize("is_training", [True, False])
 def test_all_but_the_loss_has_a_layer_and_the_rest_is_listed(is_training: bool) -> None:
-    recording = recording_of(is_training)
+    capture = recording_of(is_training)
 
-    nowhere = [row for row in rows(recording) if row["layer"] is None]
+    nowhere = [row for row in rows(capture) if row["layer"] is None]
 
     # Tables of the loss hold a number per image and class; everything else in this network is larger.
     batch, classes = CIFAR10.output_shape()
     assert all(row["output_bytes"] <= 4 * batch * classes for row in nowhere)
     assert bool(nowhere) == is_training
-    listed = {(row["name"], row["phase"]) for row in recording.facts["without_layer"]}
+    listed = {(row["name"], row["phase"]) for row in capture.facts["without_layer"]}
     assert listed == {(row["name"], row["phase"]) for row in nowhere}
-    assert set(recording.facts["mapped"]) == ({"forward", "backward"} if is_training else {"forward"})
+    assert set(capture.facts["mapped"]) == ({"forward", "backward"} if is_training else {"forward"})
 
 
 def test_shares_are_those_of_the_operators_own_time() -> None:
-    log = SpanLog("jax", "hlo", "time")
+    log = EventLog("jax", "hlo", "time")
     log.step(0, 100)
-    log.span(Level.OPERATOR, "a", 0, 60, layer="conv1", phase="forward", quality="exact")
-    log.span(Level.OPERATOR, "inside a", 10, 30, layer="conv1", phase="forward", quality="exact")
-    log.span(Level.OPERATOR, "b", 60, 70, layer="conv1", phase="forward", quality="inferred")
-    log.span(Level.PRIMITIVE, "b", 70, 80, 1, layer="conv1", phase="forward", quality="inferred", owner=2)
-    log.span(Level.OPERATOR, "c", 80, 100, type="add", phase="forward", quality="exact")
+    log.range(Level.OPERATOR, "a", 0, 60, layer="conv1", phase="forward", quality="exact")
+    log.range(Level.OPERATOR, "inside a", 10, 30, layer="conv1", phase="forward", quality="exact")
+    log.range(Level.OPERATOR, "b", 60, 70, layer="conv1", phase="forward", quality="inferred")
+    log.range(Level.PRIMITIVE, "b", 70, 80, 1, layer="conv1", phase="forward", quality="inferred", owner=2)
+    log.range(Level.OPERATOR, "c", 80, 100, type="add", phase="forward", quality="exact")
 
-    recording = log.finish()
+    capture = log.finish()
 
-    assert mapped_shares(recording) == {"forward": {"exact": 0.6, "inferred": 0.2, "none": 0.2}}
-    assert without_layer(recording) == [{"name": "c", "type": "add", "phase": "forward", "ns": 20}]
+    assert mapped_shares(capture) == {"forward": {"exact": 0.6, "inferred": 0.2, "none": 0.2}}
+    assert without_layer(capture) == [{"name": "c", "type": "add", "phase": "forward", "ns": 20}]
 
 
 def test_memory_of_operators_is_unknown_and_the_plan_of_the_step_is_a_fact() -> None:
-    recording = recording_of(True)
+    capture = recording_of(True)
 
-    plan = recording.facts["planned_memory"]
+    plan = capture.facts["planned_memory"]
 
-    assert all((recording.spans[name] == NONE).all() for name in ("requested_bytes", "temporary_bytes", "peak_bytes"))
+    assert all((capture.ranges[name] == NONE).all() for name in ("requested_bytes", "temporary_bytes", "peak_bytes"))
     weights = 4 * CIFAR10.parameter_count()
     batch = 4 * 4 * 3 * 24 * 24 + 4 * 4
     assert plan["argument_bytes"] == 2 * weights + batch  # the velocity of each weight, too
     assert plan["alias_bytes"] == 2 * weights  # given away
     assert plan["temporary_bytes"] > 0
     own = plan["temporary_bytes"] + plan["output_bytes"] - plan["alias_bytes"]
-    assert recording.facts["peak_bytes"] == own == plan["total_bytes"] - plan["argument_bytes"]
+    assert capture.facts["peak_bytes"] == own == plan["total_bytes"] - plan["argument_bytes"]
 
 
 def test_output_bytes_are_those_of_the_shapes() -> None:
@@ -351,9 +351,9 @@ def test_output_bytes_are_those_of_the_shapes() -> None:
 
 
 def test_the_python_tracer_was_off_and_compilation_is_told_apart() -> None:
-    recording = recording_of(True)
+    capture = recording_of(True)
 
-    assert recording.facts["profiler_levels"]["python"] == 0
-    assert not any(row["name"].startswith("$") for row in rows(recording, Level.RUNTIME))
-    assert recording.facts["compile_s"]["backend_compile"] > 0
-    assert recording.clock_error_ns > 0
+    assert capture.facts["profiler_levels"]["python"] == 0
+    assert not any(row["name"].startswith("$") for row in rows(capture, Level.RUNTIME))
+    assert capture.facts["compile_s"]["backend_compile"] > 0
+    assert capture.clock_error_ns > 0

@@ -10,8 +10,7 @@ from network_process import outcome
 from network_process_runner import CIFAR10, STEPS
 from source_checks import rows
 
-from profkit.capture.recording import Recording
-from profkit.capture.schema import NONE, Level
+from profkit.capture.schema import NONE, Capture, Level
 from profkit.frameworks.events import load_source
 from profkit.frameworks.keras.names import KerasPlacer, layer_of
 from profkit.frameworks.networks.contract import NetworkConditions
@@ -30,8 +29,8 @@ by_mode = pytest.mark.parametrize(
 )
 
 
-def recording_of(mode: str, is_training: bool) -> Recording:
-    return outcome("keras", mode).recording(TIME_PASS[mode], is_training)
+def recording_of(mode: str, is_training: bool) -> Capture:
+    return outcome("keras", mode).capture(TIME_PASS[mode], is_training)
 
 
 class Node:
@@ -137,11 +136,11 @@ def test_a_node_between_two_layers_is_that_of_its_inputs() -> None:
 @by_mode
 @pytest.mark.parametrize("is_training", [True, False])
 def test_spans_lie_in_their_steps(mode: str, is_training: bool) -> None:
-    recording = recording_of(mode, is_training)
+    capture = recording_of(mode, is_training)
 
-    spans, begin, end = recording.spans, recording.steps["start_ns"], recording.steps["end_ns"]
+    spans, begin, end = capture.ranges, capture.steps["start_ns"], capture.steps["end_ns"]
 
-    assert recording.framework == "keras"
+    assert capture.framework == "keras"
     assert len(begin) == STEPS
     inside = spans["step"] != NONE
     assert inside.all()
@@ -162,10 +161,10 @@ def test_every_layer_with_weights_has_time_forward_and_backward_and_there_are_up
 @by_mode
 def test_convolutions_are_those_of_their_layers_in_every_step(mode: str) -> None:
     forward, backward = CONVOLUTIONS[mode]
-    recording = recording_of(mode, True)
+    capture = recording_of(mode, True)
 
     for step in range(STEPS):
-        found = rows(recording, step=step)
+        found = rows(capture, step=step)
         ahead = [row["layer"] for row in found if row["type"] in forward and row["phase"] == "forward"]
         back = {row["layer"] for row in found if row["type"] in backward and row["phase"] == "backward"}
         assert ahead == ["conv1", "conv2"]
@@ -182,41 +181,41 @@ def test_inference_is_all_forward(mode: str) -> None:
 
 @by_mode
 def test_what_has_no_layer_is_as_small_as_the_loss_and_is_listed(mode: str) -> None:
-    recording = recording_of(mode, True)
+    capture = recording_of(mode, True)
 
-    nowhere = [row for row in rows(recording) if row["layer"] is None]
+    nowhere = [row for row in rows(capture) if row["layer"] is None]
 
     # Of the loss: a number per image and class, and as much for its parts; everything else here is larger.
     batch, classes = CIFAR10.output_shape()
     made = "requested_bytes" if mode == "torch" else "output_bytes"
     assert max(row[made] for row in nowhere) <= 2 * 4 * batch * classes
-    listed = {(row["name"], row["phase"]) for row in recording.facts["without_layer"]}
+    listed = {(row["name"], row["phase"]) for row in capture.facts["without_layer"]}
     assert listed == {(row["name"], row["phase"]) for row in nowhere}
 
 
 def test_over_torch_the_decay_of_weights_belongs_to_their_layers() -> None:
-    recording = recording_of("torch", True)
+    capture = recording_of("torch", True)
 
-    squares = {row["layer"] for row in rows(recording) if row["type"] == "aten::square"}
+    squares = {row["layer"] for row in rows(capture) if row["type"] == "aten::square"}
 
     assert squares == {"local3", "local4", "norm1", "norm2"}
 
 
 @by_mode
 def test_no_python_frames_are_recorded(mode: str) -> None:
-    recording = recording_of(mode, True)
+    capture = recording_of(mode, True)
 
-    assert not any((name or "").startswith("$") for name in recording.text("name"))
-    assert recording.facts.get("profiler_levels", {}).get("python", 0) == 0
+    assert not any((name or "").startswith("$") for name in capture.texts(capture.ranges.name))
+    assert capture.facts.get("profiler_levels", {}).get("python", 0) == 0
 
 
 def test_bytes_are_unknown_where_the_backend_does_not_tell_and_known_where_it_does() -> None:
     time_only = recording_of("tensorflow", False)
-    memory = outcome("keras", "tensorflow").recording("memory", False)
+    memory = outcome("keras", "tensorflow").capture("memory", False)
     planned = recording_of("jax", False)
 
-    assert (time_only.spans["requested_bytes"] == NONE).all()
-    assert (planned.spans["requested_bytes"] == NONE).all()
+    assert (time_only.ranges["requested_bytes"] == NONE).all()
+    assert (planned.ranges["requested_bytes"] == NONE).all()
     plan = planned.facts["planned_memory"]
     assert planned.facts["peak_bytes"] == plan["total_bytes"] - plan["argument_bytes"]
     convolution = next(row for row in rows(memory) if row["layer"] == "conv1" and row["type"] == "_FusedConv2D")
@@ -228,27 +227,27 @@ def test_bytes_are_unknown_where_the_backend_does_not_tell_and_known_where_it_do
 def test_bytes_are_unknown_where_tensorflow_is_compiled_by_xla() -> None:
     compiled = recording_of("tensorflow_xla", False)
 
-    assert (compiled.spans["requested_bytes"] == NONE).all()
+    assert (compiled.ranges["requested_bytes"] == NONE).all()
     assert "peak_bytes" not in compiled.facts
     assert compiled.measures == ("time",)
 
 
 @pytest.mark.parametrize(("mode", "name"), [("tensorflow", "memory"), ("torch", "operators"), ("jax", "time")])
 def test_weights_and_velocities_are_held_beside_what_a_step_allocates(mode: str, name: str) -> None:
-    recording = outcome("keras", mode).recording(name, True)
+    capture = outcome("keras", mode).capture(name, True)
 
-    assert recording.facts["held_bytes"] == 2 * 4 * CIFAR10.parameter_count()
+    assert capture.facts["held_bytes"] == 2 * 4 * CIFAR10.parameter_count()
 
 
 def test_allocations_over_tensorflow_add_up_to_what_operators_requested() -> None:
-    memory = outcome("keras", "tensorflow").recording("memory", True)
+    memory = outcome("keras", "tensorflow").capture("memory", True)
 
-    taken = memory.allocations["bytes"] > 0
-    owned = memory.allocations["span"] != NONE
+    taken = memory.memory_events.bytes > 0
+    owned = memory.memory_events.range != NONE
     requested = sum(row["requested_bytes"] for row in rows(memory))
 
-    assert requested == int(memory.allocations["bytes"][taken & owned].sum())
-    assert (memory.spans["temporary_bytes"] <= memory.spans["requested_bytes"]).all()
+    assert requested == int(memory.memory_events.bytes[taken & owned].sum())
+    assert (memory.ranges["temporary_bytes"] <= memory.ranges["requested_bytes"]).all()
 
 
 @by_mode

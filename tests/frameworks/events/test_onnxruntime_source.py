@@ -9,8 +9,8 @@ import pytest
 from network_checks import built_here
 from source_checks import assert_sound, recorded, rows
 
-from profkit.capture.recording import Recording, SpanLog
-from profkit.capture.schema import NONE, Level
+from profkit.capture.event_log import EventLog
+from profkit.capture.schema import NONE, Capture, Level
 from profkit.errors import CaptureError
 from profkit.frameworks.events import SourceSubject, load_source
 from profkit.frameworks.networks import load_builder
@@ -32,9 +32,9 @@ def node(name: str, kind: str, ts: int, dur: int, **arguments: Any) -> ProfileEv
     return event(f"{name}_kernel_time", ts, dur, "Node", op_name=kind, provider="CPU", **arguments)
 
 
-def read(events: list[ProfileEvent], *runs: TimedStep, shows_memory: bool = False) -> Recording:
+def read(events: list[ProfileEvent], *runs: TimedStep, shows_memory: bool = False) -> Capture:
     """The recording of a fake profile."""
-    log = SpanLog("onnxruntime", "onnxruntime", "memory" if shows_memory else "time")
+    log = EventLog("onnxruntime", "onnxruntime", "memory" if shows_memory else "time")
     SessionProfile(SMALL, events, ORIGIN_NS, shows_memory).add_to(log, runs)
     return log.finish()
 
@@ -48,23 +48,23 @@ def test_the_last_runs_of_a_profile_are_the_steps_and_warm_up_is_left_out() -> N
     warm_up = [node("conv1_nchwc", "Conv", 11, 5), event("model_run", 10, 10)]
     step = [node("conv1_nchwc", "Conv", 31, 5), event("SequentialExecutor::Execute", 30, 9), event("model_run", 30, 10)]
 
-    recording = read([*warm_up, *step], TimedStep(at(29), at(41), 900))
+    capture = read([*warm_up, *step], TimedStep(at(29), at(41), 900))
 
-    [operator] = rows(recording)
+    [operator] = rows(capture)
     assert (operator["start_ns"], operator["end_ns"], operator["step"]) == (at(31), at(36), 0)
-    assert [row["name"] for row in rows(recording, Level.RUNTIME)] == ["model_run", "SequentialExecutor::Execute"]
-    assert rows(recording, Level.RUNTIME)[0]["pool_cpu_ns"] == 900
-    assert_sound(recording, steps=1)
+    assert [row["name"] for row in rows(capture, Level.RUNTIME)] == ["model_run", "SequentialExecutor::Execute"]
+    assert rows(capture, Level.RUNTIME)[0]["pool_cpu_ns"] == 900
+    assert_sound(capture, steps=1)
 
 
 def test_rounded_times_that_stick_out_of_their_parent_are_cut() -> None:
     events = [event("model_run", 30, 10), node("conv1_nchwc", "Conv", 30, 6), node("pool1/MaxPool", "MaxPool", 36, 5)]
 
-    recording = read(events, TimedStep(at(30) + 400, at(40) + 300, 0))
+    capture = read(events, TimedStep(at(30) + 400, at(40) + 300, 0))
 
-    assert_sound(recording, steps=1)
-    assert rows(recording)[0]["start_ns"] == at(30) + 400
-    assert rows(recording)[1]["end_ns"] == at(40)
+    assert_sound(capture, steps=1)
+    assert rows(capture)[0]["start_ns"] == at(30) + 400
+    assert rows(capture)[1]["end_ns"] == at(40)
 
 
 def test_layers_follow_from_names_and_reorders_from_their_neighbours() -> None:
@@ -86,9 +86,9 @@ def test_relu_is_part_of_a_node_unless_it_has_one_of_its_own() -> None:
         node("softmax_linear/Gemm", "Gemm", 20, 2),
     ]
 
-    recording = read(events, TimedStep(at(0), at(100), 0))
+    capture = read(events, TimedStep(at(0), at(100), 0))
 
-    found = {row["name"]: row for row in rows(recording)}
+    found = {row["name"]: row for row in rows(capture)}
     assert found["conv1_nchwc"]["fused"] == "Conv+Bias+Relu"
     assert found["conv1_nchwc"]["implementation"] == "CPU NCHWc"
     assert found["conv2/Conv"]["fused"] == "Conv+Bias"
@@ -118,18 +118,18 @@ def test_the_peak_is_the_most_of_one_run_above_what_the_session_held() -> None:
         for place, (delta, held) in enumerate(sizes)
     ]  # fmt: skip
 
-    recording = read(events, TimedStep(at(0), at(100), 0), shows_memory=True)
+    capture = read(events, TimedStep(at(0), at(100), 0), shows_memory=True)
 
-    assert recording.facts["peak_bytes"] == 4700 + 1200
+    assert capture.facts["peak_bytes"] == 4700 + 1200
 
 
 def test_a_profile_without_memory_has_no_peak_rather_than_none_at_all() -> None:
     events = [event("model_run", 0, 100), node("conv1_nchwc", "Conv", 1, 5)]
 
-    recording = read(events, TimedStep(at(0), at(100), 0), shows_memory=True)
+    capture = read(events, TimedStep(at(0), at(100), 0), shows_memory=True)
 
-    assert "peak_bytes" not in recording.facts
-    assert rows(recording)[0]["requested_bytes"] == NONE
+    assert "peak_bytes" not in capture.facts
+    assert rows(capture)[0]["requested_bytes"] == NONE
 
 
 def test_a_profile_that_has_lost_runs_is_refused_with_the_numbers() -> None:
@@ -143,34 +143,34 @@ def test_a_profile_that_has_lost_runs_is_refused_with_the_numbers() -> None:
 def test_every_node_of_a_real_session_has_its_layer(name: str) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-    recording = recorded("onnxruntime", SMALL, name, NetworkConditions(threads=2, mode="default"), steps=3)
+    capture = recorded("onnxruntime", SMALL, name, NetworkConditions(threads=2, mode="default"), steps=3)
 
-    assert_sound(recording, steps=3)
-    steps = [[row["name"] for row in rows(recording, step=step)] for step in range(3)]
+    assert_sound(capture, steps=3)
+    steps = [[row["name"] for row in rows(capture, step=step)] for step in range(3)]
     assert steps[0] == steps[1] == steps[2]
-    operators = rows(recording, step=2)
+    operators = rows(capture, step=2)
     assert {row["layer"] for row in operators} == {layer.name for layer in SMALL.layers}
     assert {"Conv", "MaxPool", "LRN"} <= {row["type"] for row in operators}
     assert {row["phase"] for row in operators} <= {"forward", "copy"}
     assert all((row["type"].startswith("Reorder")) == (row["phase"] == "copy") for row in operators)
     conv = next(row for row in operators if row["layer"] == "conv2" and row["type"] == "Conv")
     assert conv["shapes"].startswith("4x16x12x12")
-    assert recording.clock_error_ns > 1000
+    assert capture.clock_error_ns > 1000
 
 
 def test_memory_of_a_real_session_is_what_its_nodes_keep() -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     network = Mlp(batch=64, hidden=2, neurons=32)
 
-    recording = recorded("onnxruntime", network, "memory", NetworkConditions(mode="default"), steps=2)
+    capture = recorded("onnxruntime", network, "memory", NetworkConditions(mode="default"), steps=2)
 
-    for row in rows(recording):
+    for row in rows(capture):
         assert row["output_bytes"] in (64 * 32 * 4, 64 * 7 * 4)
         assert row["requested_bytes"] in (0, row["output_bytes"])
         assert row["temporary_bytes"] == NONE
-    assert rows(recording, step=1)[0]["requested_bytes"] == 64 * 32 * 4
+    assert rows(capture, step=1)[0]["requested_bytes"] == 64 * 32 * 4
     # A layer's input and its result at once; the input of the first one is the batch, which is not the session's.
-    assert recording.facts["peak_bytes"] == 2 * 64 * 32 * 4
+    assert capture.facts["peak_bytes"] == 2 * 64 * 32 * 4
 
 
 def test_the_usual_session_is_back_after_a_recording_and_no_file_is_left(

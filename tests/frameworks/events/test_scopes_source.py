@@ -27,11 +27,11 @@ INFERENCE, TRAINING = NetworkConditions(threads=1), NetworkConditions(threads=2,
 @pytest.mark.parametrize("framework", ["native", "numpy"])
 @pytest.mark.parametrize("name", ["time", "memory"])
 def test_every_operator_of_a_training_step_is_a_span_in_its_step(framework: str, name: str) -> None:
-    recording = recorded(framework, SMALL, name, TRAINING, steps=2)
+    capture = recorded(framework, SMALL, name, TRAINING, steps=2)
 
-    assert recording.measures == (name,)
-    assert_sound(recording, steps=2)
-    first, second = rows(recording, step=0), rows(recording, step=1)
+    assert capture.measures == (name,)
+    assert_sound(capture, steps=2)
+    first, second = rows(capture, step=0), rows(capture, step=1)
     assert [row["name"] for row in first] == [row["name"] for row in second]
     assert {row["phase"] for row in first} == {"forward", "backward", "optimiser"}
     assert {row["layer"] for row in first if row["layer"]} == {layer.name for layer in SMALL.layers}
@@ -40,9 +40,9 @@ def test_every_operator_of_a_training_step_is_a_span_in_its_step(framework: str,
 
 
 def test_operators_name_their_kernels_shapes_and_what_they_fuse() -> None:
-    recording = recorded("native", SMALL, "time", INFERENCE, steps=1)
+    capture = recorded("native", SMALL, "time", INFERENCE, steps=1)
 
-    found = {row["name"]: row for row in rows(recording)}
+    found = {row["name"]: row for row in rows(capture)}
 
     conv = found["conv1/conv2d"]
     assert (conv["type"], conv["layer"], conv["phase"]) == ("conv2d", "conv1", "forward")
@@ -55,9 +55,9 @@ def test_operators_name_their_kernels_shapes_and_what_they_fuse() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_native_bytes_are_the_result_and_the_kernels_workspace(threads: int) -> None:
-    recording = recorded("native", SMALL, "memory", NetworkConditions(threads=threads), steps=1)
+    capture = recorded("native", SMALL, "memory", NetworkConditions(threads=threads), steps=1)
 
-    found = {row["name"]: row for row in rows(recording)}
+    found = {row["name"]: row for row in rows(capture)}
 
     for layer, operator in (("conv1", "conv2d"), ("conv2", "conv2d"), ("pool1", "pool2d"), ("norm1", "lrn")):
         spec = SMALL.layer(layer).spec
@@ -72,9 +72,9 @@ def test_native_bytes_are_the_result_and_the_kernels_workspace(threads: int) -> 
 
 
 def test_what_works_in_place_asks_for_no_bytes() -> None:
-    recording = recorded("numpy", Mlp(batch=64, hidden=2, neurons=16), "memory", TRAINING, steps=1)
+    capture = recorded("numpy", Mlp(batch=64, hidden=2, neurons=16), "memory", TRAINING, steps=1)
 
-    found = {row["name"]: row["requested_bytes"] for row in rows(recording)}
+    found = {row["name"]: row["requested_bytes"] for row in rows(capture)}
 
     assert found["hidden1/relu"] == 0
     assert found["hidden1/sgd_w"] == 0
@@ -94,36 +94,38 @@ def test_the_peak_of_a_step_is_the_one_that_tracemalloc_sees() -> None:
         peak = tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
-    recording = recorded("numpy", network, "memory", TRAINING, steps=1)
+    capture = recorded("numpy", network, "memory", TRAINING, steps=1)
 
     # tracemalloc counts Python's own objects too: some kilobytes of dicts, tuples and views.
-    assert recording.facts["peak_bytes"] > 1_000_000
-    assert 0 <= peak - recording.facts["peak_bytes"] < 100_000
+    assert capture.facts["peak_bytes"] > 1_000_000
+    assert 0 <= peak - capture.facts["peak_bytes"] < 100_000
 
 
 def test_the_table_of_allocations_adds_up_to_what_the_spans_say() -> None:
-    recording = recorded("native", SMALL, "memory", TRAINING, steps=2)
+    capture = recorded("native", SMALL, "memory", TRAINING, steps=2)
 
-    span, size = recording.allocations["span"], recording.allocations["bytes"]
-    taken = np.bincount(span[(size > 0) & (span != NONE)], size[(size > 0) & (span != NONE)], minlength=len(recording))
-    np.testing.assert_array_equal(taken, recording.spans["requested_bytes"])
-    assert (recording.spans["temporary_bytes"] <= recording.spans["requested_bytes"]).all()
-    assert np.cumsum(size).max() == recording.facts["peak_bytes"]
+    span, size = capture.memory_events.range, capture.memory_events.bytes
+    taken = np.bincount(
+        span[(size > 0) & (span != NONE)], size[(size > 0) & (span != NONE)], minlength=len(capture.ranges)
+    )
+    np.testing.assert_array_equal(taken, capture.ranges["requested_bytes"])
+    assert (capture.ranges["temporary_bytes"] <= capture.ranges["requested_bytes"]).all()
+    assert np.cumsum(size).max() == capture.facts["peak_bytes"]
     # All that two steps took they gave back; their losses are scalars, which are not arrays.
     assert size.sum() == 0
-    assert recording.facts["held_bytes"] == SMALL.parameter_count() * 4
+    assert capture.facts["held_bytes"] == SMALL.parameter_count() * 4
 
 
 def test_time_of_other_threads_is_in_operators_that_use_them_only() -> None:
     network = Cifar10(batch=16, crop=24, filters=16)
 
-    recording = recorded("native", network, "time", TRAINING, steps=1)
+    capture = recorded("native", network, "time", TRAINING, steps=1)
 
-    found = {row["name"]: row["pool_cpu_ns"] for row in rows(recording)}
+    found = {row["name"]: row["pool_cpu_ns"] for row in rows(capture)}
     assert found["conv2/conv2d"] > 0
     assert found["conv2/input_gradient"] > 0
     assert found["norm2/lrn_gradient"] == found["flatten/reshape"] == found["conv2/sgd_w"] == 0
-    assert any("clock of every other thread" in note for note in recording.facts["notes"])
+    assert any("clock of every other thread" in note for note in capture.facts["notes"])
 
 
 def test_numpy_says_which_of_its_operators_blas_may_split() -> None:
@@ -171,5 +173,5 @@ def test_a_whole_run_checks_times_and_records(framework: str) -> None:
     assert capture.error is not None
     assert capture.tolerance is not None
     assert capture.error <= capture.tolerance
-    assert [recording.measures for recording in capture.recordings] == [("time",), ("memory",)]
+    assert [capture.measures for capture in capture.captures] == [("time",), ("memory",)]
     assert len(capture.step_ns) == 6

@@ -1,4 +1,4 @@
-"""TensorFlow's recordings: every operator once, with its layer, its helpers' work, and the bytes TensorFlow says."""
+"""TensorFlow's captures: every operator once, with its layer, its helpers' work, and the bytes TensorFlow says."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from fresh_interpreter import run_python
+from source_checks import Row, rows
 
-from profkit.capture.recording import INFERRED, TEXTS, Recording, load
-from profkit.capture.schema import BACKWARD, FORWARD, NONE, OPTIMISER, Level
+from profkit.capture.archive import load
+from profkit.capture.event_log import threads_of
+from profkit.capture.schema import BACKWARD, FORWARD, INFERRED, NONE, OPTIMISER, Capture, Level
 from profkit.frameworks.events import load_source
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
@@ -22,7 +24,6 @@ NETWORK = Cifar10(batch=4, crop=24, filters=8)
 STEPS = 2
 CONV, DENSE = ("Conv2D", "_FusedConv2D"), ("MatMul", "_FusedMatMul")
 TYPES: Mapping[str, tuple[str, ...]] = {"conv2d": CONV, "matmul": DENSE, "pool2d": ("MaxPool",), "lrn": ("LRN",)}
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -32,18 +33,11 @@ class Runs:
     folder: Path
     said: Any
 
-    def recording(self, name: str) -> Recording:
+    def capture(self, name: str) -> Capture:
         return load(self.folder / name)
 
     def rows(self, name: str, level: Level = Level.OPERATOR) -> list[Row]:
-        return rows_of(self.recording(name), level)
-
-
-def rows_of(recording: Recording, level: Level) -> list[Row]:
-    columns = {name: column.tolist() for name, column in recording.spans.items()}
-    columns.update({name: recording.text(name) for name in TEXTS})
-    rows = [dict(zip(columns, values)) for values in zip(*columns.values())]
-    return [{**row, "row": number} for number, row in enumerate(rows) if row["level"] == level]
+        return rows(self.capture(name), level)
 
 
 def run(folder: Path, environment: Mapping[str, str], *parts: str) -> Runs:
@@ -85,18 +79,18 @@ TIMES = ["graph inference time", "graph training time", "session training time"]
 
 @pytest.mark.parametrize("name", TIMES)
 def test_spans_lie_in_the_steps_that_our_clock_saw(runs: Runs, name: str) -> None:
-    recording = runs.recording(name)
-    starts, ends = recording.steps["start_ns"], recording.steps["end_ns"]
+    capture = runs.capture(name)
+    starts, ends = capture.steps["start_ns"], capture.steps["end_ns"]
 
-    operators, runtime = (rows_of(recording, level) for level in (Level.OPERATOR, Level.RUNTIME))
+    operators, runtime = (rows(capture, level) for level in (Level.OPERATOR, Level.RUNTIME))
 
     assert len(starts) == STEPS
-    assert recording.facts["notes"][0].startswith("operators that TensorFlow calls cheap")
-    for rows in (operators, runtime):
-        assert {row["step"] for row in rows} == set(range(STEPS))
-        assert all(starts[row["step"]] - recording.clock_error_ns <= row["start_ns"] for row in rows)
+    assert capture.facts["notes"][0].startswith("operators that TensorFlow calls cheap")
+    for found in (operators, runtime):
+        assert {row["step"] for row in found} == set(range(STEPS))
+        assert all(starts[row["step"]] - capture.clock_error_ns <= row["start_ns"] for row in found)
     # The executor's own code may end after it has told the caller that all is done.
-    assert all(row["end_ns"] <= ends[row["step"]] + recording.clock_error_ns for row in operators)
+    assert all(row["end_ns"] <= ends[row["step"]] + capture.clock_error_ns for row in operators)
 
 
 @pytest.mark.parametrize("name", TIMES)
@@ -168,32 +162,32 @@ def test_without_onednn_kernels_have_the_operators_own_names(eigen: Runs) -> Non
 
 @pytest.mark.parametrize("name", TIMES)
 def test_all_work_of_pool_threads_is_somebody_s(runs: Runs, name: str) -> None:
-    recording = runs.recording(name)
-    operators, tasks = (rows_of(recording, level) for level in (Level.OPERATOR, Level.POOL))
+    capture = runs.capture(name)
+    operators, tasks = (rows(capture, level) for level in (Level.OPERATOR, Level.POOL))
 
     unlinked = [task for task in tasks if task["owner"] == NONE]
 
     assert tasks
     assert not unlinked
-    assert recording.facts["pool"]["unlinked_ns"] == 0
+    assert capture.facts["pool"]["unlinked_ns"] == 0
     by_owner: Counter[int] = Counter()
     for task in tasks:
         by_owner[task["owner"]] += task["end_ns"] - task["start_ns"]
     assert {row["row"]: row["pool_cpu_ns"] for row in operators if row["pool_cpu_ns"]} == by_owner
     ends = {row["row"]: row["end_ns"] for row in operators}
     assert all(task["end_ns"] <= ends[task["owner"]] for task in tasks)
-    roles = {recording.threads[task["thread"]]["role"] for task in tasks}
+    roles = {threads_of(capture)[task["thread"]].role for task in tasks}
     assert roles == {"pool"}
 
 
 def test_the_calling_thread_is_ours_and_operators_run_on_the_executor(usual: Runs) -> None:
-    recording = usual.recording("graph training time")
+    capture = usual.capture("graph training time")
 
-    main = [thread for thread in recording.threads if thread["role"] == "main"]
-    used = {recording.threads[row["thread"]]["role"] for row in rows_of(recording, Level.OPERATOR)}
+    main = [thread for thread in threads_of(capture) if thread.role == "main"]
+    used = {threads_of(capture)[row["thread"]].role for row in rows(capture, Level.OPERATOR)}
 
     assert len(main) == 1
-    assert main[0]["id"] > 0
+    assert main[0].os_id > 0
     assert used == {"executor"}
 
 
@@ -267,18 +261,18 @@ def test_operators_that_work_in_place_request_nothing(runs: Runs) -> None:
 
 
 def test_allocations_of_a_step_are_given_back_except_new_weights(runs: Runs) -> None:
-    recording = runs.recording("session training memory")
-    sizes = recording.allocations["bytes"]
+    capture = runs.capture("session training memory")
+    sizes = capture.memory_events.bytes
 
-    requested = sum(row["requested_bytes"] for row in rows_of(recording, Level.OPERATOR))
+    requested = sum(row["requested_bytes"] for row in rows(capture, Level.OPERATOR))
 
     assert sizes[sizes > 0].sum() == requested
     assert -sizes[sizes < 0].sum() <= requested
-    assert 0 < recording.facts["peak_bytes"] <= requested
+    assert 0 < capture.facts["peak_bytes"] <= requested
 
 
 def test_what_is_held_is_the_weights(usual: Runs) -> None:
-    held = usual.recording("graph training memory").facts["held_bytes"]
+    held = usual.capture("graph training memory").facts["held_bytes"]
 
     assert held == NETWORK.parameter_count() * 4
 
@@ -300,12 +294,12 @@ def test_eager_operators_have_layers_forward_and_backward(usual: Runs) -> None:
 
 
 def test_eager_layers_enclose_their_operators(usual: Runs) -> None:
-    recording = usual.recording("eager training time")
-    layers = {row["row"]: row for row in rows_of(recording, Level.LAYER)}
-    parents = recording.spans["parent"].tolist()
+    capture = usual.capture("eager training time")
+    layers = {row["row"]: row for row in rows(capture, Level.LAYER)}
+    parents = capture.ranges["parent"].tolist()
 
     outside = []
-    for row in rows_of(recording, Level.OPERATOR):
+    for row in rows(capture, Level.OPERATOR):
         above = row["parent"]
         while above != NONE and above not in layers:
             above = parents[above]
@@ -327,16 +321,16 @@ def test_eager_bytes_are_exact(bfc: Runs) -> None:
 
 
 def test_eager_allocations_have_addresses_and_a_peak(bfc: Runs) -> None:
-    recording = bfc.recording("eager training memory")
-    addresses, sizes = recording.allocations["address"], recording.allocations["bytes"]
+    capture = bfc.capture("eager training memory")
+    addresses, sizes = capture.memory_events.address, capture.memory_events.bytes
 
-    requested = sum(row["requested_bytes"] for row in rows_of(recording, Level.OPERATOR))
+    requested = sum(row["requested_bytes"] for row in rows(capture, Level.OPERATOR))
 
     assert (addresses > 0).all()
-    owned = recording.allocations["span"] != NONE
+    owned = capture.memory_events.range != NONE
     assert sizes[owned & (sizes > 0)].sum() == requested
-    assert recording.facts["peak_bytes"] > 4 * 24 * 24 * 8 * 4
-    assert "bfc" in recording.facts["allocator"]
+    assert capture.facts["peak_bytes"] > 4 * 24 * 24 * 8 * 4
+    assert "bfc" in capture.facts["allocator"]
 
 
 def test_our_reading_of_a_profile_is_that_of_tensorflow_s_own_classes(usual: Runs) -> None:

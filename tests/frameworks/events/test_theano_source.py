@@ -9,8 +9,7 @@ from foreign_networks import Case
 from source_checks import assert_sound, rows
 from theano_cases import CIFAR10_TRAINING, INFERENCE, MLP_TRAINING, theano_recording
 
-from profkit.capture.recording import AGGREGATE, EXACT
-from profkit.capture.schema import NONE, Level
+from profkit.capture.schema import AGGREGATE, EXACT, NONE, Level
 from profkit.ops.networks import Cifar10
 
 STEPS = 2
@@ -22,28 +21,28 @@ BATCH, FILTERS = 4, 8
 )
 @pytest.mark.parametrize("of_pass", ["time", "memory"])
 def test_recordings_are_sound(case: Case, of_pass: str) -> None:
-    recording = theano_recording(case, of_pass)
+    capture = theano_recording(case, of_pass)
 
-    assert_sound(recording, STEPS)
-    assert recording.measures == (of_pass,)
-    assert {row["quality"] for row in rows(recording)} == {AGGREGATE if of_pass == "time" else EXACT}
+    assert_sound(capture, STEPS)
+    assert capture.measures == (of_pass,)
+    assert {row["quality"] for row in rows(capture)} == {AGGREGATE if of_pass == "time" else EXACT}
 
 
 @pytest.mark.full
 def test_every_operator_of_inference_has_its_layer() -> None:
-    recording = theano_recording(INFERENCE[0], "time")
+    capture = theano_recording(INFERENCE[0], "time")
 
-    layers = [row["layer"] for row in rows(recording, step=0)]
+    layers = [row["layer"] for row in rows(capture, step=0)]
 
     network = Cifar10(batch=BATCH, crop=24, filters=FILTERS)
     assert set(layers) == {layer.name for layer in network.layers}
-    assert {row["phase"] for row in rows(recording)} == {"forward"}
+    assert {row["phase"] for row in rows(capture)} == {"forward"}
 
 
 def test_every_operator_of_training_has_its_phase_and_all_but_the_loss_a_layer() -> None:
-    recording = theano_recording(MLP_TRAINING, "time")
+    capture = theano_recording(MLP_TRAINING, "time")
 
-    found = rows(recording, step=0)
+    found = rows(capture, step=0)
 
     products = Counter((row["layer"], row["phase"]) for row in found if row["type"] in ("Dot22", "Dot22Scalar", "Gemm"))
     # Backward: the gradients by weights and by input, which the first layer does not need.
@@ -57,7 +56,7 @@ def test_every_operator_of_training_has_its_phase_and_all_but_the_loss_a_layer()
     }
     assert {row["layer"] for row in found if row["phase"] == "optimiser"} == {"hidden1", "hidden2", "output"}
     assert all(row["phase"] for row in found)
-    assert not any("not mapped" in note for note in recording.facts["notes"])
+    assert not any("not mapped" in note for note in capture.facts["notes"])
 
 
 def test_a_product_that_does_the_momentum_too_is_told() -> None:
@@ -68,9 +67,9 @@ def test_a_product_that_does_the_momentum_too_is_told() -> None:
 
 @pytest.mark.full
 def test_a_convolution_requests_its_result_and_gives_its_columns_back() -> None:
-    recording = theano_recording(INFERENCE[0], "memory")
+    capture = theano_recording(INFERENCE[0], "memory")
 
-    conv1, conv2 = [row for row in rows(recording, step=0) if row["type"] == "CorrMM"]
+    conv1, conv2 = [row for row in rows(capture, step=0) if row["type"] == "CorrMM"]
 
     result, columns = BATCH * FILTERS * 24 * 24 * 4, 3 * 5 * 5 * 24 * 24 * 4
     assert (conv1["layer"], conv1["output_bytes"]) == ("conv1", result)
@@ -80,25 +79,25 @@ def test_a_convolution_requests_its_result_and_gives_its_columns_back() -> None:
 
 
 def test_what_works_in_place_requests_nothing() -> None:
-    recording = theano_recording(MLP_TRAINING, "memory")
+    capture = theano_recording(MLP_TRAINING, "memory")
 
-    updates = [row for row in rows(recording, step=0) if row["phase"] == "optimiser"]
+    updates = [row for row in rows(capture, step=0) if row["phase"] == "optimiser"]
 
     assert updates
     assert {row["requested_bytes"] for row in updates} == {0}
-    assert recording.facts["peak_bytes"] > 0
+    assert capture.facts["peak_bytes"] > 0
     # Every parameter has a velocity.
-    assert recording.facts["held_bytes"] == 2 * 4 * MLP_TRAINING.network.parameter_count()
+    assert capture.facts["held_bytes"] == 2 * 4 * MLP_TRAINING.network.parameter_count()
 
 
 def test_time_knows_no_bytes_and_memory_says_so_by_none() -> None:
-    recording = theano_recording(MLP_TRAINING, "time")
+    capture = theano_recording(MLP_TRAINING, "time")
 
-    assert set(recording.spans["requested_bytes"].tolist()) == {NONE}
-    assert [row["name"] for row in rows(recording, Level.RUNTIME)] == ["theano.function"] * STEPS
-    assert recording.clock_error_ns == 1000
-    assert recording.facts["observes_dispatch"] is False  # only sums are known
-    assert any("not when" in note for note in recording.facts["notes"])
+    assert set(capture.ranges["requested_bytes"].tolist()) == {NONE}
+    assert [row["name"] for row in rows(capture, Level.RUNTIME)] == ["theano.function"] * STEPS
+    assert capture.clock_error_ns == 1000
+    assert capture.facts["observes_dispatch"] is False  # only sums are known
+    assert any("not when" in note for note in capture.facts["notes"])
 
 
 @pytest.mark.full

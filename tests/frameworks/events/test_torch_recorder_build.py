@@ -127,13 +127,13 @@ def test_torch_python_compiler_and_sources_are_part_of_the_key(fresh: Path, monk
 def test_without_a_compiler_kineto_records_and_says_so(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(fresh))
 
-    recording = recorded("torch", Mlp(2, 1, 8), "operators", NetworkConditions(1, "eager", True), 1)
+    capture = recorded("torch", Mlp(2, 1, 8), "operators", NetworkConditions(1, "eager", True), 1)
 
-    assert recording.source == "kineto"
-    [note] = recording.facts["notes"]
+    assert capture.recorder == "kineto"
+    [note] = capture.facts["notes"]
     assert "Kineto" in note
     assert "there is no C++ compiler (install g++, or name one in CXX)" in note
-    assert {"hidden1", "output"} <= set(recording.text("layer"))
+    assert {"hidden1", "output"} <= set(capture.texts(capture.ranges.layer))
 
 
 def test_a_compiler_that_fails_or_makes_nonsense_is_told(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:

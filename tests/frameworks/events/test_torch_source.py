@@ -20,8 +20,9 @@ from network_checks import built_here
 from network_process import outcome
 from source_checks import Row, recorded, rows
 
-from profkit.capture.recording import INFERRED, Recording, load
-from profkit.capture.schema import BACKWARD, FORWARD, NONE, OPTIMISER, Level
+from profkit.capture.archive import load
+from profkit.capture.event_log import threads_of
+from profkit.capture.schema import BACKWARD, FORWARD, INFERRED, NONE, OPTIMISER, Capture, Level
 from profkit.errors import UsageError
 from profkit.frameworks.events import SourceSubject, load_source
 from profkit.frameworks.networks import load_builder
@@ -29,7 +30,7 @@ from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.frameworks.torch.events import CHOICE, record_events
 from profkit.frameworks.torch.native import SPAN, read_logs
 from profkit.frameworks.torch.onednn import parse_lines
-from profkit.frameworks.torch.spans import recording_of
+from profkit.frameworks.torch.spans import torch_capture
 from profkit.ops.networks import Cifar10, Solar, Training
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -47,25 +48,25 @@ def conditions_of(is_training: bool, mode: str = "eager") -> NetworkConditions:
 
 
 @cache
-def recording_in(is_training: bool) -> Recording:
+def recording_in(is_training: bool) -> Capture:
     return recorded("torch", SMALL, "operators", conditions_of(is_training), STEPS)
 
 
-def recorded_call(call: Callable[[], Any]) -> Recording:
+def recorded_call(call: Callable[[], Any]) -> Capture:
     """One step that is just this call."""
     clock: list[tuple[int, int]] = [(0, 1 << 62)]
-    return recording_of(record_events(torch, {}, call, []), clock, {}, ("time", "memory"), {})
+    return torch_capture(record_events(torch, {}, call, []), clock, {}, ("time", "memory"), {})
 
 
-def only(recording: Recording, type_: str) -> Row:
-    [found] = [row for row in rows(recording) if row["type"] == type_]
+def only(capture: Capture, type_: str) -> Row:
+    [found] = [row for row in rows(capture) if row["type"] == type_]
     return found
 
 
 @pytest.mark.parametrize("is_training", [False, True])
 def test_spans_lie_inside_their_parents_and_beside_their_siblings(is_training: bool) -> None:
-    recording = recording_in(is_training)
-    spans, steps = recording.spans, recording.steps
+    capture = recording_in(is_training)
+    spans, steps = capture.ranges, capture.steps
 
     inside = spans["parent"] != NONE
     parents = spans["parent"][inside]
@@ -82,16 +83,16 @@ def test_spans_lie_inside_their_parents_and_beside_their_siblings(is_training: b
 
 @pytest.mark.parametrize("is_training", [False, True])
 def test_every_step_is_recorded_alike(is_training: bool) -> None:
-    recording = recording_in(is_training)
+    capture = recording_in(is_training)
     names = ("type", "layer", "phase", "shapes", "requested_bytes", "temporary_bytes")
 
-    first, second = ([[row[name] for name in names] for row in rows(recording, step=step)] for step in range(STEPS))
+    first, second = ([[row[name] for name in names] for row in rows(capture, step=step)] for step in range(STEPS))
 
     assert len(first) > 50
     assert first == second
-    assert recording.source == "record_function"
-    assert recording.facts["lost"] == 0
-    assert recording.facts["notes"] == []
+    assert capture.recorder == "record_function"
+    assert capture.losses.records == 0
+    assert capture.facts["notes"] == []
 
 
 def test_every_operator_of_inference_belongs_to_a_layer() -> None:
@@ -114,10 +115,10 @@ def test_every_operator_of_training_belongs_to_a_layer_but_those_of_the_loss() -
 
 
 def test_a_gradient_has_the_layer_whose_weights_it_was_given() -> None:
-    recording = recording_in(True)
+    capture = recording_in(True)
 
-    gradients = [row for row in rows(recording, step=1) if row["type"] == "aten::convolution_backward"]
-    products = [row for row in rows(recording, step=1) if row["type"] == "aten::mm"]
+    gradients = [row for row in rows(capture, step=1) if row["type"] == "aten::convolution_backward"]
+    products = [row for row in rows(capture, step=1) if row["type"] == "aten::mm"]
 
     assert [row["layer"] for row in gradients] == ["conv2", "conv1"]
     assert ["[8,8,5,5]" in row["shapes"] for row in gradients] == [True, False]
@@ -147,15 +148,15 @@ def test_the_optimiser_works_for_the_layer_of_the_parameter() -> None:
 
 
 def test_engine_nodes_and_the_optimiser_are_the_frameworks_own_code_and_layers_are_python() -> None:
-    recording = recording_in(True)
+    capture = recording_in(True)
 
-    runtime = {row["name"] for row in rows(recording, Level.RUNTIME)}
-    layers = [row["name"] for row in rows(recording, Level.LAYER, 0)]
+    runtime = {row["name"] for row in rows(capture, Level.RUNTIME)}
+    layers = [row["name"] for row in rows(capture, Level.LAYER, 0)]
 
     assert {"torch.autograd.backward", "Optimizer.step#SGD.step", "ConvolutionBackward0"} <= runtime
     assert "autograd::engine::evaluate_function: ConvolutionBackward0" in runtime
     assert layers == [layer.name for layer in SMALL.layers]
-    assert not any("::" not in row["type"] and row["type"] != "detach" for row in rows(recording))
+    assert not any("::" not in row["type"] and row["type"] != "detach" for row in rows(capture))
 
 
 def test_what_a_convolution_keeps_is_its_output_and_relu_works_in_place() -> None:
@@ -181,21 +182,21 @@ def test_known_allocations_are_exact() -> None:
         torch.cat([a, a])
         c.relu_()
 
-    recording = recorded_call(call)
+    capture = recorded_call(call)
 
-    assert only(recording, "aten::add")["requested_bytes"] == 4000
-    assert only(recording, "aten::add")["temporary_bytes"] == 0
-    assert only(recording, "aten::add")["shapes"] == "[1000] [1000]"
-    assert only(recording, "aten::empty")["requested_bytes"] == 56
-    assert only(recording, "aten::empty")["live_bytes"] == 4056
-    assert only(recording, "aten::mul_")["requested_bytes"] <= 8  # the factor as a tensor, not the thousand numbers
-    assert only(recording, "aten::cat")["requested_bytes"] == 8000
-    assert only(recording, "aten::cat")["shapes"] == "[1000] [1000]"
-    assert only(recording, "aten::cat")["live_bytes"] == 8056
-    assert only(recording, "aten::relu_")["requested_bytes"] == 0
-    assert only(recording, "aten::relu_")["live_bytes"] == 56
-    assert recording.facts["peak_bytes"] == 8056
-    taken = recording.allocations["bytes"]
+    assert only(capture, "aten::add")["requested_bytes"] == 4000
+    assert only(capture, "aten::add")["temporary_bytes"] == 0
+    assert only(capture, "aten::add")["shapes"] == "[1000] [1000]"
+    assert only(capture, "aten::empty")["requested_bytes"] == 56
+    assert only(capture, "aten::empty")["live_bytes"] == 4056
+    assert only(capture, "aten::mul_")["requested_bytes"] <= 8  # the factor as a tensor, not the thousand numbers
+    assert only(capture, "aten::cat")["requested_bytes"] == 8000
+    assert only(capture, "aten::cat")["shapes"] == "[1000] [1000]"
+    assert only(capture, "aten::cat")["live_bytes"] == 8056
+    assert only(capture, "aten::relu_")["requested_bytes"] == 0
+    assert only(capture, "aten::relu_")["live_bytes"] == 56
+    assert capture.facts["peak_bytes"] == 8056
+    taken = capture.memory_events.bytes
     assert sorted(taken[taken > 100]) == [4000, 8000]
     assert taken.sum() == 0
 
@@ -205,17 +206,17 @@ def test_what_an_operator_allocates_for_itself_is_its_own_workspace() -> None:
     images, filters = (torch.ones(shape, dtype=torch.float64) for shape in ((4, 3, 24, 24), (8, 3, 5, 5)))
     a, b, bias = torch.ones(50, 60), torch.ones(60, 40), torch.ones(40)
 
-    recording = recorded_call(lambda: torch.nn.functional.conv2d(images, filters))
+    capture = recorded_call(lambda: torch.nn.functional.conv2d(images, filters))
     product = recorded_call(lambda: torch.addmm(bias, a, b))
 
     output, columns = 4 * 8 * 20 * 20 * 8, 4 * (3 * 5 * 5) * (20 * 20) * 8
-    convolution = only(recording, "aten::_slow_conv2d_forward")
+    convolution = only(capture, "aten::_slow_conv2d_forward")
     assert convolution["requested_bytes"] == output + columns
     assert convolution["temporary_bytes"] == columns
     assert convolution["peak_bytes"] == output + columns
     assert only(product, "aten::addmm")["requested_bytes"] == 50 * 40 * 4
     # Torch's allocating functions are the operator's own code, not operators that need memory.
-    calls = [row for row in rows(recording) if row["type"] == "aten::empty" and row["parent"] != NONE]
+    calls = [row for row in rows(capture) if row["type"] == "aten::empty" and row["parent"] != NONE]
     assert calls
     assert {row["requested_bytes"] for row in calls} == {0}
 
@@ -228,7 +229,7 @@ def test_blocks_from_before_do_not_count_when_they_are_given_back() -> None:
 
     assert first.facts["peak_bytes"] >= 4000
     assert second.facts["peak_bytes"] == 0
-    assert len(second.allocations["bytes"]) == 0
+    assert len(second.memory_events.bytes) == 0
 
 
 @pytest.mark.parametrize("is_training", [False, True])
@@ -272,7 +273,7 @@ def test_kineto_in_our_place_sees_the_same(is_training: bool, monkeypatch: pytes
     theirs = recorded("torch", SMALL, "operators", conditions_of(is_training), STEPS)
 
     ours = recording_in(is_training)
-    assert theirs.source == "kineto"
+    assert theirs.recorder == "kineto"
     assert "as PROFKIT_TORCH_SOURCE asks" in theirs.facts["notes"][0]
     assert theirs.clock_error_ns > 0
     for level in (Level.RUNTIME, Level.LAYER, Level.OPERATOR):
@@ -322,22 +323,22 @@ def test_threads_do_not_get_mixed() -> None:
             torch.mul(torch.ones(10), 2)
         thread.join()
 
-    recording = recorded_call(call)
+    capture = recorded_call(call)
 
-    operators = rows(recording)
-    by_thread = [[row for row in operators if row["thread"] == number] for number in range(len(recording.threads))]
+    operators = rows(capture)
+    by_thread = [[row for row in operators if row["thread"] == number] for number in range(len(capture.threads))]
     types = [{row["type"] for row in found} for found in by_thread]
-    assert [thread["role"] for thread in recording.threads] == ["main", "other"]
-    assert len({thread["id"] for thread in recording.threads}) == 2
+    assert [thread.role for thread in threads_of(capture)] == ["main", "other"]
+    assert len({thread.os_id for thread in threads_of(capture)}) == 2
     assert "aten::mul" in types[0] and "aten::sub" not in types[0]
     assert "aten::sub" in types[1] and "aten::mul" not in types[1]
     assert sum(row["type"] == "aten::sub" for row in by_thread[1]) == count
-    spans = recording.spans
+    spans = capture.ranges
     inside = spans["parent"] != NONE
     assert (spans["thread"][inside] == spans["thread"][spans["parent"][inside]]).all()
     assert {row["requested_bytes"] for row in by_thread[1]} == {NONE}
     assert sum(row["requested_bytes"] for row in by_thread[0]) >= count * 80
-    assert any("recording thread only" in note for note in recording.facts["notes"])
+    assert any("recording thread only" in note for note in capture.facts["notes"])
 
 
 def test_what_another_thread_has_not_ended_or_only_begun_ends_with_the_recording() -> None:
@@ -352,38 +353,38 @@ def test_what_another_thread_has_not_ended_or_only_begun_ends_with_the_recording
 
 
 def test_primitives_lie_in_the_operators_that_call_them_with_what_onednn_chose() -> None:
-    recording = outcome("torch", "eager").recording("primitives", is_training=True)
+    capture = outcome("torch", "eager").capture("primitives", is_training=True)
 
-    primitives = rows(recording, Level.PRIMITIVE, 1)
+    primitives = rows(capture, Level.PRIMITIVE, 1)
     if not primitives:
-        pytest.skip(f"this torch says nothing through ITT: {recording.facts['notes']}")
+        pytest.skip(f"this torch says nothing through ITT: {capture.facts['notes']}")
     executed = [row for row in primitives if "execute" in row["name"]]
-    names = recording.text("type")
+    names = capture.texts(capture.ranges.type)
     assert {names[row["parent"]] for row in executed} == {"aten::mkldnn_convolution", "aten::convolution_backward"}
     assert {row["type"] for row in executed} == {"dnnl::convolution", "dnnl::reorder"}
     assert all(row["implementation"] and row["shapes"] for row in executed)
     assert {row["layer"] for row in executed} == {"conv1", "conv2"}
     assert {row["phase"] for row in executed} == {FORWARD, BACKWARD}
-    spans = recording.spans
+    spans = capture.ranges
     inside = np.flatnonzero(spans["level"] == Level.PRIMITIVE)
     parents = spans["parent"][inside]
     assert (spans["start_ns"][inside] >= spans["start_ns"][parents]).all()
     assert (spans["end_ns"][inside] <= spans["end_ns"][parents]).all()
-    assert recording.measures == ("primitives",)
+    assert capture.measures == ("primitives",)
     assert (spans["requested_bytes"] == NONE).all()
 
 
 def test_work_of_helper_threads_belongs_to_operators_of_the_main_one() -> None:
-    recording = outcome("torch", "eager").recording("primitives", is_training=True)
+    capture = outcome("torch", "eager").capture("primitives", is_training=True)
 
-    pool = rows(recording, Level.POOL)
-    if not rows(recording, Level.PRIMITIVE):
-        pytest.skip(f"this torch says nothing through ITT: {recording.facts['notes']}")
-    names = recording.text("type")
+    pool = rows(capture, Level.POOL)
+    if not rows(capture, Level.PRIMITIVE):
+        pytest.skip(f"this torch says nothing through ITT: {capture.facts['notes']}")
+    names = capture.texts(capture.ranges.type)
     assert {names[row["owner"]] for row in pool} <= {"aten::mkldnn_convolution", "aten::convolution_backward"}
-    assert {recording.threads[row["thread"]]["role"] for row in pool} <= {"pool"}
+    assert {threads_of(capture)[row["thread"]].role for row in pool} <= {"pool"}
     assert {row["layer"] for row in pool} <= {"conv1", "conv2"}
-    assert all(row["pool_cpu_ns"] >= 0 for row in rows(recording))
+    assert all(row["pool_cpu_ns"] >= 0 for row in rows(capture))
 
 
 LINES = """\
@@ -421,31 +422,31 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.full
 def test_kernels_of_a_compiled_model_have_layers_and_say_what_is_fused(compiled: Path) -> None:
-    recording = load(compiled / "inference.recording")
+    capture = load(compiled / "inference.recording")
 
-    operators = [row for row in rows(recording, step=1) if row["layer"]]
+    operators = [row for row in rows(capture, step=1) if row["layer"]]
     kernels = [row for row in operators if row["type"] == "inductor::cpp_fused"]
     products = [row["layer"] for row in operators if row["type"] == "aten::addmm"]
 
     [pool] = [row for row in kernels if "max_pool" in row["fused"]]
     assert (pool["layer"], pool["quality"]) == ("pool1", INFERRED)
     assert pool["fused"].endswith("+aten::relu")
-    assert recording.facts["fused_across"] == {pool["name"]: ["pool1 forward", "conv1 forward"]}
+    assert capture.facts["fused_across"] == {pool["name"]: ["pool1 forward", "conv1 forward"]}
     assert [row["layer"] for row in kernels if row["fused"] == "aten::relu"] == ["dense1", "dense2"]
     assert all("aten::convolution" not in row["fused"] for row in kernels)
     assert products == ["dense1", "dense2", "output"]
-    assert not [row for row in rows(recording) if row["layer"] is None]
+    assert not [row for row in rows(capture) if row["layer"] is None]
 
 
 @pytest.mark.full
 def test_recording_a_compiled_model_runs_the_compiled_program(compiled: Path) -> None:
-    recording = load(compiled / "inference.recording")
+    capture = load(compiled / "inference.recording")
 
-    types = {row["type"] for row in rows(recording)}
+    types = {row["type"] for row in rows(capture)}
 
     assert not types & {"aten::max_pool2d", "aten::relu_", "aten::relu", "aten::linear"}
-    assert not rows(recording, Level.LAYER)
-    assert any(row["name"].startswith("Torch-Compiled Region") for row in rows(recording, Level.RUNTIME))
+    assert not rows(capture, Level.LAYER)
+    assert any(row["name"].startswith("Torch-Compiled Region") for row in rows(capture, Level.RUNTIME))
 
 
 @pytest.mark.full
@@ -462,8 +463,8 @@ def test_gradients_of_a_compiled_model_have_layers(compiled: Path) -> None:
 
 
 def test_dropout_is_a_layer_like_others() -> None:
-    recording = recorded("torch", Solar(batch=1), "operators", NetworkConditions(1, "eager", True, Training()), 1)
+    capture = recorded("torch", Solar(batch=1), "operators", NetworkConditions(1, "eager", True, Training()), 1)
 
-    layers = {row["layer"] for row in rows(recording) if row["phase"] == BACKWARD}
+    layers = {row["layer"] for row in rows(capture) if row["phase"] == BACKWARD}
 
     assert {"dropout1", "dropout2"} <= layers

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from network_checks import built_here
 
-from profkit.capture.recording import save
+from profkit.capture.archive import save
 from profkit.frameworks.events import SourceSubject, load_source
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions

@@ -183,7 +183,7 @@ def test_a_whole_run_goes_through_a_worker_in_the_environment(monkeypatch: pytes
 
     assert (capture.status, capture.reason) == ("ok", "")
     assert capture.versions["opencv"].startswith("4.")
-    assert [recording.measures for recording in capture.recordings] == [("time",), ("memory",)]
+    assert [recording.measures for recording in capture.captures] == [("time",), ("memory",)]
 
 
 def test_layers_with_unequal_padding_are_told() -> None:

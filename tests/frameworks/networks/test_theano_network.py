@@ -45,7 +45,7 @@ def test_a_whole_run_goes_through_a_worker_in_the_environment(monkeypatch: pytes
 
     assert (capture.status, capture.reason) == ("ok", "")
     assert (capture.versions["theano"], capture.versions["numpy"]) == ("1.0.5", "1.23.5")
-    assert len(capture.recordings) == 1
+    assert len(capture.captures) == 1
 
 
 @pytest.mark.full

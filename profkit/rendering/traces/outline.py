@@ -1,4 +1,4 @@
-"""Steps, phases and layers of a recorded network as slices, made from its operators: the same for every framework."""
+"""Steps, phases and layers of a capture as slices, made from its operators: the same for every framework."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from profkit.capture.recording import Recording
-from profkit.capture.schema import NONE, Level
+from profkit.capture.schema import NONE, Capture, Level
 
 
 @dataclass(frozen=True)
@@ -31,20 +30,21 @@ class _OperatorRun:
     end_ns: int
 
 
-def outline(recording: Recording) -> list[Outline]:
-    """Steps as they were timed; in them runs of operators of one phase, and in these of one layer.
+def outline(capture: Capture, process: int = 0) -> list[Outline]:
+    """Steps of a process as they were timed; in them runs of operators of one phase, and in these of one layer.
 
     Where threads run operators at the same time, a run ends when the next one begins. Operators without a layer (or
     phase) belong to the run around them.
     """
-    steps = list(zip(recording.steps["start_ns"].tolist(), recording.steps["end_ns"].tolist()))
-    slices = [Outline(f"step {number}", 0, start, end) for number, (start, end) in enumerate(steps)]
-    operators = list(_outermost_operators(recording))
+    table = capture.steps
+    times = zip(table.start_ns.tolist(), table.end_ns.tolist(), np.maximum(table.process, 0).tolist())
+    steps = {number: (start, end) for number, (start, end, owner) in enumerate(times) if owner == process}
+    slices = [Outline(f"step {number}", 0, start, end) for number, (start, end) in steps.items()]
+    operators = [operator for operator in _outermost_operators(capture) if operator[2] in steps]
     phases = _runs((phase, "", step, start, end) for phase, _, step, start, end in operators)
     layers = _runs(operator for operator in operators if operator[1] is not None)
-    for phase in phases:
-        slices.append(Outline(phase.name, 1, *_within(phase, steps[phase.step])))
-    bounds = [(made.start_ns, made.end_ns) for made in slices if made.depth == 1]
+    bounds = [_within(phase, steps[phase.step]) for phase in phases]
+    slices += [Outline(phase.name, 1, *times) for phase, times in zip(phases, bounds)]
     starts = [start for start, _ in bounds]
     for layer in layers:
         place = int(np.searchsorted(starts, layer.start_ns, side="right")) - 1
@@ -55,17 +55,16 @@ def outline(recording: Recording) -> list[Outline]:
 _OutlineOperator = tuple[str | None, str | None, int, int, int]  # phase, layer, step, start, end
 
 
-def _outermost_operators(recording: Recording) -> Iterator[_OutlineOperator]:
+def _outermost_operators(capture: Capture) -> Iterator[_OutlineOperator]:
     """Operators of steps that are not nested inside another operator, in order of their start."""
-    spans = recording.spans
-    is_operator = spans["level"] == Level.OPERATOR
-    parent_is_operator = (spans["parent"] != NONE) & is_operator[spans["parent"]]
-    rows = np.flatnonzero(is_operator & ~parent_is_operator & (spans["step"] != NONE))
-    rows = rows[np.argsort(spans["start_ns"][rows], kind="stable")]
-    phases, layers = recording.text("phase"), recording.text("layer")
-    for row in rows.tolist():
-        start, end = int(spans["start_ns"][row]), int(spans["end_ns"][row])
-        yield phases[row], layers[row], int(spans["step"][row]), start, max(start, end)
+    ranges = capture.ranges
+    is_operator = ranges.level == Level.OPERATOR
+    parent_is_operator = (ranges.parent != NONE) & is_operator[ranges.parent]
+    rows = np.flatnonzero(is_operator & ~parent_is_operator & (ranges.step != NONE))
+    rows = rows[np.argsort(ranges.start_ns[rows], kind="stable")]
+    phases, layers = capture.texts(ranges.phase[rows]), capture.texts(ranges.layer[rows])
+    times = (ranges.start_ns[rows], np.maximum(ranges.start_ns[rows], ranges.end_ns[rows]))
+    yield from zip(phases, layers, ranges.step[rows].tolist(), *(column.tolist() for column in times))
 
 
 def _runs(operators: Iterable[_OutlineOperator]) -> list[_OperatorRun]:

@@ -1,0 +1,219 @@
+"""Sums over groups of ranges, kernels and copies, on the clock of devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from profkit.attribution.account import DeviceShares
+from profkit.attribution.device.lanes import DevicePart
+from profkit.attribution.device.memory import DeviceMemory, device_memory
+from profkit.attribution.device.notes import memory_notes, notes_of
+from profkit.attribution.device.remainders import remainders_of
+from profkit.attribution.grouping import Groups
+from profkit.attribution.tree import is_in_tree
+from profkit.attribution.usage import Remainder
+from profkit.capture.nesting import time_order
+from profkit.capture.schema import NONE, ActivityKind, Capture, Column, Level
+
+
+class DeviceSums:
+    """Of one grouping; columns have one entry per group."""
+
+    def __init__(self, shares: DeviceShares, groups: Groups, by: str) -> None:
+        assert groups.of_activity is not None
+        self.shares, self.groups, self.by = shares, groups, by
+        self._of_activity, self._count = groups.of_activity, len(groups)
+
+    @cached_property
+    def owner(self) -> Column:
+        """The group of every share; NONE: the remainder."""
+        return self.groups.owners(self.shares)
+
+    def part(self, *parts: DevicePart) -> list[int]:
+        """Of the wall clock that each group owns: what went into these parts; all of it when none is named."""
+        shares = self.shares
+        owner = np.where(np.isin(shares.part, parts), self.owner, NONE) if parts else self.owner
+        return self._summed(owner, shares.ns)
+
+    @cached_property
+    def launches(self) -> list[int]:
+        """Kernels, copies and sets."""
+        return self._summed(self._of_activity, np.ones(len(self._of_activity), np.int64))
+
+    @cached_property
+    def durations(self) -> Mapping[str, Sequence[int | None]]:
+        """Sum of what they took, and the shortest, middle, mean and longest; None for groups without any."""
+        took = self._took
+        found: dict[str, list[int | None]] = {
+            name: [None] * self._count for name in ("min_ns", "median_ns", "mean_ns", "max_ns")
+        }
+        order = np.lexsort((took, self._of_activity))
+        groups, begins = np.unique(self._of_activity[order], return_index=True)
+        for group, values in zip(groups.tolist(), np.split(took[order], begins[1:])):
+            if group != NONE:
+                found["min_ns"][group], found["max_ns"][group] = int(values[0]), int(values[-1])
+                found["median_ns"][group] = int(values[(len(values) - 1) // 2])
+                found["mean_ns"][group] = int(values.sum()) // len(values)
+        return {"device_ns": self._summed(self._of_activity, took), **found}
+
+    @property
+    def copied_bytes(self) -> list[int | None]:
+        """Of copies and sets; None for groups without any."""
+        activities = self.shares.capture.activities
+        moved = (activities.kind != ActivityKind.KERNEL) & (activities.bytes != NONE)
+        where = np.where(moved, self._of_activity, NONE)
+        has_any = self._summed(where, np.ones(len(where), np.int64))
+        return [total if known else None for total, known in zip(self._summed(where, activities.bytes), has_any)]
+
+    @property
+    def calls(self) -> list[int]:
+        """Of ranges; in tables of activities launches."""
+        of_range = self.groups.of_range
+        if of_range is None:
+            return self.launches
+        counted = of_range != NONE
+        if not self.groups.is_nested:
+            counted &= self._tree.is_outermost
+        if self.groups.is_call is not None:
+            counted &= self.groups.is_call
+        return self._summed(np.where(counted, of_range, NONE), np.ones(len(of_range), np.int64))
+
+    @property
+    def inclusive_ns(self) -> Sequence[int | None]:
+        """The wall clock of a group with that of the ranges inside; in tables of activities their durations."""
+        if self.groups.of_range is None:
+            return self.durations["device_ns"]
+        mine = (self.owner != NONE) & (self.shares.range != NONE)
+        return self._inclusive(self.shares.range[mine], self.shares.ns[mine])
+
+    @property
+    def device_inclusive_ns(self) -> list[int] | None:
+        """Durations of what the ranges of a group and those inside launched."""
+        if self.groups.of_range is None:
+            return None
+        place = self.shares.capture.activities.range
+        return self._inclusive(place[place != NONE], self._took[place != NONE])
+
+    @property
+    def host_ns(self) -> list[int] | None:
+        """Time on the host without the ranges inside."""
+        of_range = self.groups.of_range
+        return None if of_range is None else self._summed(of_range, self.shares.hosts.own_ns)
+
+    @property
+    def host_inclusive_ns(self) -> list[int] | None:
+        """Time on the host with the ranges inside."""
+        if self.groups.of_range is None:
+            return None
+        own = self.shares.hosts.own_ns
+        return self._inclusive(np.arange(len(own)), own)
+
+    @cached_property
+    def memory(self) -> DeviceMemory | None:
+        """None where none was recorded, or the rows are not ranges."""
+        return device_memory(self.shares.capture, self.groups)
+
+    @property
+    def _took(self) -> Column:
+        activities = self.shares.capture.activities
+        took: Column = activities.end_ns - activities.start_ns
+        return took
+
+    @cached_property
+    def _tree(self) -> _RangeTree:
+        assert self.groups.of_range is not None
+        return _RangeTree(self.shares.capture, self.groups.parent, self.groups.of_range)
+
+    def _inclusive(self, ranges: Column, values: Column) -> list[int]:
+        """Sums of what belongs to ranges, with those inside."""
+        own = np.zeros(len(self.shares.capture.ranges), np.int64)
+        np.add.at(own, ranges, values)
+        tree = self._tree
+        return self._summed(np.where(tree.is_outermost, tree.group, NONE), tree.inclusive(own))
+
+    def _summed(self, groups: Column, values: Column) -> list[int]:
+        sums = np.zeros(self._count, np.int64)
+        known = groups != NONE
+        np.add.at(sums, groups[known], values[known])
+        totals: list[int] = sums.tolist()
+        return totals
+
+    def order(self, columns: Mapping[str, Sequence[Any]]) -> list[int]:
+        """The largest share of the wall clock first; groups that own nothing and were not called are left out."""
+        ranks = [columns[name] for name in ("exclusive_ns", "device_ns", "calls")]
+        rows = [row for row in range(self._count) if columns["calls"][row] or columns["exclusive_ns"][row]]
+        return sorted(rows, key=lambda row: (*(-rank[row] for rank in ranks), columns["name"][row]))
+
+    def whole(self) -> dict[str, Any]:
+        """What a Usage says besides its rows."""
+        shares, capture, memory = self.shares, self.shares.capture, self.memory
+        parts = {f"{name}_ns": time_ns for name, time_ns in shares.by_part().items()}
+        totals: dict[str, Any] = {"device_ns": int(self._took.sum()), "peak_bytes": None, **parts}
+        remainders = remainders_of(shares, self.groups, self.owner, self.by)
+        if memory:
+            totals |= {"alloc_calls": memory.total_calls, "peak_bytes": memory.peak_bytes}
+            totals |= dict.fromkeys(("alloc_bytes", "own_alloc_bytes"), memory.total_bytes)
+        return {
+            "wall_ns": shares.wall_ns,
+            "elapsed_ns": capture.duration_ns,
+            "threads": len(capture.threads),
+            "dropped": capture.losses.device,
+            "remainders": (*remainders, *_stray_memory(memory, self.by)),
+            "totals": totals,
+            "devices": shares.lanes.lanes if shares.lanes.is_of_devices else 0,
+            "parts": parts,
+            "notes": (*notes_of(shares, self.groups, self.by), *memory_notes(capture, memory)),
+            "subject": _subject(shares),
+        }
+
+
+class _RangeTree:
+    """Ranges in ranges, for sums of a row with everything inside; what lies in a range of the same row counts once."""
+
+    def __init__(self, capture: Capture, parent: Column | None, group: Column) -> None:
+        ranges = capture.ranges
+        parent = ranges.parent if parent is None else parent
+        self._parent = parent
+        self.group = group
+        # In order of time a child stands after its parent, also one that is on another thread.
+        self._order = time_order(ranges.start_ns, ranges.end_ns)
+        above = parent.copy()
+        is_inside = np.zeros(len(parent), bool)
+        while (above != NONE).any():
+            known = above != NONE
+            is_inside[known] |= group[above[known]] == group[known]
+            above[known] = parent[above[known]]
+        self.is_outermost = ~is_inside
+
+    def inclusive(self, own: Column) -> Column:
+        """Values of ranges with those of all ranges inside."""
+        sums = own.tolist()
+        backward = self._order[::-1]
+        for row, above in zip(backward.tolist(), self._parent[backward].tolist()):
+            if above != NONE:
+                sums[above] += sums[row]
+        return np.array(sums, np.int64)
+
+
+def _stray_memory(memory: DeviceMemory | None, by: str) -> list[Remainder]:
+    """Bytes that no row has, in no part of the clock."""
+    if memory is None or not memory.unattributed_bytes:
+        return []
+    return [Remainder(f"allocated in no {by}", {"own_alloc_bytes": memory.unattributed_bytes})]
+
+
+def _subject(shares: DeviceShares) -> dict[str, Any]:
+    capture = shares.capture
+    known = {device.id: device.known() for device in capture.devices}
+    return {
+        "source": capture.recorder,
+        "path": capture.path,
+        "devices": [known.get(device, {"id": device}) for device in np.unique(capture.activities.device).tolist()],
+        "steps": int(np.count_nonzero(is_in_tree(capture) & (capture.ranges.level == Level.STEP))),
+        "lanes": shares.lanes.lanes,
+        "facts": dict(capture.facts),
+    }
