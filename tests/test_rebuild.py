@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 import rich
 
+from tests.support.places import ROOT
+
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
-ROOT = Path(__file__).parents[1]
 # The call is noted, and made without optimisation, which ninja does not see: an object is soon there.
 LAUNCHER = '#!/bin/sh\necho "$@" >> "$COMPILER_CALLS"\nexec "$@" -O0\n'
 Compiled = Callable[[], list[str]]

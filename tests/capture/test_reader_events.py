@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from capture_builders import CaptureBuilder, word
 
 from profkit.attribution.attribute import usage_by
 from profkit.capture.reading import read
 from profkit.capture.schema import Capture, PayloadType, RangeKind, Source, payload_values
 from profkit.rendering.sql.captures import open_database
+from tests.capture.builders import CaptureBuilder, word
 
 
 def read_back(builder: CaptureBuilder, folder: Path) -> Capture:

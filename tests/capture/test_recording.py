@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from network_captures import Event, layer, network_capture, op, pool, primitive, recording_of, runtime
 
 from profkit.capture.network_capture import MAGIC, SCHEMA, load_network_capture, save_network_capture
 from profkit.capture.recording import NUMBERS, TEXTS, Recording, SpanLog, load, save
 from profkit.capture.schema import NONE, Level
 from profkit.errors import CaptureError
+from tests.capture.network_captures import Event, layer, network_capture, op, pool, primitive, recording_of, runtime
 
 
 def parents(*events: Event) -> list[str | None]:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
-from emulation import ORDERS, Case, Outcome, build, kernels_of, run, troubles
 
 from profkit.ops.spec import Spec
+from tests.cuda.emulation import ORDERS, Case, Outcome, build, kernels_of, run, troubles
 
 SANITIZERS = ("address,undefined", "thread")
 # The quick tier runs every problem in one order of threads.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cuda_double import run_on_double
+from tests.cuda.cuda_double import run_on_double
 
 BEGIN = """
 import json

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conv_shapes import conv_specs, depthwise_specs, few_conv_specs, long_specs, unit_stride_specs
-from emulation import Case, build, run, troubles
-from family_checks import SANITIZERS, cases_of, in_every_order, runs_by_kernel, under_sanitizers
 
 from profkit.ops.conv2d import WEIGHT_GRADIENT, Conv2d
+from tests.cuda.conv_shapes import conv_specs, depthwise_specs, few_conv_specs, long_specs, unit_stride_specs
+from tests.cuda.emulation import Case, build, run, troubles
+from tests.cuda.family_checks import SANITIZERS, cases_of, in_every_order, runs_by_kernel, under_sanitizers
 
 WINOGRAD, DEPTHWISE = "conv2d/native/cuda/winograd", "conv2d/native/cuda/depthwise"
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 import subprocess
 from functools import cache
-from pathlib import Path
 
 import pytest
-from emulation import EMULATED_FLAGS
-from nvrtc import NvrtcError, compile_kernels, library_path, toolkit_headers
-from sanitized_programs import compiled_object
 
 from profkit.frameworks.headers import include_flags, kernel_headers
+from tests.cuda.emulation import EMULATED_FLAGS
+from tests.cuda.nvrtc import NvrtcError, compile_kernels, library_path, toolkit_headers
+from tests.support.places import SOURCES
+from tests.support.sanitized_programs import compiled_object
 
-KERNELS = Path(__file__).parents[2] / "csrc" / "kernels"
+KERNELS = SOURCES / "kernels"
 ARCHITECTURE, OTHERS = "sm_90", ("sm_80", "sm_120")
 pytestmark = [
     pytest.mark.skipif(library_path() is None, reason="nvidia-cuda-nvrtc is not installed"),

@@ -7,16 +7,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import profkit
+from tests.support.places import ROOT
 
 
 def run_python(arguments: Sequence[str], environment: Mapping[str, str]) -> Any:
     """The JSON on the last line that a fresh interpreter prints; fails with what it wrote to stderr."""
-    source = str(Path(profkit.__file__).parent.parent)
-    path = os.pathsep.join(part for part in (source, os.environ.get("PYTHONPATH", "")) if part)
+    path = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part)
     done = subprocess.run(
         [sys.executable, *arguments],
         env={**os.environ, "OMP_NUM_THREADS": "1", **environment, "PYTHONPATH": path},

@@ -6,21 +6,20 @@ import functools
 import importlib.util
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
-from fresh_interpreter import run_python
-from odd_spec_faults import faults
 
 from profkit.errors import UnavailableError, UnsupportedError
 from profkit.frameworks import BACKENDS, load_adapter
 from profkit.frameworks.adapter import Conditions, Implementation
 from profkit.frameworks.framework import Framework
 from profkit.ops import SPECS, Conv2d, LocalResponseNorm, odd_specs
+from tests.frameworks.fresh_interpreter import run_python
+from tests.frameworks.odd_spec_faults import faults
 
 IN_PROCESS = ("numpy", "numba")
-RUNNER = Path(__file__).with_name("odd_specs_runner.py")
+RUNNER = "tests.frameworks.odd_specs_runner"
 FRAMEWORK_MODULES = ("torch", "tensorflow", "keras", "jax", "numba", "onnxruntime", "onnx", "cupy")
 IMPLEMENTATIONS = [item for name in BACKENDS for op in SPECS for item in load_adapter(name).implementations(op)]
 FRAMEWORKS = [adapter for adapter in map(load_adapter, BACKENDS) if isinstance(adapter, Framework)]
@@ -62,7 +61,7 @@ FEWEST_ODD_SPECS = {
 @functools.cache
 def outcome(adapter: str, environment: str, part: str) -> Any:
     """What the runner says about all implementations that can share a process; computed once per session."""
-    return run_python([str(RUNNER), adapter, environment, part], json.loads(environment))
+    return run_python(["-m", RUNNER, adapter, environment, part], json.loads(environment))
 
 
 def outcome_of(implementation: Implementation, part: str) -> Any:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fresh_interpreter import run_python
 
 from profkit.errors import UnavailableError
 from profkit.frameworks.adapter import Conditions, Implementation
@@ -21,6 +20,7 @@ from profkit.ops import Spec, odd_specs
 from profkit.ops.conv2d import FORWARD, Conv2d
 from profkit.ops.layout import from_nchw, to_nchw
 from profkit.ops.spec import max_error, tolerance
+from tests.frameworks.fresh_interpreter import run_python
 
 
 def is_taken(spec: Spec) -> bool:

@@ -15,8 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from foreign_networks import environment_of
-from tiny_environments import made_tiny, tiny
 
 import profkit
 from profkit.errors import UnavailableError, UsageError
@@ -35,6 +33,8 @@ from profkit.frameworks.environments import (
     interpreter_for,
     look,
 )
+from tests.frameworks.networks.foreign_networks import environment_of
+from tests.support.tiny_environments import made_tiny, tiny
 
 
 def make(foreign: IsolatedFramework, again: bool = False) -> list[str]:

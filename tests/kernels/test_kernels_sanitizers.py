@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from sanitized_programs import SOURCES, build_program, isa_units, operator_list
 
 from profkit import _core
+from tests.support.places import SOURCES
+from tests.support.sanitized_programs import build_program, isa_units, operator_list
 
 pytestmark = pytest.mark.full
 PROGRAM = Path(__file__).parent / "native" / "run_every_row.cpp"

@@ -8,12 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from kernel_calls import run_kernel
-from sanitized_programs import SOURCES, build_program
 
 from profkit import _core
 from profkit.errors import KernelError
 from profkit.ops.matmul import MatMul
+from tests.kernels.kernel_calls import run_kernel
+from tests.support.places import SOURCES
+from tests.support.sanitized_programs import build_program
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])

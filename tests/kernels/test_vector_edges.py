@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_calls import run_kernel
 from numpy.typing import NDArray
 
 from profkit import _core
 from profkit.errors import SpecError
 from profkit.ops import BiasRelu, LocalResponseNorm, Pool2d, Softmax
 from profkit.ops.spec import Spec, max_error, tolerance
+from tests.kernels.kernel_calls import run_kernel
 
 LAYOUTS = st.sampled_from(["NCHW", "NHWC"])
 DTYPES = st.sampled_from(["float32", "float64"])

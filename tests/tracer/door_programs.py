@@ -17,8 +17,8 @@ import pytest
 from profkit import _core
 from profkit.capture.reading import read
 from profkit.capture.schema import NONE, Capture, PayloadType, RangeKind, Source, payload_values
+from tests.support.places import SOURCES
 
-SOURCES = Path(__file__).parents[2] / "csrc"
 LIBRARY = Path(_core.__file__).with_name("libprofkit_inject.so")
 
 

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from door_programs import compile_c
 
-NATIVE = Path(__file__).parent / "native"
+from tests.support.places import TRACER_NATIVE
+from tests.tracer.door_programs import compile_c
 
 COMPARISON = r"""
 #include <cupti.h>
@@ -280,7 +280,7 @@ def cupti_headers() -> Path:
 
 def test_our_cupti_layouts_and_those_of_the_double_are_the_real_ones(tmp_path: Path) -> None:
     folder = cupti_headers()
-    flags = ("-std=c++17", "-c", "-Wno-invalid-offsetof", "-I", str(NATIVE), "-isystem", str(folder))
+    flags = ("-std=c++17", "-c", "-Wno-invalid-offsetof", "-I", str(TRACER_NATIVE), "-isystem", str(folder))
 
     compiled = compile_c(tmp_path, COMPARISON, *flags, name="cupti_abi", suffix=".cpp")
 

@@ -6,7 +6,8 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from door_programs import compile_c
+
+from tests.tracer.door_programs import compile_c
 
 # What programs include: torch ships it.
 PUBLIC = r"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from door_programs import compile_c, nvtx_headers
+from tests.tracer.door_programs import compile_c, nvtx_headers
 
 COMPARISON = r"""
 #include <nvtx3/nvToolsExt.h>

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from network_checks import NETWORKS, WITH_MOMENTUM, built_here, name_of
 from numpy.typing import NDArray
 
 from profkit import _core
@@ -22,6 +21,7 @@ from profkit.frameworks.networks.plain_layers import refusal
 from profkit.ops.networks import Cifar10, Layer, Mlp, Network, Solar, Training
 from profkit.ops.networks.network import Chain
 from profkit.ops.pool2d import Pool2d
+from tests.frameworks.networks.network_checks import NETWORKS, WITH_MOMENTUM, built_here, name_of
 
 SMALL = Cifar10(batch=4, crop=24, filters=8)
 TRAINED = [*NETWORKS[:-1], pytest.param(NETWORKS[-1], marks=pytest.mark.full)]

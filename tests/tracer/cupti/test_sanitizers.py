@@ -1,0 +1,55 @@
+"""The CUPTI door under the thread, address and undefined-behaviour sanitizers, with the double under the same ones."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from profkit.capture.reading import read
+from tests.support.places import TRACER_NATIVE
+from tests.support.sanitized_programs import build_program
+from tests.tracer.cupti.gpu_programs import device_of, double
+from tests.tracer.door_programs import environment
+from tests.tracer.doors.test_sanitizers import tracer_sources
+
+pytestmark = pytest.mark.full
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+def test_launches_of_threads_while_captures_start_and_stop_are_clean_and_complete(
+    sanitizer: str, tmp_path: Path
+) -> None:
+    program = build_program(
+        tmp_path / "stress_cupti", [TRACER_NATIVE / "stress_cupti.cpp", *tracer_sources()], sanitizer
+    )
+    library = str(double("cupti_double", sanitizer))
+
+    done = subprocess.run(
+        [str(program), str(tmp_path)],
+        env=environment(None, PROFKIT_CUPTI_LIBRARY=library),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    for place in range(3):
+        capture = read(str(tmp_path / f"{place}.profkit"))
+        trace = device_of(capture)
+        kernels = Counter(trace.text(int(name)) for name in trace.activities["name"])
+        del kernels["kernel 9"]
+        assert capture.losses.records == 0 and trace.facts["cut records"] == 0
+        assert not any("CUPTI" in warning for warning in capture.warnings), capture.warnings
+        assert kernels == {f"kernel {number}": int(done.stdout) // 4 for number in range(4)}
+        owners = Counter(
+            (int(stream), "-" if row < 0 else trace.text(int(trace.ranges["name"][row])))
+            for stream, row in zip(trace.activities["stream"], trace.activities["range"])
+            if stream < 4
+        )
+        for number in range(4):  # of 400 launches every second is in "inner", every sixth in no range
+            assert owners[number, "inner"] == 200
+            assert owners[number, f"thread {number}"] == 133
+            assert owners[number, "-"] == 67
