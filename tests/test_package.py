@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import profkit
+from tests.support.processes import succeed
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -87,7 +88,7 @@ def test_importing_profkit_imports_no_framework(statement: str) -> None:
 def test_import_profkit_alone_does_not_even_import_numpy() -> None:
     code = "import sys, profkit; print('numpy' in sys.modules)"
 
-    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    output = succeed([sys.executable, "-c", code])
 
     assert output.strip() == "False"
 

@@ -6,7 +6,6 @@ import csv
 import gzip
 import json
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from profkit.attribution.device.lanes import DevicePart
 from profkit.report import main
 from tests.capture.importers.foreign_traces import KinetoTrace, NsightExport, by_real_file, real_trace
 from tests.support.places import DOCS
+from tests.support.processes import finish
 
 WIDTH = 100
 
@@ -226,9 +226,7 @@ def test_the_document_explains_every_grouping_and_every_part_of_the_wall_clock()
 
 
 def test_the_command_works_as_typed(trace: str) -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "profkit.report", trace, "--by", "copy"], capture_output=True, text=True, check=False
-    )
+    run = finish([sys.executable, "-m", "profkit.report", trace, "--by", "copy"])
 
     assert run.returncode == 0
     assert "host to device" in run.stdout

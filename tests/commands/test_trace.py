@@ -19,6 +19,7 @@ from profkit.capture.reading import read
 from profkit.commands.arguments import Parser
 from profkit.trace import main
 from tests.commands.traced_programs import titles, trace_words, traced
+from tests.support.processes import finish
 
 SCOPE = "import os, sys, profkit\nwith profkit.scope('work'): pass\n"
 
@@ -341,7 +342,7 @@ def test_a_program_that_cannot_load_the_tracer_is_run_all_the_same(tmp_path: Pat
     if built.returncode != 0:
         pytest.skip("this compiler cannot link statically")
 
-    done = subprocess.run(trace_words("--", "./static"), check=False, cwd=tmp_path, capture_output=True, text=True)
+    done = finish(trace_words("--", "./static"), cwd=tmp_path)
 
     assert done.returncode == 5
     assert "statically linked" in done.stderr

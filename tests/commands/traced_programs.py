@@ -8,6 +8,7 @@ import textwrap
 from pathlib import Path
 
 from profkit.capture.schema import Capture
+from tests.support.processes import finish
 
 
 def trace_words(*words: str) -> list[str]:
@@ -17,14 +18,7 @@ def trace_words(*words: str) -> list[str]:
 def traced(folder: Path, code: str, *flags: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     """Trace this script in `folder`; the capture is run.profkit."""
     (folder / "script.py").write_text(textwrap.dedent(code))
-    return subprocess.run(
-        trace_words("--output", "run.profkit", *flags, "script.py", *arguments),
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        input="typed\n",
-    )
+    return finish(trace_words("--output", "run.profkit", *flags, "script.py", *arguments), cwd=folder, input="typed\n")
 
 
 def titles(capture: Capture, process: int | None = None) -> list[str]:

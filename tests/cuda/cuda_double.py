@@ -21,6 +21,7 @@ import pytest
 
 from tests.cuda.emulation import EMULATED_FLAGS, all_cuda_sources
 from tests.support.places import CUDA_NATIVE, ROOT
+from tests.support.processes import finish, succeed
 from tests.support.sanitized_programs import compiled_object
 from tests.support.shared_work import shared_folder
 
@@ -92,10 +93,7 @@ def _link_double(folder: Path) -> Path:
 
 
 def _link(target: Path, objects: list[str], flags: list[str]) -> None:
-    linked = subprocess.run(
-        ["g++", "-shared", *objects, "-o", str(target), *flags], capture_output=True, text=True, check=False
-    )
-    assert linked.returncode == 0, linked.stderr
+    succeed(["g++", "-shared", *objects, "-o", str(target), *flags])
 
 
 def _toolkit_headers() -> str:
@@ -108,11 +106,4 @@ def _toolkit_headers() -> str:
 def run_on_double(arguments: Sequence[str], **settings: object) -> subprocess.CompletedProcess[str]:
     """A Python process with profkit._cuda on the double; settings are those of cudart_double_state.h, in lower case."""
     wanted = {f"PROFKIT_CUDA_DOUBLE_{name.upper()}": str(value) for name, value in settings.items()}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        env={**os.environ, **double_environment(), **wanted},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
+    return finish([sys.executable, *arguments], {**os.environ, **double_environment(), **wanted})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import struct
-import subprocess
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import pytest
 from profkit.frameworks.candidate.library import params_struct
 from profkit.ops.spec import Spec, max_error, tolerance
 from tests.support.places import CUDA_NATIVE, SOURCES
+from tests.support.processes import finish, succeed
 from tests.support.sanitized_programs import compiled_object
 from tests.support.shared_work import shared_folder
 
@@ -119,7 +119,7 @@ def link_emulated(name: str, sources: Sequence[tuple[Path, tuple[str, ...]]], sa
     if not program.exists():
         unfinished = program.with_suffix(f".{os.getpid()}")
         command = ["g++", *instrumented, "-rdynamic", *objects, "-o", str(unfinished), "-ldl"]
-        linked = subprocess.run(command, capture_output=True, text=True, check=False)
+        linked = finish(command)
         if "cannot find" in linked.stderr:
             pytest.skip(f"the compiler has no sanitizer {sanitizers}")
         assert linked.returncode == 0, linked.stderr
@@ -129,7 +129,7 @@ def link_emulated(name: str, sources: Sequence[tuple[Path, tuple[str, ...]]], sa
 
 def kernels_of(program: Path) -> dict[str, list[str]]:
     """Keys of the registry's rows with the names of their configurations."""
-    lines = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = succeed([str(program)]).splitlines()
     return {line.split()[0]: line.split()[1:] for line in lines}
 
 
@@ -144,14 +144,7 @@ def run(
     request, answer = folder / f"request-{order}", folder / f"answer-{order}"
     request.write_bytes(_request(cases))
     command = [str(program), order, "7", str(request), str(answer)]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        env={**os.environ, **(environment or {})},
-    )
+    done = finish(command, {**os.environ, **(environment or {})}, errors="replace")
     if done.returncode:
         raise EmulationError(done.returncode, done.stderr)
     outcomes = _outcomes(cases, answer.read_bytes())

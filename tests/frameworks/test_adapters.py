@@ -15,8 +15,8 @@ from profkit.frameworks import BACKENDS, load_adapter
 from profkit.frameworks.adapter import Conditions, Implementation
 from profkit.frameworks.framework import Framework
 from profkit.ops import SPECS, Conv2d, LocalResponseNorm, odd_specs
-from tests.frameworks.fresh_interpreter import run_python
 from tests.frameworks.odd_spec_faults import faults
+from tests.support.processes import answer_of_python
 
 IN_PROCESS = ("numpy", "numba")
 RUNNER = "tests.frameworks.odd_specs_runner"
@@ -61,7 +61,7 @@ FEWEST_ODD_SPECS = {
 @functools.cache
 def outcome(adapter: str, environment: str, part: str) -> Any:
     """What the runner says about all implementations that can share a process; computed once per session."""
-    return run_python(["-m", RUNNER, adapter, environment, part], json.loads(environment))
+    return answer_of_python(["-m", RUNNER, adapter, environment, part], json.loads(environment))
 
 
 def outcome_of(implementation: Implementation, part: str) -> Any:
@@ -127,7 +127,7 @@ def test_asking_an_adapter_what_it_has_imports_no_framework() -> None:
         "print(json.dumps(imported))\n"
     )
 
-    imported = run_python(["-c", question], {})
+    imported = answer_of_python(["-c", question], {})
 
     assert imported == {name: [] for name in BACKENDS}
 

@@ -12,6 +12,7 @@ import pytest
 from profkit import _core
 from profkit.errors import KernelError
 from tests.support.places import ROOT
+from tests.support.processes import finish
 
 RUN_ALL_KERNELS = """
 import sys
@@ -32,9 +33,7 @@ sys.exit("\\n".join(found) or None)
 def run_at(level: str, code: str) -> subprocess.CompletedProcess[str]:
     """Run code in a fresh process with PROFKIT_SIMD set: the level is chosen once per process."""
     environment = {**os.environ, "PROFKIT_SIMD": level, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-c", code, level], env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    return finish([sys.executable, "-c", code, level], environment)
 
 
 @pytest.mark.parametrize("level", _core.cpu_features()["simd_processor"])

@@ -15,21 +15,14 @@ import pytest
 
 from profkit import _core, selftest
 from tests.selftests.faulty_kernels import faulty_environment
+from tests.support.processes import finish
 
 SETS = _core.cpu_features()["simd_supported"]
 
 
 def run(folder: Path, *words: str, environment: dict[str, str] | None = None) -> tuple[int, str, dict[str, Any]]:
     """Exit code, what was printed, and the file."""
-    done = subprocess.run(
-        [sys.executable, "-m", "profkit.selftest", *words],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-    )
+    done = finish([sys.executable, "-m", "profkit.selftest", *words], environment, cwd=folder)
     assert "Traceback" not in done.stderr, done.stderr
     path = folder / "profkit-selftest.json"
     return done.returncode, done.stdout, json.loads(path.read_text()) if path.exists() else {}

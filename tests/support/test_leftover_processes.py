@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.places import ROOT
+from tests.support.processes import finish, with_tests
 
 PRELUDE = """
 import itertools, os, signal, subprocess, sys, pytest
@@ -36,22 +35,13 @@ def run_tests(folder: Path, text: str, *flags: str, ignored: tuple[signal.Signal
     (folder / "conftest.py").write_text(
         "from tests.support import leftover_processes\nleftover_processes.GRACE_S = 1.0\n"
     )
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
 
     def ignore() -> None:
         for number in ignored:
             signal.signal(number, signal.SIG_IGN)
 
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "tests.support.leftover_processes", "-c", os.devnull, *flags, str(file)],
-        env={**os.environ, "PYTHONPATH": path},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        preexec_fn=ignore,
-    )
+    command = [sys.executable, "-m", "pytest", "-p", "tests.support.leftover_processes", "-c", os.devnull]
+    done = finish([*command, *flags, file], with_tests(os.environ), cwd=folder, preexec_fn=ignore)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from tests.cuda.emulation import EMULATED_FLAGS
 from tests.support.fake_cupy import FakeCupy
 from tests.support.places import CUDA_NATIVE
+from tests.support.processes import finish
 from tests.support.sanitized_programs import compiled_object
 
 # Every argument as cudaLaunchKernel has it: the address of its value.
@@ -49,7 +49,7 @@ class RawModule:
         objects = [compiled_object(CUDA_NATIVE / part, EMULATED_FLAGS) for part in ("simt.cpp", "simt_fiber.cpp")]
         flags = [*EMULATED_FLAGS, "-include", "simt.h", *self.options]
         command = ["g++", *flags, "-shared", str(source), *objects, "-o", str(library)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = finish(command)
         if done.returncode:
             raise CompileException(done.stderr)
         loaded = ctypes.CDLL(str(library))

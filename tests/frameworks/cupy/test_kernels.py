@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +22,7 @@ from tests.cuda.nvrtc import compile_kernels, library_path, toolkit_headers
 from tests.cuda.test_nvrtc import KERNELS
 from tests.frameworks.cupy import emulated_cupy
 from tests.support.places import DOCS
+from tests.support.processes import finish
 
 PAGE = DOCS / "cupy.md"
 needs_nvrtc = pytest.mark.skipif(
@@ -95,7 +95,7 @@ def test_a_field_that_the_table_lacks_does_not_compile(tmp_path: Path, old: str,
     # Bodies of the methods may use what was renamed: an error about them proves nothing.
     command = [*find_compiler(".cpp"), "-std=c++17", "-fsyntax-only", f"-I{tmp_path}", "kernels/cuda_structs.cpp"]
 
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = finish(command, cwd=tmp_path)
 
     assert (done.returncode == 0) == (not words), done.stderr
     errors = [line for line in done.stderr.splitlines() if "error:" in line and "cuda_structs.cpp" in line]

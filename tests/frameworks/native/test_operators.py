@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from profkit.ops import SPECS, odd_specs
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.spec import Spec, max_error, tolerance
 from tests.kernels.kernel_calls import OPERATORS
+from tests.support.processes import succeed
 
 ADAPTER = load_adapter("native")
 
@@ -162,14 +162,7 @@ def test_the_installed_header_is_plain_c_that_candidates_can_include(tmp_path: P
         + "".join(f'_Static_assert({fact}, "");\n' for op in OPERATORS for fact in facts_of_struct(SPECS[op]()))
     )
 
-    done = subprocess.run(
-        [compiler, "-std=c11", "-Wall", "-Werror", "-fsyntax-only", f"-I{include_path()}", str(source)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.returncode == 0, done.stderr
+    succeed([compiler, "-std=c11", "-Wall", "-Werror", "-fsyntax-only", f"-I{include_path()}", str(source)])
 
 
 @pytest.mark.parametrize("direction", ["forward", "input-gradient", "weight-gradient"])

@@ -27,7 +27,7 @@ from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.ops.networks import Network, Training
 from tests.support.places import ROOT
-from tests.support.process_answer import answer_of
+from tests.support.processes import answer_of
 from tests.support.shared_work import locked, made_once, shared_folder
 
 RUNNER = "tests.frameworks.networks.foreign_networks_runner"

@@ -20,8 +20,7 @@ from profkit.frameworks.keras.networks import backend_of
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
 from tests.frameworks.networks.network_process_runner import NETWORKS, QUICK, REST, file_name
-from tests.support.places import ROOT
-from tests.support.process_answer import answer_of
+from tests.support.processes import answer_of, with_tests
 from tests.support.shared_work import made_once
 
 RUNNER = "tests.frameworks.networks.network_process_runner"
@@ -66,10 +65,9 @@ def outcome(framework: str, mode: str, part: str = QUICK) -> Outcome:
     environment = {**os.environ, **builder.environment(conditions)}
     for one in load_source(framework).passes(conditions):
         environment.update(one.environment)
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
 
     def run(folder: Path) -> Any:
-        return answer_of([sys.executable, "-m", RUNNER, framework, mode, str(folder), part], environment)
+        return answer_of([sys.executable, "-m", RUNNER, framework, mode, str(folder), part], with_tests(environment))
 
     folder, facts = made_once(f"network-{framework}-{mode}-{part}", run)
     return Outcome(facts, folder)

@@ -16,7 +16,7 @@ from profkit.frameworks.events import load_source
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.ops.networks import Cifar10
-from tests.frameworks.fresh_interpreter import run_python
+from tests.support.processes import answer_of_python
 
 NETWORK = Cifar10(batch=4, crop=24, filters=8)
 STEPS = 2
@@ -51,7 +51,9 @@ def run(folder: Path, environment: Mapping[str, str], *parts: str) -> Runs:
     if not builder.is_available().available:
         pytest.skip("tensorflow is not installed")
     variables = {**builder.environment(NetworkConditions()), **environment}
-    return Runs(folder, run_python(["-m", "tests.frameworks.tensorflow.events_runner", str(folder), *parts], variables))
+    return Runs(
+        folder, answer_of_python(["-m", "tests.frameworks.tensorflow.events_runner", str(folder), *parts], variables)
+    )
 
 
 @pytest.fixture(scope="module")

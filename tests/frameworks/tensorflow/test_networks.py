@@ -11,8 +11,8 @@ from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.ops.networks import Cifar10, Layer
 from profkit.ops.networks.network import Chain, Network
 from profkit.ops.pool2d import Pool2d
-from tests.frameworks.fresh_interpreter import run_python
 from tests.frameworks.networks.network_checks import NETWORKS, name_of
+from tests.support.processes import answer_of_python
 
 BUILDER = load_builder("tensorflow")
 CASES = [f"graph {name_of(network)}" for network in NETWORKS]
@@ -23,7 +23,9 @@ CASES += [f"{mode} {name_of(NETWORKS[1])}" for mode in ("eager", "session")]
 def results() -> Any:
     if not BUILDER.is_available().available:
         pytest.skip("tensorflow is not installed")
-    return run_python(["-m", "tests.frameworks.tensorflow.equality_runner"], BUILDER.environment(NetworkConditions()))
+    return answer_of_python(
+        ["-m", "tests.frameworks.tensorflow.equality_runner"], BUILDER.environment(NetworkConditions())
+    )
 
 
 def case_of(results: Any, name: str) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from profkit.ops.networks import Cifar10, Solar, Training
 from tests.frameworks.events.source_checks import Row, recorded, rows
 from tests.frameworks.networks.network_checks import built_here
 from tests.frameworks.networks.network_process import outcome
+from tests.support.processes import succeed
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -412,9 +412,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compiled")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-m", RUNNER, str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=290, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    errors = json.loads(done.stdout.strip().splitlines()[-1])
+    output = succeed(command, environment)
+    errors = json.loads(output.strip().splitlines()[-1])
     assert all(error <= 1 for error in errors.values()), errors
     return folder
 

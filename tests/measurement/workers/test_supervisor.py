@@ -17,6 +17,7 @@ from profkit.frameworks.adapter import Implementation
 from profkit.measurement.cores import cores_for
 from profkit.measurement.workers import supervisor
 from profkit.measurement.workers.process import WorkerProcess, WorkerSettings
+from tests.support.processes import finish
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has supervisors")
 
@@ -70,7 +71,7 @@ def run(
     program: str, *words: str, pass_fds: Sequence[int] = (), flags: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *flags, "-c", program, *words]
-    return subprocess.run(command, check=False, pass_fds=pass_fds, capture_output=True, text=True, timeout=60)
+    return finish(command, pass_fds=pass_fds)
 
 
 @pytest.fixture
