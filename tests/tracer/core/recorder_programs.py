@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
-from profkit import _core
+from profkit.capture.reading import read
 from profkit.capture.schema import Capture, RangeKind
 from tests.support.places import SOURCES, TRACER_NATIVE
+from tests.support.processes import finish
 from tests.support.sanitized_programs import build_program
-
-LIBRARY = Path(_core.__file__).with_name("libprofkit_inject.so")
+from tests.tracer.programs import LIBRARY, clean_environment, skip_without_library
 
 # The recorder without its doors and process hooks, which a sanitizer's own would fight.
 RECORDER = (
@@ -44,36 +41,35 @@ def compile_stress(folder: Path, sanitizers: str) -> Path:
     return build_program(folder / "stress_recorder", sources, sanitizers)
 
 
-def compile_recorded(folder: Path) -> Path:
-    """The program that is recorded from outside."""
-    if not LIBRARY.exists():
-        pytest.skip("this build has no tracer library")
-    return build_program(folder / "recorded_program", [TRACER_NATIVE / "recorded_program.cpp"])
+def compile_native(folder: Path, name: str) -> Path:
+    """A program of native/."""
+    skip_without_library()
+    return build_program(folder / name, [TRACER_NATIVE / f"{name}.cpp"])
 
 
 def environment(capture: Path, options: str = "", **variables: str) -> dict[str, str]:
     """A process started with this is recorded into `capture`."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("PROFKIT_")}
     ours = {
         "LD_PRELOAD": str(LIBRARY),
         "PROFKIT_TRACE_FILE": str(capture),
         "PROFKIT_TRACE_OPTIONS": f"allocations=0,{options}",
     }
-    return kept | ours | variables
+    return clean_environment() | ours | variables
 
 
 def run_recorded(
     program: Path, capture: Path, *arguments: str, options: str = "", **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run to the end; the exit code is the caller's to judge."""
-    return subprocess.run(
-        [str(program), *arguments],
-        env=environment(capture, options, **variables),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return finish([program, *arguments], environment(capture, options, **variables))
+
+
+def recorded(
+    program: Path, folder: Path, *arguments: str, options: str = "", **variables: str
+) -> tuple[subprocess.CompletedProcess[str], Capture]:
+    """The same, and its capture."""
+    path = folder / "run.profkit"
+    return run_recorded(program, path, *arguments, options=options, **variables), read(path)
 
 
 def names(capture: Capture, kind: RangeKind = RangeKind.RANGE) -> Counter[str]:

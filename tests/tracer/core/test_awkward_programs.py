@@ -10,23 +10,25 @@ import pytest
 
 from profkit.capture.reading import read
 from profkit.capture.schema import RangeKind
-from tests.support.places import TRACER_NATIVE
-from tests.support.sanitized_programs import build_program
-from tests.tracer.core.recorder_programs import LIBRARY, environment, names, names_by_process, run_recorded
+from tests.support.processes import finish
+from tests.tracer.core.recorder_programs import (
+    compile_native,
+    environment,
+    names,
+    names_by_process,
+    recorded,
+    run_recorded,
+)
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The awkward program."""
-    if not LIBRARY.exists():
-        pytest.skip("this build has no tracer library")
-    return build_program(tmp_path_factory.mktemp("awkward") / "program", [TRACER_NATIVE / "awkward_program.cpp"])
+    return compile_native(tmp_path_factory.mktemp("awkward"), "awkward_program")
 
 
 def test_a_process_ends_with_the_last_thread_of_the_program(program: Path, tmp_path: Path) -> None:
-    done = run_recorded(program, tmp_path / "run.profkit", "first_thread_leaves")
-
-    capture = read(tmp_path / "run.profkit")
+    done, capture = recorded(program, tmp_path, "first_thread_leaves")
 
     assert (done.returncode, done.stdout) == (0, "handlers ran\n")
     assert names(capture) == {"worker": 10}
@@ -47,9 +49,7 @@ def test_other_libraries_fork_handlers_may_record(program: Path, tmp_path: Path)
 
 
 def test_ranges_opened_before_a_fork_are_closed_in_the_children_too(program: Path, tmp_path: Path) -> None:
-    done = run_recorded(program, tmp_path / "run.profkit", "close_inherited")
-
-    capture = read(tmp_path / "run.profkit")
+    done, capture = recorded(program, tmp_path, "close_inherited")
 
     own = {"own": 1, "later": 1000}
     assert done.returncode == 0
@@ -61,31 +61,24 @@ def test_ranges_opened_before_a_fork_are_closed_in_the_children_too(program: Pat
 
 @pytest.mark.parametrize(("what", "code"), [("cancelled_exit", 7), ("cancelled_exec", 0)])
 def test_a_cancelled_thread_ends_the_process_as_it_wants(program: Path, tmp_path: Path, what: str, code: int) -> None:
-    done = run_recorded(program, tmp_path / "run.profkit", what, str(program))
-
-    capture = read(tmp_path / "run.profkit")
+    done, capture = recorded(program, tmp_path, what, str(program))
 
     assert done.returncode == code
     assert names(capture) == {"cancelled": 10} and capture.warnings == ()
 
 
 def test_a_child_survives_that_its_capture_may_not_grow(program: Path, tmp_path: Path) -> None:
-    done = run_recorded(program, tmp_path / "run.profkit", "limited_file_size")
-
-    capture = read(tmp_path / "run.profkit")
+    done, capture = recorded(program, tmp_path, "limited_file_size")
 
     assert done.returncode == 0, done.stderr
     assert names(capture) == {"early": 10}
 
 
 def test_a_program_that_may_write_no_file_runs_unrecorded(program: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
+    done = finish(
         [str(program), "nothing"],
-        env=environment(tmp_path / "run.profkit"),
+        environment(tmp_path / "run.profkit"),
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
     assert done.returncode == 0
@@ -93,9 +86,7 @@ def test_a_program_that_may_write_no_file_runs_unrecorded(program: Path, tmp_pat
 
 
 def test_a_daemon_leaves_a_process_that_ended_in_order(program: Path, tmp_path: Path) -> None:
-    done = run_recorded(program, tmp_path / "run.profkit", "become_daemon")
-
-    capture = read(tmp_path / "run.profkit")
+    done, capture = recorded(program, tmp_path, "become_daemon")
 
     assert done.returncode == 0
     assert names_by_process(capture) == [{"before": 10}, {"daemon": 10}]

@@ -14,7 +14,8 @@ import pytest
 
 from profkit.capture.reading import read
 from profkit.capture.schema import RangeKind
-from tests.tracer.core.recorder_programs import compile_recorded, environment, names, run_recorded
+from tests.support.processes import finish, succeed
+from tests.tracer.core.recorder_programs import compile_native, environment, names, recorded, run_recorded
 
 KILLS = 100
 
@@ -22,7 +23,7 @@ KILLS = 100
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recorded program."""
-    return compile_recorded(tmp_path_factory.mktemp("recorded"))
+    return compile_native(tmp_path_factory.mktemp("recorded"), "recorded_program")
 
 
 def times(progress: Path) -> tuple[int, int]:
@@ -69,9 +70,7 @@ def on_small_disk(folder: Path, script: str) -> subprocess.CompletedProcess[str]
     possible = subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True, check=False)
     if possible.returncode != 0:
         pytest.skip("no right to mount a small disk")
-    return subprocess.run(
-        ["unshare", "-m", "sh", "-c", f"{mount} && {script}"], capture_output=True, text=True, timeout=120, check=False
-    )
+    return finish(["unshare", "-m", "sh", "-c", f"{mount} && {script}"])
 
 
 def traced(program: Path, capture: Path, *arguments: str) -> str:
@@ -114,17 +113,13 @@ def test_a_disk_that_is_full_from_the_start_is_named(program: Path, tmp_path: Pa
 def test_a_limit_of_file_size_does_not_end_the_program(program: Path, tmp_path: Path) -> None:
     capture_file = tmp_path / "run.profkit"
 
-    done = subprocess.run(
+    succeed(
         [str(program), "ranges", "50000"],
-        env=environment(capture_file),
+        environment(capture_file),
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000)),
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
     capture = read(capture_file)
-    assert done.returncode == 0, done.stderr
     assert capture.losses.disk_full > 0
     assert capture_file.stat().st_size <= 200_000
 
@@ -187,9 +182,7 @@ def test_a_capture_removed_while_it_is_written_harms_nobody(program: Path, tmp_p
 def test_ten_million_ranges_of_four_threads_arrive(program: Path, tmp_path: Path) -> None:
     if os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize < 2 << 30:
         pytest.skip("less than 2 GiB of room for the capture")
-    done = run_recorded(program, tmp_path / "run.profkit", "ranges", "2500000", options="buffer_mib=32")
-
-    capture = read(tmp_path / "run.profkit")
+    done, capture = recorded(program, tmp_path, "ranges", "2500000", options="buffer_mib=32")
     (tmp_path / "run.profkit").unlink()
 
     if capture.losses.too_slow > 0:

@@ -12,26 +12,25 @@ import pytest
 
 from profkit.capture.reading import read
 from tests.tracer.core.recorder_programs import (
-    LIBRARY,
-    compile_recorded,
+    compile_native,
     environment,
     names,
     names_by_process,
+    recorded,
     run_recorded,
 )
+from tests.tracer.programs import LIBRARY
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recorded program."""
-    return compile_recorded(tmp_path_factory.mktemp("recorded"))
+    return compile_native(tmp_path_factory.mktemp("recorded"), "recorded_program")
 
 
 @pytest.mark.parametrize(("what", "code"), [("exit_now", 7), ("quick_exit", 8)])
 def test_a_process_that_skips_its_clean_up_loses_nothing(program: Path, tmp_path: Path, what: str, code: int) -> None:
-    done = run_recorded(program, tmp_path / "run.profkit", what)
-
-    capture = read(tmp_path / "run.profkit")
+    done, capture = recorded(program, tmp_path, what)
 
     assert done.returncode == code
     assert names(capture)["last words"] == 100
@@ -40,18 +39,14 @@ def test_a_process_that_skips_its_clean_up_loses_nothing(program: Path, tmp_path
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_the_process_as_ever_but_nothing_is_lost(program: Path, tmp_path: Path, number: int) -> None:
-    done = run_recorded(program, tmp_path / "run.profkit", "raise", str(int(number)))
-
-    capture = read(tmp_path / "run.profkit")
+    done, capture = recorded(program, tmp_path, "raise", str(int(number)))
 
     assert done.returncode == -number
     assert names(capture) == {"last words": 100} and capture.warnings == ()
 
 
 def test_programs_find_the_default_actions_where_the_recorder_watches(program: Path, tmp_path: Path) -> None:
-    done = run_recorded(program, tmp_path / "run.profkit", "signals_look_untouched")
-
-    capture = read(tmp_path / "run.profkit")
+    done, capture = recorded(program, tmp_path, "signals_look_untouched")
 
     assert done.returncode == -signal.SIGTERM
     assert names(capture) == {"last words": 100}
@@ -71,18 +66,14 @@ def test_python_keeps_its_own_handling_of_signals(tmp_path: Path) -> None:
 
 
 def test_ranges_left_open_stay_open(program: Path, tmp_path: Path) -> None:
-    run_recorded(program, tmp_path / "run.profkit", "exit_now")
-
-    capture = read(tmp_path / "run.profkit")
+    _, capture = recorded(program, tmp_path, "exit_now")
 
     opened = [capture.strings[capture.ranges.name[row]] for row in capture.ranges.is_open.nonzero()[0]]
     assert opened == ["left open"]
 
 
 def test_an_aborted_process_keeps_what_was_flushed(program: Path, tmp_path: Path) -> None:
-    done = run_recorded(program, tmp_path / "run.profkit", "abort")
-
-    capture = read(tmp_path / "run.profkit")
+    done, capture = recorded(program, tmp_path, "abort")
 
     (process,) = capture.processes
     assert done.returncode < 0
@@ -92,9 +83,7 @@ def test_an_aborted_process_keeps_what_was_flushed(program: Path, tmp_path: Path
 
 
 def test_exec_flushes_and_the_next_program_joins_the_capture(program: Path, tmp_path: Path) -> None:
-    done = run_recorded(program, tmp_path / "run.profkit", "exec")
-
-    capture = read(tmp_path / "run.profkit")
+    done, capture = recorded(program, tmp_path, "exec")
 
     before, after = capture.processes
     assert done.returncode == 0
@@ -104,9 +93,7 @@ def test_exec_flushes_and_the_next_program_joins_the_capture(program: Path, tmp_
 
 
 def test_a_failed_exec_changes_nothing(program: Path, tmp_path: Path) -> None:
-    done = run_recorded(program, tmp_path / "run.profkit", "exec_fails")
-
-    capture = read(tmp_path / "run.profkit")
+    done, capture = recorded(program, tmp_path, "exec_fails")
 
     assert done.returncode == 0
     assert names(capture) == {"before exec": 10, "after exec": 10}
@@ -125,9 +112,7 @@ def test_a_vfork_child_leaves_its_parents_capture_alone(program: Path, tmp_path:
 
 
 def test_children_of_forks_do_not_count_the_ranges_they_inherit(program: Path, tmp_path: Path) -> None:
-    done = run_recorded(program, tmp_path / "run.profkit", "fork_twice")
-
-    capture = read(tmp_path / "run.profkit")
+    done, capture = recorded(program, tmp_path, "fork_twice")
 
     assert done.returncode == 0
     assert names_by_process(capture) == [{"inherited": 1, "parent": 10}, {"child": 10}, {"grandchild": 10}]
@@ -136,18 +121,14 @@ def test_children_of_forks_do_not_count_the_ranges_they_inherit(program: Path, t
 
 
 def test_a_child_that_records_nothing_leaves_no_trace(program: Path, tmp_path: Path) -> None:
-    done = run_recorded(program, tmp_path / "run.profkit", "silent_fork")
-
-    capture = read(tmp_path / "run.profkit")
+    done, capture = recorded(program, tmp_path, "silent_fork")
 
     assert done.returncode == 0
     assert len(capture.processes) == 1 and capture.warnings == ()
 
 
 def test_descriptors_that_a_daemon_reuses_are_not_written_to(program: Path, tmp_path: Path) -> None:
-    done = run_recorded(program, tmp_path / "run.profkit", "close_all", str(tmp_path / "own"))
-
-    capture = read(tmp_path / "run.profkit")
+    done, capture = recorded(program, tmp_path, "close_all", str(tmp_path / "own"))
 
     assert done.returncode == 0
     assert (tmp_path / "own").read_bytes() == b"mine"
@@ -156,9 +137,7 @@ def test_descriptors_that_a_daemon_reuses_are_not_written_to(program: Path, tmp_
 
 
 def test_threads_that_run_through_the_exit_do_no_harm(program: Path, tmp_path: Path) -> None:
-    done = run_recorded(program, tmp_path / "run.profkit", "threads_at_exit")
-
-    capture = read(tmp_path / "run.profkit")
+    done, capture = recorded(program, tmp_path, "threads_at_exit")
 
     assert done.returncode == 0
     assert names(capture)["restless"] > 0
@@ -166,9 +145,7 @@ def test_threads_that_run_through_the_exit_do_no_harm(program: Path, tmp_path: P
 
 
 def test_ranges_too_deep_are_counted_and_the_rest_is_right(program: Path, tmp_path: Path) -> None:
-    run_recorded(program, tmp_path / "run.profkit", "nested_too_deep")
-
-    capture = read(tmp_path / "run.profkit")
+    _, capture = recorded(program, tmp_path, "nested_too_deep")
 
     assert names(capture) == {"level": 1024, "after": 10}
     assert capture.losses.too_deep == capture.losses.records == 476
@@ -198,9 +175,7 @@ def test_other_preloaded_libraries_stay_for_the_children(program: Path, tmp_path
 
 @pytest.mark.parametrize("clock", ["tsc", "monotonic"])
 def test_both_clocks_give_the_same_picture(program: Path, tmp_path: Path, clock: str) -> None:
-    run_recorded(program, tmp_path / "run.profkit", "ranges", "1000", PROFKIT_TRACE_CLOCK=clock)
-
-    capture = read(tmp_path / "run.profkit")
+    _, capture = recorded(program, tmp_path, "ranges", "1000", PROFKIT_TRACE_CLOCK=clock)
 
     table = capture.ranges
     assert capture.processes[0].clock == clock

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from profkit.capture.reading import read
-from profkit.capture.schema import RangeKind, payload_values
+from profkit.capture.schema import Capture, RangeKind, payload_values
+from tests.support.processes import succeed
 from tests.tracer.core.recorder_programs import compile_stress, names, names_by_process
 
 SANITIZERS = {"plain": "", "threads": "thread", "addresses-undefined": "address,undefined"}
@@ -24,23 +24,18 @@ def stress(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return compile_stress(tmp_path_factory.mktemp("stress"), SANITIZERS[request.param])
 
 
-def run(program: Path, what: str, capture: Path, **variables: str) -> str:
-    done = subprocess.run(
-        [str(program), what, str(capture)],
-        env=os.environ | {"TSAN_OPTIONS": "halt_on_error=1"} | variables,
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def run(program: Path, what: str, folder: Path, **variables: str) -> str:
+    variables = os.environ | {"TSAN_OPTIONS": "halt_on_error=1"} | variables
+    return succeed([program, what, folder / "run.profkit"], variables)
+
+
+def stressed(program: Path, what: str, folder: Path, **variables: str) -> tuple[str, Capture]:
+    """What it printed, and its capture."""
+    return run(program, what, folder, **variables), read(folder / "run.profkit")
 
 
 def test_every_record_of_four_threads_arrives(stress: Path, tmp_path: Path) -> None:
-    run(stress, "many_threads", tmp_path / "run.profkit")
-
-    capture = read(tmp_path / "run.profkit")
+    _, capture = stressed(stress, "many_threads", tmp_path)
 
     inner = {f"inner {thread}": 20_000 for thread in range(4)}
     assert capture.warnings == () and capture.losses.records == 0
@@ -53,9 +48,7 @@ def test_every_record_of_four_threads_arrives(stress: Path, tmp_path: Path) -> N
 
 
 def test_thousands_of_short_threads_are_told_apart(stress: Path, tmp_path: Path) -> None:
-    run(stress, "short_threads", tmp_path / "run.profkit")
-
-    capture = read(tmp_path / "run.profkit")
+    _, capture = stressed(stress, "short_threads", tmp_path)
 
     assert capture.warnings == () and capture.losses.records == 0
     assert len(capture.threads) == 1 + 3200
@@ -63,7 +56,7 @@ def test_thousands_of_short_threads_are_told_apart(stress: Path, tmp_path: Path)
 
 
 def test_captures_may_start_and_stop_while_threads_record(stress: Path, tmp_path: Path) -> None:
-    run(stress, "restarts", tmp_path / "run.profkit")
+    run(stress, "restarts", tmp_path)
 
     captures = [read(path) for path in sorted(tmp_path.glob("run.profkit.*"))]
 
@@ -74,9 +67,7 @@ def test_captures_may_start_and_stop_while_threads_record(stress: Path, tmp_path
 
 
 def test_what_a_slow_disk_leaves_no_room_for_is_counted_exactly(stress: Path, tmp_path: Path) -> None:
-    output = run(stress, "exhaustion", tmp_path / "run.profkit")
-
-    capture = read(tmp_path / "run.profkit")
+    output, capture = stressed(stress, "exhaustion", tmp_path)
 
     attempted, dropped = map(int, output.split())
     recorded = names(capture, RangeKind.MARK)["fast"]
@@ -86,9 +77,7 @@ def test_what_a_slow_disk_leaves_no_room_for_is_counted_exactly(stress: Path, tm
 
 
 def test_a_name_has_one_id_whoever_asks(stress: Path, tmp_path: Path) -> None:
-    run(stress, "names", tmp_path / "run.profkit")
-
-    capture = read(tmp_path / "run.profkit")
+    _, capture = stressed(stress, "names", tmp_path)
 
     payloads = payload_values(capture.ranges)
     recorded = [capture.strings[name] for name in capture.ranges.name]
@@ -97,9 +86,7 @@ def test_a_name_has_one_id_whoever_asks(stress: Path, tmp_path: Path) -> None:
 
 
 def test_beyond_the_limit_names_are_replaced_and_records_kept(stress: Path, tmp_path: Path) -> None:
-    run(stress, "too_many_names", tmp_path / "run.profkit")
-
-    capture = read(tmp_path / "run.profkit")
+    _, capture = stressed(stress, "too_many_names", tmp_path)
 
     recorded = names(capture, RangeKind.MARK)
     replaced = recorded["(too many names)"]
@@ -111,9 +98,7 @@ def test_beyond_the_limit_names_are_replaced_and_records_kept(stress: Path, tmp_
 def test_fork_children_record_into_their_own_part(stress: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if "threads" in request.node.callspec.id:
         pytest.skip("ThreadSanitizer does not support threads after a fork")
-    run(stress, "forks", tmp_path / "run.profkit")
-
-    capture = read(tmp_path / "run.profkit")
+    _, capture = stressed(stress, "forks", tmp_path)
 
     children = names_by_process(capture)[1:]
     assert capture.warnings == ()
@@ -122,9 +107,7 @@ def test_fork_children_record_into_their_own_part(stress: Path, tmp_path: Path, 
 
 
 def test_ranges_ended_by_another_thread_do_not_fill_the_stack(stress: Path, tmp_path: Path) -> None:
-    run(stress, "foreign_ends", tmp_path / "run.profkit")
-
-    capture = read(tmp_path / "run.profkit")
+    _, capture = stressed(stress, "foreign_ends", tmp_path)
 
     table = capture.ranges
     assert names(capture, RangeKind.SPAN) == {"given away": 3000}
@@ -134,9 +117,7 @@ def test_ranges_ended_by_another_thread_do_not_fill_the_stack(stress: Path, tmp_
 
 
 def test_times_are_right_after_idle_hours_and_never_run_back(stress: Path, tmp_path: Path) -> None:
-    run(stress, "clock_jumps", tmp_path / "run.profkit", PROFKIT_TRACE_CLOCK="monotonic")
-
-    capture = read(tmp_path / "run.profkit")
+    _, capture = stressed(stress, "clock_jumps", tmp_path, PROFKIT_TRACE_CLOCK="monotonic")
 
     table = capture.ranges
     titles = [capture.strings[name] for name in table.name]
@@ -149,9 +130,7 @@ def test_times_are_right_after_idle_hours_and_never_run_back(stress: Path, tmp_p
 
 
 def test_what_signal_handlers_record_within_an_event_is_dropped_and_counted(stress: Path, tmp_path: Path) -> None:
-    output = run(stress, "handlers", tmp_path / "run.profkit", PROFKIT_TRACE_CLOCK="monotonic")
-
-    capture = read(tmp_path / "run.profkit")
+    output, capture = stressed(stress, "handlers", tmp_path, PROFKIT_TRACE_CLOCK="monotonic")
 
     table = capture.ranges
     assert capture.warnings == ()

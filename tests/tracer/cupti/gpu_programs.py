@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -19,7 +18,9 @@ from profkit.capture.reading import read
 from profkit.capture.schema import Capture
 from profkit.errors import UnavailableError
 from tests.support.places import TRACER_NATIVE
+from tests.support.processes import succeed
 from tests.support.shared_work import shared_folder
+from tests.tracer.programs import clean_environment
 
 # The program's begin: the driver comes up, which opens the door, and `gpu` is the double.
 PRELUDE = """
@@ -58,21 +59,17 @@ def double(name: str, sanitizers: str = "") -> Path:
     flags = ["-std=c++17", "-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden", f"-Wl,-soname,{target.name}"]
     flags += [f"-fsanitize={sanitizers}"] if sanitizers else []
     command = [compiler, *flags, str(TRACER_NATIVE / f"{name}.cpp"), "-o", str(unfinished), "-ldl", "-pthread"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    succeed(command)
     unfinished.replace(target)
     return target
 
 
 def gpu_environment(capture: Path, options: RecordingOptions | None = None) -> dict[str, str]:
     """A program started with this finds the doubles and records into `capture`."""
-    kept = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith(("PROFKIT_", "NVTX_", "INTEL_", "CUDA_", "CUPTI_"))
-    }
     try:
-        traced = traced_environment(kept, str(capture), options or RecordingOptions(allocations=False), "off")
+        traced = traced_environment(
+            clean_environment(), str(capture), options or RecordingOptions(allocations=False), "off"
+        )
     except UnavailableError as error:
         pytest.skip(str(error))
     doubles = {"LD_LIBRARY_PATH": str(double("driver_double").parent)}
@@ -90,16 +87,8 @@ def run_gpu_program(
     """The capture of a program that must end well, and what it printed."""
     script, capture = folder / "program.py", folder / "gpu.profkit"
     script.write_text(prelude + text)
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        env=gpu_environment(capture, options) | dict(variables or {}),
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return read(str(capture)), done.stdout
+    output = succeed([sys.executable, str(script)], gpu_environment(capture, options) | dict(variables or {}))
+    return read(str(capture)), output
 
 
 def device_of(capture: Capture) -> Capture:

@@ -17,6 +17,7 @@ from profkit.attribution.device.usage import device_usage
 from profkit.capture.cupti_finding import cupti_version, find_cupti, installed_wheels
 from profkit.capture.environment import RecordingOptions
 from profkit.capture.reading import read
+from tests.support.processes import succeed
 from tests.tracer.cupti.gpu_programs import (
     PRELUDE,
     device_of,
@@ -278,10 +279,9 @@ for place in range(3):
     for name in removed:
         environment.pop(name)
 
-    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)
+    output = succeed([sys.executable, str(script)], environment)
 
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("cupti: open, kernels, copies, memory and CUDA calls") == 3
+    assert output.count("cupti: open, kernels, copies, memory and CUDA calls") == 3
     for place in range(3):
         capture = read(f"{tmp_path}/{place}.profkit")
         assert kernel_ranges(device_of(capture)) == {f"kernel {place}": f"range {place}"}
@@ -303,9 +303,7 @@ def test_what_the_doctor_asks_is_answered_with_one(tmp_path: Path) -> None:
     environment |= {"PROFKIT_CUPTI_LIBRARY": str(double("cupti_double"))}
 
     answers = [
-        subprocess.run(
-            [sys.executable, "-c", command], env=environment | more, capture_output=True, text=True, check=True
-        ).stdout
+        succeed([sys.executable, "-c", command], environment | more)
         for more in ({}, {"CUPTI_DOUBLE_FAIL": "cuptiSubscribe=39"})
     ]
 

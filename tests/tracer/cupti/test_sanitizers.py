@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -10,10 +9,11 @@ import pytest
 
 from profkit.capture.reading import read
 from tests.support.places import TRACER_NATIVE
+from tests.support.processes import succeed
 from tests.support.sanitized_programs import build_program
 from tests.tracer.cupti.gpu_programs import device_of, double
-from tests.tracer.door_programs import environment
 from tests.tracer.doors.test_sanitizers import tracer_sources
+from tests.tracer.programs import environment
 
 pytestmark = pytest.mark.full
 
@@ -27,15 +27,8 @@ def test_launches_of_threads_while_captures_start_and_stop_are_clean_and_complet
     )
     library = str(double("cupti_double", sanitizer))
 
-    done = subprocess.run(
-        [str(program), str(tmp_path)],
-        env=environment(None, PROFKIT_CUPTI_LIBRARY=library),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    output = succeed([str(program), str(tmp_path)], environment(None, PROFKIT_CUPTI_LIBRARY=library))
 
-    assert done.returncode == 0, done.stderr
     for place in range(3):
         capture = read(str(tmp_path / f"{place}.profkit"))
         trace = device_of(capture)
@@ -43,7 +36,7 @@ def test_launches_of_threads_while_captures_start_and_stop_are_clean_and_complet
         del kernels["kernel 9"]
         assert capture.losses.records == 0 and trace.facts["cut records"] == 0
         assert not any("CUPTI" in warning for warning in capture.warnings), capture.warnings
-        assert kernels == {f"kernel {number}": int(done.stdout) // 4 for number in range(4)}
+        assert kernels == {f"kernel {number}": int(output) // 4 for number in range(4)}
         owners = Counter(
             (int(stream), "-" if row < 0 else trace.text(int(trace.ranges["name"][row])))
             for stream, row in zip(trace.activities["stream"], trace.activities["range"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from profkit.capture.environment import RecordingOptions
 from profkit.capture.reading import read
+from tests.support.processes import succeed
 from tests.tracer.cupti.gpu_programs import PRELUDE, device_of, gpu_environment, kernel_ranges, run_gpu_program
 
 WORK_AND_WAIT = """
@@ -83,9 +83,8 @@ for place in range(2):
     for name in ("LD_PRELOAD", "PROFKIT_TRACE_FILE", "PROFKIT_TRACE_OPTIONS", "CUDA_INJECTION64_PATH"):
         environment.pop(name)
 
-    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)
+    succeed([sys.executable, str(script)], environment)
 
-    assert done.returncode == 0, done.stderr
     for place in range(2):
         trace = device_of(read(f"{tmp_path}/{place}.profkit"))
         assert [trace.text(int(name)) for name in trace.activities["name"]] == [f"kernel {place}", "late"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from profkit.capture.schema import RangeKind, Source
-from tests.tracer.door_programs import Row, Run, compile_c, nvtx_headers, rows, trace
+from tests.tracer.programs import Row, Run, compile_c, nvtx_headers, rows, trace
 
 PRELUDE = r"""
 #define _GNU_SOURCE

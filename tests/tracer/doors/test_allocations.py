@@ -6,43 +6,116 @@ from pathlib import Path
 
 import pytest
 
-from profkit.capture.schema import AllocationCall
-from tests.tracer.doors.allocation_programs import PRELUDE, Row, compile_c, rows_in, run, skip_without_library, trace
+from tests.tracer.doors.allocation_programs import PRELUDE, Row, compile_plainly, rows_in, run, trace
+from tests.tracer.programs import skip_without_library
+
+# What is done in a range, and the allocations that it then owns.
+CALLS = {
+    "every call is recorded with the bytes asked for and freed again": (
+        """
+        void* p[10];
+        p[0] = malloc(5000);
+        p[1] = calloc(7, 1001);
+        p[2] = realloc(NULL, 6000);
+        p[3] = reallocarray(NULL, 3, 2001);
+        p[4] = aligned_alloc(64, 8192);
+        CHECK(posix_memalign(&p[5], 64, 5001) == 0);
+        p[6] = memalign(128, 5002);
+        p[7] = valloc(5003);
+        p[8] = pvalloc(5004);
+        p[9] = mmap(NULL, 12345, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        for (int i = 0; i < 9; ++i) free(p[i]);
+        munmap(p[9], 12345);
+        """,
+        [
+            Row("malloc", 5000, True),
+            Row("calloc", 7007, True),
+            Row("realloc", 6000, True),
+            Row("realloc", 6003, True),
+            Row("aligned_alloc", 8192, True),
+            Row("posix_memalign", 5001, True),
+            Row("memalign", 5002, True),
+            Row("memalign", 5003, True),
+            Row("memalign", 5004, True),
+            Row("mmap", 12345, True),
+        ],
+    ),
+    "realloc releases the old block and records the new one growing and shrinking": (
+        """
+        char* p = malloc(2000);
+        memset(p, 7, 2000);
+        p = realloc(p, 3000000);
+        for (int i = 0; i < 2000; ++i) CHECK(p[i] == 7);
+        p = realloc(p, 1500);
+        p = realloc(p, 20);
+        p = realloc(p, 1600);
+        for (int i = 0; i < 20; ++i) CHECK(p[i] == 7);
+        CHECK(realloc(p, 0) == NULL);
+        """,
+        [
+            Row("malloc", 2000, True),
+            Row("realloc", 3000000, True),
+            Row("realloc", 1500, True),
+            Row("realloc", 1600, True),
+        ],
+    ),
+    "a realloc that cannot succeed leaves the old block as it was": (
+        """
+        char* p = malloc(5000);
+        CHECK(realloc(p, SIZE_MAX - 5) == NULL && errno == ENOMEM);
+        CHECK(reallocarray(p, SIZE_MAX / 2, 3) == NULL && errno == ENOMEM);
+        """,
+        [Row("malloc", 5000, False)],
+    ),
+    "calls that fail are not recorded": (
+        """
+        void* p = &work;
+        CHECK(malloc(SIZE_MAX - 100) == NULL && errno == ENOMEM);
+        errno = 0;
+        CHECK(calloc(SIZE_MAX / 2, 3) == NULL && errno == ENOMEM);
+        errno = 0;
+        CHECK(reallocarray(NULL, SIZE_MAX / 2, 3) == NULL && errno == ENOMEM);
+        CHECK(posix_memalign(&p, 3, 5000) == EINVAL && p == &work);
+        CHECK(posix_memalign(&p, 64, SIZE_MAX - 4096) == ENOMEM && p == &work);
+        CHECK(mmap(NULL, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == EINVAL);
+        errno = 0;
+        CHECK(munmap((void*)123, 4096) == -1 && errno == EINVAL);
+        """,
+        [],
+    ),
+    "a failed mremap leaves the mapping and a good one moves it": (
+        """
+        char* p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        p[8000] = 9;
+        p = mremap(p, 8192, 1 << 20, MREMAP_MAYMOVE);
+        CHECK(p != MAP_FAILED && p[8000] == 9);
+        p = mremap(p, 1 << 20, 16384, 0);
+        CHECK(mremap(p, 16384, (size_t)1 << 50, MREMAP_MAYMOVE) == MAP_FAILED);
+        CHECK(munmap(p, 16384) == 0);
+        """,
+        [
+            Row("mmap", 8192, True),
+            Row("mremap", 1 << 20, True),
+            Row("mremap", 16384, True),
+            Row("mremap", 16384, True),
+        ],
+    ),
+    "a block that the c library maps inside malloc is recorded once": (
+        """
+        void* p = malloc(64 << 20);
+        memset(p, 1, 64 << 20);
+        free(p);
+        """,
+        [Row("malloc", 64 << 20, True)],
+    ),
+}
 
 
-def test_every_call_is_recorded_with_the_bytes_asked_for_and_freed_again(tmp_path: Path) -> None:
-    body = """
-      uint64_t work = begin("work");
-      void* p[10];
-      p[0] = malloc(5000);
-      p[1] = calloc(7, 1001);
-      p[2] = realloc(NULL, 6000);
-      p[3] = reallocarray(NULL, 3, 2001);
-      p[4] = aligned_alloc(64, 8192);
-      CHECK(posix_memalign(&p[5], 64, 5001) == 0);
-      p[6] = memalign(128, 5002);
-      p[7] = valloc(5003);
-      p[8] = pvalloc(5004);
-      p[9] = mmap(NULL, 12345, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      for (int i = 0; i < 9; ++i) free(p[i]);
-      munmap(p[9], 12345);
-      end(work);
-    """
+@pytest.mark.parametrize(("body", "rows"), CALLS.values(), ids=CALLS)
+def test_calls_in_a_range(body: str, rows: list[Row], tmp_path: Path) -> None:
+    capture = trace(tmp_path, f'uint64_t work = begin("work"); {body} end(work);').capture
 
-    rows = rows_in(trace(tmp_path, body).capture, "work")
-
-    assert rows == [
-        Row(AllocationCall.MALLOC, 5000, True),
-        Row(AllocationCall.CALLOC, 7007, True),
-        Row(AllocationCall.REALLOC, 6000, True),
-        Row(AllocationCall.REALLOC, 6003, True),
-        Row(AllocationCall.ALIGNED_ALLOC, 8192, True),
-        Row(AllocationCall.POSIX_MEMALIGN, 5001, True),
-        Row(AllocationCall.MEMALIGN, 5002, True),
-        Row(AllocationCall.MEMALIGN, 5003, True),
-        Row(AllocationCall.MEMALIGN, 5004, True),
-        Row(AllocationCall.MMAP, 12345, True),
-    ]
+    assert rows_in(capture, "work") == rows
 
 
 def test_an_allocation_belongs_to_the_innermost_range_and_its_free_to_the_range_of_the_free(tmp_path: Path) -> None:
@@ -98,45 +171,6 @@ def test_memory_freed_by_another_thread_is_freed_there(tmp_path: Path) -> None:
     assert table.free_time_ns[row] >= table.time_ns[row]
 
 
-def test_realloc_releases_the_old_block_and_records_the_new_one_growing_and_shrinking(tmp_path: Path) -> None:
-    body = """
-      uint64_t work = begin("work");
-      char* p = malloc(2000);
-      memset(p, 7, 2000);
-      p = realloc(p, 3000000);
-      for (int i = 0; i < 2000; ++i) CHECK(p[i] == 7);
-      p = realloc(p, 1500);
-      p = realloc(p, 20);
-      p = realloc(p, 1600);
-      for (int i = 0; i < 20; ++i) CHECK(p[i] == 7);
-      CHECK(realloc(p, 0) == NULL);
-      end(work);
-    """
-
-    rows = rows_in(trace(tmp_path, body).capture, "work")
-
-    assert rows == [
-        Row(AllocationCall.MALLOC, 2000, True),
-        Row(AllocationCall.REALLOC, 3000000, True),
-        Row(AllocationCall.REALLOC, 1500, True),
-        Row(AllocationCall.REALLOC, 1600, True),
-    ]
-
-
-def test_a_realloc_that_cannot_succeed_leaves_the_old_block_as_it_was(tmp_path: Path) -> None:
-    body = """
-      uint64_t work = begin("work");
-      char* p = malloc(5000);
-      CHECK(realloc(p, SIZE_MAX - 5) == NULL && errno == ENOMEM);
-      CHECK(reallocarray(p, SIZE_MAX / 2, 3) == NULL && errno == ENOMEM);
-      end(work);
-    """
-
-    rows = rows_in(trace(tmp_path, body).capture, "work")
-
-    assert rows == [Row(AllocationCall.MALLOC, 5000, False)]
-
-
 def test_a_block_whose_realloc_finds_no_memory_is_live_again_with_its_usable_size(tmp_path: Path) -> None:
     body = """
       uint64_t work = begin("work");
@@ -149,53 +183,8 @@ def test_a_block_whose_realloc_finds_no_memory_is_live_again_with_its_usable_siz
     done = trace(tmp_path, body)
 
     assert rows_in(done.capture, "work") == [
-        Row(AllocationCall.MALLOC, 5000, True),
-        Row(AllocationCall.REALLOC, int(done.output), False),
-    ]
-
-
-def test_calls_that_fail_are_not_recorded(tmp_path: Path) -> None:
-    body = """
-      uint64_t work = begin("work");
-      void* p = &work;
-      CHECK(malloc(SIZE_MAX - 100) == NULL && errno == ENOMEM);
-      errno = 0;
-      CHECK(calloc(SIZE_MAX / 2, 3) == NULL && errno == ENOMEM);
-      errno = 0;
-      CHECK(reallocarray(NULL, SIZE_MAX / 2, 3) == NULL && errno == ENOMEM);
-      CHECK(posix_memalign(&p, 3, 5000) == EINVAL && p == &work);
-      CHECK(posix_memalign(&p, 64, SIZE_MAX - 4096) == ENOMEM && p == &work);
-      CHECK(mmap(NULL, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == EINVAL);
-      errno = 0;
-      CHECK(munmap((void*)123, 4096) == -1 && errno == EINVAL);
-      end(work);
-    """
-
-    rows = rows_in(trace(tmp_path, body).capture, "work")
-
-    assert rows == []
-
-
-def test_a_failed_mremap_leaves_the_mapping_and_a_good_one_moves_it(tmp_path: Path) -> None:
-    body = """
-      uint64_t work = begin("work");
-      char* p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      p[8000] = 9;
-      p = mremap(p, 8192, 1 << 20, MREMAP_MAYMOVE);
-      CHECK(p != MAP_FAILED && p[8000] == 9);
-      p = mremap(p, 1 << 20, 16384, 0);
-      CHECK(mremap(p, 16384, (size_t)1 << 50, MREMAP_MAYMOVE) == MAP_FAILED);
-      CHECK(munmap(p, 16384) == 0);
-      end(work);
-    """
-
-    rows = rows_in(trace(tmp_path, body).capture, "work")
-
-    assert rows == [
-        Row(AllocationCall.MMAP, 8192, True),
-        Row(AllocationCall.MREMAP, 1 << 20, True),
-        Row(AllocationCall.MREMAP, 16384, True),
-        Row(AllocationCall.MREMAP, 16384, True),
+        Row("malloc", 5000, True),
+        Row("realloc", int(done.output), False),
     ]
 
 
@@ -211,23 +200,9 @@ def test_only_anonymous_mappings_that_can_be_accessed_count_as_memory(tmp_path: 
       end(work);
     """
 
-    rows = [row for row in rows_in(trace(tmp_path, body).capture, "work") if row.call == AllocationCall.MMAP]
+    rows = [row for row in rows_in(trace(tmp_path, body).capture, "work") if row.call == "mmap"]
 
-    assert rows == [Row(AllocationCall.MMAP, 65536, True), Row(AllocationCall.MMAP, 40960, False)]
-
-
-def test_a_block_that_the_c_library_maps_inside_malloc_is_recorded_once(tmp_path: Path) -> None:
-    body = """
-      uint64_t work = begin("work");
-      void* p = malloc(64 << 20);
-      memset(p, 1, 64 << 20);
-      free(p);
-      end(work);
-    """
-
-    rows = rows_in(trace(tmp_path, body).capture, "work")
-
-    assert rows == [Row(AllocationCall.MALLOC, 64 << 20, True)]
+    assert rows == [Row("mmap", 65536, True), Row("mmap", 40960, False)]
 
 
 SMALL_ONES = """
@@ -349,7 +324,7 @@ int main(void) {
 def test_results_errors_and_alignments_are_those_of_the_allocator_behind_the_door(tmp_path: Path, options: str) -> None:
     skip_without_library()
     includes = PRELUDE[: PRELUDE.index('#include "tracer/core/api.h"')]
-    program = compile_c(tmp_path, includes + EDGE_CASES)
+    program = compile_plainly(tmp_path, includes + EDGE_CASES)
 
     plain = run([program], None)
     traced = run([program], tmp_path / "run.profkit", options)

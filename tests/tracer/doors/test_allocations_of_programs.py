@@ -12,17 +12,8 @@ from pathlib import Path
 import pytest
 
 from profkit.capture.reading import read
-from profkit.capture.schema import AllocationCall
-from tests.tracer.doors.allocation_programs import (
-    LIBRARY,
-    PRELUDE,
-    Row,
-    compile_c,
-    rows_in,
-    run,
-    skip_without_library,
-    trace,
-)
+from tests.tracer.doors.allocation_programs import PRELUDE, Row, compile_plainly, rows_in, run, trace
+from tests.tracer.programs import LIBRARY, skip_without_library
 
 # Behind the door in the chain of allocators: sees exactly what the door lets through, and counts it.
 ORACLE = r"""
@@ -77,12 +68,12 @@ work = table.label(b"work", 4, None, 0)
 
 
 def oracle(folder: Path, threshold: int) -> Path:
-    return compile_c(folder, ORACLE, "-shared", "-fPIC", f"-DTHRESHOLD={threshold}", name="oracle.so")
+    return compile_plainly(folder, ORACLE, "-shared", "-fPIC", f"-DTHRESHOLD={threshold}", name="oracle.so")
 
 
 def blocks_in_work(capture_file: Path) -> list[Row]:
     """Rows of the range "work", without the mappings that Python makes for its own objects at any time."""
-    return [row for row in rows_in(read(capture_file), "work") if row.call != AllocationCall.MMAP]
+    return [row for row in rows_in(read(capture_file), "work") if row.call != "mmap"]
 
 
 def test_totals_equal_those_counted_by_the_allocator_behind_the_door(tmp_path: Path) -> None:
@@ -183,7 +174,7 @@ def test_blocks_from_constructors_before_main_are_served_and_usable(tmp_path: Pa
     done = trace(tmp_path, body, declarations=declarations)
 
     assert done.output == "still here\n"
-    assert rows_in(done.capture, "work") == [Row(AllocationCall.REALLOC, 9999, False)]
+    assert rows_in(done.capture, "work") == [Row("realloc", 9999, False)]
 
 
 def test_an_ifunc_resolver_may_allocate_before_the_library_is_relocated(tmp_path: Path) -> None:
@@ -209,9 +200,9 @@ def test_an_ifunc_resolver_may_allocate_before_the_library_is_relocated(tmp_path
     # The loader relocates the last library first: the resolver's, then the one that asks (which runs the
     # resolver), then the preloaded one.
     built = ["-shared", "-fPIC", "-Wl,-z,now", f"-Wl,-rpath,{tmp_path}"]
-    resolving = compile_c(tmp_path, resolver, *built, name="libresolver.so")
-    user = compile_c(tmp_path, asking, str(resolving), *built, name="libuser.so")
-    program = compile_c(tmp_path, main, str(user), str(resolving), f"-Wl,-rpath,{tmp_path}")
+    resolving = compile_plainly(tmp_path, resolver, *built, name="libresolver.so")
+    user = compile_plainly(tmp_path, asking, str(resolving), *built, name="libuser.so")
+    program = compile_plainly(tmp_path, main, str(user), str(resolving), f"-Wl,-rpath,{tmp_path}")
     if run([program], None).returncode != 42:
         pytest.skip("this system's C library cannot allocate in a resolver")
 
@@ -269,7 +260,7 @@ def test_the_door_is_open_also_in_an_executable_at_a_fixed_address_that_takes_th
     done = trace(tmp_path, body, *flags)
 
     assert done.output == "4"
-    assert rows_in(done.capture, "work") == [Row(AllocationCall.MALLOC, 5000, True)]
+    assert rows_in(done.capture, "work") == [Row("malloc", 5000, True)]
 
 
 def test_the_library_loaded_without_preloading_leaves_malloc_alone(tmp_path: Path) -> None:
@@ -287,7 +278,7 @@ def test_the_library_loaded_without_preloading_leaves_malloc_alone(tmp_path: Pat
     """
     text = PRELUDE.replace("static uint64_t begin", "__attribute__((unused)) static uint64_t begin")
     text = text.replace("static void end", "__attribute__((unused)) static void end")
-    program = compile_c(tmp_path, f"{text}\nint main(void) {{ {body} return 0; }}", f'-DLIBRARY="{LIBRARY}"')
+    program = compile_plainly(tmp_path, f"{text}\nint main(void) {{ {body} return 0; }}", f'-DLIBRARY="{LIBRARY}"')
 
     done = run([program], None, folder=tmp_path)
 

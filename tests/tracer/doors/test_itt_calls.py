@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from profkit.capture.schema import RangeKind, Source
-from tests.tracer.door_programs import LIBRARY, Row, Run, compile_c, environment, rows, trace
+from tests.tracer.programs import LIBRARY, Row, Run, compile_c, environment, rows, trace
 
 PRELUDE = r"""
 #include <dlfcn.h>

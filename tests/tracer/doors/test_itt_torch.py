@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from profkit.capture.schema import RangeKind, Source
-from tests.tracer.door_programs import Run, rows, trace_python
+from tests.tracer.programs import Run, rows, trace_python
 
 pytest.importorskip("torch", reason="torch is not installed")
 

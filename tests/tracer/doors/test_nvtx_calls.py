@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from profkit.capture.schema import PayloadType, RangeKind
-from tests.tracer.door_programs import Row
 from tests.tracer.doors.nvtx_programs import nvtx_rows, trace_nvtx
+from tests.tracer.programs import Row
 
 
 def test_ranges_nest_and_marks_lie_inside_in_narrow_and_wide_text(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import pytest
 from profkit import _core
 from profkit.capture.reading import read
 from profkit.capture.schema import PayloadType, RangeKind, Source
-from tests.tracer.door_programs import LIBRARY, Row, compile_c, environment, nvtx_headers, rows, trace_python
+from tests.support.processes import finish
+from tests.tracer.programs import LIBRARY, Row, compile_c, environment, nvtx_headers, rows, trace_python
 
 # A tool that writes every call of a domain into a file, one line each. Handles are numbers of names.
 TOOL = r"""
@@ -195,9 +196,7 @@ def test_nsight_systems_records_our_ranges(tmp_path: Path) -> None:
     nvtx_headers()
     report = tmp_path / "report"
     command = [nsys, "profile", "--trace=nvtx", "--sample=none", "--cpuctxsw=none", "-o", str(report)]
-    done = subprocess.run(
-        [*command, sys.executable, "-c", WORK], capture_output=True, text=True, timeout=200, check=False
-    )
+    done = finish([*command, sys.executable, "-c", WORK])
     found = next(tmp_path.glob("report.*rep"), None)
     if found is None and list(tmp_path.glob("report.qdstrm")):
         pytest.skip("nsys is here without its importer: it leaves a .qdstrm")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from profkit.capture.schema import PayloadType, RangeKind, Source
-from tests.tracer.door_programs import Row, rows, trace_python
+from tests.tracer.programs import Row, rows, trace_python
 
 pytest.importorskip("nvtx", reason="the nvtx package is not installed")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from profkit.capture.reading import read
 from profkit.capture.schema import RangeKind, Source
-from tests.tracer.door_programs import LIBRARY, Row, compile_c, environment, nvtx_headers, rows
 from tests.tracer.doors.nvtx_programs import PRELUDE, compile_nvtx, nvtx_rows, ranges, trace_nvtx
+from tests.tracer.programs import LIBRARY, Row, compile_c, environment, nvtx_headers, rows
 
 
 def test_a_range_started_on_one_thread_and_ended_on_another_is_one_span(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,9 @@ import pytest
 from profkit.capture.reading import read
 from profkit.capture.schema import RangeKind, Source
 from tests.support.places import SOURCES, TRACER_NATIVE
+from tests.support.processes import succeed
 from tests.support.sanitized_programs import build_program
-from tests.tracer.door_programs import environment, rows
+from tests.tracer.programs import environment, rows
 
 pytestmark = pytest.mark.full
 # The allocation door takes malloc's place, and so does a sanitizer.
@@ -39,12 +39,9 @@ def test_doors_used_by_threads_while_captures_start_and_stop_are_clean_and_compl
         tmp_path / "stress_doors", [TRACER_NATIVE / "stress_doors.cpp", *tracer_sources()], sanitizer
     )
 
-    done = subprocess.run(
-        [str(program), str(tmp_path), "4"], env=environment(None), capture_output=True, text=True, check=False
-    )
+    output = succeed([str(program), str(tmp_path), "4"], environment(None))
 
-    assert done.returncode == 0, done.stderr
-    expected_ranges, expected_marks = map(int, done.stdout.split())
+    expected_ranges, expected_marks = map(int, output.split())
     capture = read(str(tmp_path / "3.profkit"))
     found = rows(capture, Source.NVTX) + rows(capture, Source.ITT)
     marks = sum(row.kind == RangeKind.MARK for row in found)

@@ -1,12 +1,11 @@
-"""Programs for the tests of the NVTX and ITT doors: C or Python text in, its run under capture, and what the capture
-holds as plain tuples out.
+"""Programs for the tests of the tracer: C or Python text in, its run under capture, and what the capture holds as plain
+tuples out.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +17,20 @@ from profkit import _core
 from profkit.capture.reading import read
 from profkit.capture.schema import NONE, Capture, PayloadType, RangeKind, Source, payload_values
 from tests.support.places import SOURCES
+from tests.support.processes import succeed
 
 LIBRARY = Path(_core.__file__).with_name("libprofkit_inject.so")
+
+
+def skip_without_library() -> None:
+    if not LIBRARY.exists():
+        pytest.skip("this build has no tracer library")
+
+
+def clean_environment() -> dict[str, str]:
+    """Without what this machine or this test run says to profkit and to other tools."""
+    tools = ("PROFKIT_", "NVTX_", "INTEL_", "CUDA_", "CUPTI_")
+    return {key: value for key, value in os.environ.items() if not key.startswith(tools)}
 
 
 def nvtx_headers() -> Path:
@@ -41,14 +52,13 @@ def compile_c(folder: Path, text: str, *flags: str, name: str = "program", suffi
     source, program = folder / f"{name}{suffix}", folder / name
     source.write_text(text)
     command = [compiler, "-O1", "-g", "-Wall", "-I", str(SOURCES), str(source), "-o", str(program), "-pthread"]
-    done = subprocess.run([*command, *flags, "-ldl"], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+    succeed([*command, *flags, "-ldl"])
     return program
 
 
 def environment(capture_file: Path | None, **variables: str) -> dict[str, str]:
     """The doors' variables without those of the machine; no allocation door, which has its own tests."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PROFKIT_", "NVTX_", "INTEL_"))}
+    kept = clean_environment()
     if capture_file is not None:
         kept |= {
             "NVTX_INJECTION64_PATH": str(LIBRARY),
@@ -68,19 +78,10 @@ class Run:
 
 def trace(folder: Path, command: Sequence[str | Path], variables: Mapping[str, str] | None = None) -> Run:
     """Run to the end with both doors open; the program must return 0."""
-    if not LIBRARY.exists():
-        pytest.skip("this build has no tracer library")
+    skip_without_library()
     capture_file = folder / "run.profkit"
-    done = subprocess.run(
-        [str(part) for part in command],
-        env=environment(capture_file, **(variables or {})),
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, f"exit code {done.returncode}: {done.stderr}"
-    return Run(done.stdout, read(str(capture_file)))
+    output = succeed(command, environment(capture_file, **(variables or {})))
+    return Run(output, read(str(capture_file)))
 
 
 def trace_python(folder: Path, text: str, variables: Mapping[str, str] | None = None) -> Run:
