@@ -13,6 +13,13 @@ import pytest
 
 from tests.support import leftover_processes
 from tests.support.shared_work import OBJECTS_FOLDER
+from tests.support.typed import Typed
+
+
+@pytest.fixture
+def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
+    """Commands as people type them."""
+    return Typed(capsys)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -9,24 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from profkit import doctor
 from profkit.commands.doctor import checks as doctor_checks
 from profkit.commands.doctor import tracing
 from profkit.errors import UnavailableError
 from profkit.frameworks import BACKENDS
 from profkit.frameworks.adapter import Availability, Implementation
+from tests.support.typed import Typed
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    """Exit code and text of `profkit doctor words...`."""
-    code = doctor.main(list(words))
-    return code, capsys.readouterr().out
+def test_every_section_and_backend_is_shown_within_100_columns(typed: Typed) -> None:
+    text = typed.shows("doctor")
 
-
-def test_every_section_and_backend_is_shown_within_100_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    code, text = run(capsys)
-
-    assert code == 0
     assert [line for line in text.splitlines() if line and not line.startswith(" ")] == [
         "profkit",
         "backends",
@@ -42,12 +35,12 @@ def test_every_section_and_backend_is_shown_within_100_columns(capsys: pytest.Ca
 
 
 def test_without_native_kernels_the_exit_code_is_1_and_the_build_line_is_shown(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "profkit._core", None)
     monkeypatch.delattr("profkit._core", raising=False)
 
-    code, text = run(capsys)
+    code, text, _ = typed("doctor")
 
     assert code == 1
     assert "type: pip install -e ." in text
@@ -85,59 +78,40 @@ def test_a_build_without_the_best_instruction_set_of_this_processor_is_noted() -
     assert "compiled generic, avx512; this processor has generic, avx2" in other.detail
 
 
-def test_a_missing_framework_shows_the_line_to_type(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_framework_shows_the_line_to_type(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, Adapter(Availability(False, "fake is not installed", 'pip install "profkit[fake]"')))
 
-    _, text = run(capsys)
+    _, text, _ = typed("doctor")
 
     assert "missing  fake is not installed" in text
     assert 'type: pip install "profkit[fake]"' in text
 
 
-def test_a_deep_look_shows_the_last_line_of_an_import_error(monkeypatch: pytest.MonkeyPatch) -> None:
+REFUSES = doctor_checks._START.replace(
+    "asked =", "def refuse(*_): raise UnavailableError('torch: this build (2.13.0+cpu) is without CUDA')\nasked ="
+).replace('load_adapter(asked["adapter"]).start', "refuse")
+"""As on a machine with a driver, where torch_cuda's start says what it is without."""
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "detail"),
+    [
+        ("raise ImportError('libfake.so.1: cannot open')", "broken", "ImportError: libfake.so.1: cannot open"),
+        (REFUSES, "missing", "torch: this build (2.13.0+cpu) is without CUDA"),
+        ("import os; os.kill(os.getpid(), 9)", "broken", "ended by signal 9"),
+        ("import time; time.sleep(60)", "broken", "import did not end within 5 s"),
+    ],
+    ids=["import error", "build without CUDA", "killed", "hangs"],
+)
+def test_a_deep_look_says_why_a_framework_does_not_start(
+    program: str, status: str, detail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     use(monkeypatch, Adapter(Availability(True)))
-    monkeypatch.setattr(doctor_checks, "_START", "raise ImportError('libfake.so.1: cannot open')")
+    monkeypatch.setattr(doctor_checks, "_START", program)
 
-    (check,) = doctor_checks.check_backends(deep=True)
+    (check,) = doctor_checks.check_backends(deep=True, timeout_s=5)
 
-    assert (check.status, check.detail) == ("broken", "ImportError: libfake.so.1: cannot open")
-
-
-def test_a_deep_look_calls_a_build_without_cuda_missing_not_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a machine with a driver, where torch_cuda's start says what it is without."""
-    use(monkeypatch, Adapter(Availability(True)))
-    refuse = "def refuse(*_): raise UnavailableError('torch: this build (2.13.0+cpu) is without CUDA')\n"
-    monkeypatch.setattr(
-        doctor_checks,
-        "_START",
-        doctor_checks._START.replace("asked =", f"{refuse}asked =").replace(
-            'load_adapter(asked["adapter"]).start', "refuse"
-        ),
-    )
-
-    (check,) = doctor_checks.check_backends(deep=True)
-
-    assert (check.status, check.detail) == ("missing", "torch: this build (2.13.0+cpu) is without CUDA")
-
-
-def test_a_deep_look_survives_a_framework_that_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, Adapter(Availability(True)))
-    monkeypatch.setattr(doctor_checks, "_START", "import os; os.kill(os.getpid(), 9)")
-
-    (check,) = doctor_checks.check_backends(deep=True)
-
-    assert (check.status, check.detail) == ("broken", "ended by signal 9")
-
-
-def test_a_deep_look_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, Adapter(Availability(True)))
-    monkeypatch.setattr(doctor_checks, "_START", "import time; time.sleep(60)")
-
-    (check,) = doctor_checks.check_backends(deep=True, timeout_s=0.5)
-
-    assert (check.status, check.detail) == ("broken", "import did not end within 0.5 s")
+    assert (check.status, check.detail) == (status, detail)
 
 
 def test_a_deep_look_starts_each_environment_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,10 +196,10 @@ def test_the_cache_folder_is_the_one_that_measuring_uses(
     assert (check.status, check.detail) == ("works", str(tmp_path / folder))
 
 
-def test_findings_and_environment_are_saved(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_findings_and_environment_are_saved(typed: Typed, tmp_path: Path) -> None:
     target = tmp_path / "doctor.json"
 
-    code, _ = run(capsys, "--json", str(target))
+    code, _, _ = typed("doctor", "--json", str(target))
 
     data = json.loads(target.read_text())
     assert code == 0
@@ -234,25 +208,19 @@ def test_findings_and_environment_are_saved(capsys: pytest.CaptureFixture[str], 
     assert {"section", "name", "status", "detail", "fix"} == data["checks"][0].keys()
 
 
-def test_a_file_that_cannot_be_written_is_said_before_looking(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    code, text = run(capsys, "--json", str(tmp_path / "no" / "doctor.json"))
+def test_a_file_that_cannot_be_written_is_said_before_looking(typed: Typed, tmp_path: Path) -> None:
+    code, text, _ = typed("doctor", "--json", str(tmp_path / "no" / "doctor.json"))
 
     assert (code, text) == (2, "")
 
 
-def test_an_unknown_flag_offers_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    code = doctor.main(["--dep"])
-
-    assert code == 2
-    assert "did you mean --deep?" in capsys.readouterr().err
+def test_an_unknown_flag_offers_the_nearest(typed: Typed) -> None:
+    assert "did you mean --deep?" in typed.refuses("doctor", "--dep")
 
 
-def test_tracing_is_tried_for_real(capsys: pytest.CaptureFixture[str]) -> None:
-    code, text = run(capsys)
+def test_tracing_is_tried_for_real(typed: Typed) -> None:
+    text = typed.shows("doctor")
 
-    assert code == 0
     assert "an empty range costs" in text
     assert "attributed to ranges through LD_PRELOAD" in text
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from profkit import doctor
 from profkit.commands.doctor import checks as doctor_checks
 from profkit.commands.doctor import gpu as gpu_checks
 from profkit.commands.doctor.checks import BROKEN, MISSING, NOTE, WORKS, Check
@@ -19,6 +18,7 @@ from profkit.commands.doctor.cuda_coverage import Coverage, coverage
 from profkit.commands.doctor.gpu_questions import answer_of
 from tests.support.places import CUDA_NATIVE
 from tests.support.sanitized_programs import build_program
+from tests.support.typed import Typed
 
 DOUBLE = CUDA_NATIVE / "cuda_driver_double.cpp"
 A100 = f"NVIDIA A100:80:{40 << 30}"
@@ -396,16 +396,15 @@ def test_a_build_for_the_cpu_is_a_note(tmp_path: Path, monkeypatch: pytest.Monke
 # --- The whole command ---
 
 
-def test_the_command_shows_driver_and_devices(driver: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_shows_driver_and_devices(driver: pytest.MonkeyPatch, typed: Typed) -> None:
     build_for(driver, "75-real 80-real 120")
     driver.setenv("PROFKIT_DOUBLE_DEVICES", f"{A100};{V100}")
     driver.setattr(doctor_checks, "BACKENDS", ("numpy",))
 
-    code = doctor.main([])
+    out = typed.shows("doctor")
 
-    text = capsys.readouterr().out
+    text = out
     section = text[text.index("\nGPU\n") : text.index("\ntools\n")]
-    assert code == 0
     assert "for CUDA 13.0" in section
     assert "NVIDIA A100, compute capability 8.0" in section
     assert "neither binary nor PTX" in " ".join(section.split())

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from profkit import cli, env
 from profkit.frameworks import environments
 from profkit.frameworks.environments import IsolatedFramework
 from tests.support.tiny_environments import made_tiny, tiny
+from tests.support.typed import Typed
 
 
 @pytest.fixture
@@ -20,24 +20,15 @@ def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IsolatedFramew
     return foreign
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of `profkit env words...`."""
-    code = env.main(list(words))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def test_from_nothing_to_an_environment_and_back(
-    framework: IsolatedFramework, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_from_nothing_to_an_environment_and_back(framework: IsolatedFramework, typed: Typed) -> None:
     folder = environments.environments_folder() / "tiny"
 
-    before = run(capsys, "list")
-    created = run(capsys, "create", "tiny")
-    listed = run(capsys, "list")
-    checked = run(capsys, "check")
-    removed = run(capsys, "remove", "tiny")
-    again = run(capsys, "remove", "tiny")
+    before = typed("env", "list")
+    created = typed("env", "create", "tiny")
+    listed = typed("env", "list")
+    checked = typed("env", "check")
+    removed = typed("env", "remove", "tiny")
+    again = typed("env", "remove", "tiny")
 
     assert before[:2] == (
         0,
@@ -52,32 +43,30 @@ def test_from_nothing_to_an_environment_and_back(
     assert again[:2] == (0, f"tiny has no environment ({folder})\n")
 
 
-def test_check_ends_with_1_when_there_is_none(framework: IsolatedFramework, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "check")
+def test_check_ends_with_1_when_there_is_none(framework: IsolatedFramework, typed: Typed) -> None:
+    code, out, _ = typed("env", "check")
 
     assert (code, out) == (1, f"tiny has no environment yet\n  {framework.create_line}\n")
 
 
 def test_check_shows_what_an_import_says(
-    framework: IsolatedFramework, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    framework: IsolatedFramework, typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made_tiny(tmp_path, monkeypatch)
     module = next((environments.environments_folder() / "tiny").rglob("tiny.py"))
     module.write_text("raise ImportError('half of it is gone')\n")
 
-    code, out, _ = run(capsys, "check", "tiny")
+    code, out, _ = typed("env", "check", "tiny")
 
     assert code == 1
     assert "ImportError: half of it is gone" in out
     assert "python -m profkit.env create tiny --again" in out
 
 
-def test_a_failure_of_pip_ends_with_1_and_its_words(
-    framework: IsolatedFramework, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failure_of_pip_ends_with_1_and_its_words(framework: IsolatedFramework, typed: Typed) -> None:
     framework.requirements.write_text("no-such-package==7.1\n")
 
-    code, out, err = run(capsys, "create", "tiny")
+    code, out, err = typed("env", "create", "tiny")
 
     assert (code, out) == (1, "")
     assert "No matching distribution found for no-such-package==7.1" in err
@@ -96,24 +85,20 @@ def test_a_failure_of_pip_ends_with_1_and_its_words(
     ],
 )
 def test_wrong_usage_ends_with_2_and_the_nearest_names(
-    framework: IsolatedFramework, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    framework: IsolatedFramework, typed: Typed, words: list[str], said: str
 ) -> None:
-    code, _, err = run(capsys, *words)
-
-    assert code == 2
-    assert said in " ".join(err.split())
+    assert said in typed.refuses("env", *words)
 
 
-def test_help_has_examples_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "--help")
+def test_help_has_examples_and_exit_codes(typed: Typed) -> None:
+    out = typed.shows("env", "--help")
 
-    assert code == 0
     assert "profkit env create theano" in out
     assert "exit codes: 0 done" in out
     assert max(map(len, out.splitlines())) <= 110
 
 
-def test_profkit_env_is_the_same_command(framework: IsolatedFramework, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["env", "list"]) == 0
+def test_profkit_env_is_the_same_command(framework: IsolatedFramework, typed: Typed) -> None:
+    out = typed.shows("env", "list")
 
-    assert "not made" in capsys.readouterr().out
+    assert "not made" in out

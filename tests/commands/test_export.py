@@ -13,6 +13,7 @@ import pytest
 from profkit.export import main
 from tests.capture.builders import CaptureBuilder
 from tests.capture.importers.foreign_traces import KinetoTrace, NsightExport
+from tests.support.typed import Typed
 from tests.viewers.trace_viewers import load_with_catapult, load_with_trace_processor
 
 
@@ -25,22 +26,19 @@ def capture(tmp_path: Path) -> str:
     return builder.write(tmp_path / "run.profkit")
 
 
-def test_all_files_are_written_at_once_and_listed_with_their_size(
-    capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_files_are_written_at_once_and_listed_with_their_size(capture: str, tmp_path: Path, typed: Typed) -> None:
     pytest.importorskip("duckdb", reason="Parquet is written by DuckDB")
     names = {"chrome": "t.json", "perfetto": "t.pftrace", "folded": "t.folded", "folded-bytes": "b.folded"}
     words = [word for flag, name in names.items() for word in (f"--{flag}", str(tmp_path / name))]
 
-    code = main([capture, *words, "--parquet", str(tmp_path / "tables"), "--flows"])
+    code, out, err = typed("export", capture, *words, "--parquet", tmp_path / "tables", "--flows")
 
     assert code == 0
-    printed = capsys.readouterr()
     for name in (*names.values(), "tables"):
         assert (tmp_path / name).exists()
-        assert f"{tmp_path / name}  " in printed.out
-    assert "ui.perfetto.dev" in printed.out
-    assert "3" in printed.err.splitlines()[0]  # records that were lost
+        assert f"{tmp_path / name}  " in out
+    assert "ui.perfetto.dev" in out
+    assert "3" in err.splitlines()[0]  # records that were lost
     assert (tmp_path / "t.folded").read_text() == "main;step 700\nmain;step;data:load 100\n"
     assert (tmp_path / "b.folded").read_text() == "main;step;data:load 8192\n"
 
@@ -61,11 +59,8 @@ def test_both_traces_of_a_capture_file_pass_the_viewers(capture: str, tmp_path: 
     assert json.loads(chrome.read_text())["otherData"]["records lost"] == "3"
 
 
-def test_without_a_file_to_write_examples_are_shown(capture: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([capture])
-
-    assert code == 2
-    assert "profkit export run.profkit --perfetto" in capsys.readouterr().err
+def test_without_a_file_to_write_examples_are_shown(capture: str, typed: Typed) -> None:
+    assert "profkit export run.profkit --perfetto" in typed.refuses("export", capture)
 
 
 @pytest.mark.parametrize(
@@ -83,24 +78,23 @@ def test_without_a_file_to_write_examples_are_shown(capture: str, capsys: pytest
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(
-    words: list[str], said: str, capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], said: str, capture: str, tmp_path: Path, typed: Typed
 ) -> None:
     before = sorted(os.listdir(tmp_path))
 
-    code = main([capture, *(word.format(tmp_path) for word in words)])
+    err = typed.refuses("export", capture, *(word.format(tmp_path) for word in words))
 
-    assert code == 2
-    assert said in " ".join(capsys.readouterr().err.split())
+    assert said in err
     assert sorted(os.listdir(tmp_path)) == before
 
 
 def test_a_file_that_fails_does_not_keep_the_others_from_being_written(
-    capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    capture: str, tmp_path: Path, typed: Typed
 ) -> None:
-    code = main([capture, "--chrome", "/dev/full", "--perfetto", str(tmp_path / "t.pftrace")])
+    code, _, err = typed("export", capture, "--chrome", "/dev/full", "--perfetto", tmp_path / "t.pftrace")
 
     assert code == 1
-    assert "could not write /dev/full" in capsys.readouterr().err
+    assert "could not write /dev/full" in err
     assert (tmp_path / "t.pftrace").stat().st_size > 0
 
 
@@ -115,13 +109,13 @@ def test_a_trace_in_standard_output_is_alone_there(capture: str, tmp_path: Path)
     assert "t.folded  " in done.stderr and "/dev/stdout" not in done.stderr
 
 
-def test_a_file_that_is_no_capture_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_no_capture_is_refused(tmp_path: Path, typed: Typed) -> None:
     (tmp_path / "foreign").write_text("hello")
 
-    code = main([str(tmp_path / "foreign"), "--folded", str(tmp_path / "t")])
+    code, _, err = typed("export", tmp_path / "foreign", "--folded", tmp_path / "t")
 
     assert code != 0
-    assert "foreign" in capsys.readouterr().err
+    assert "foreign" in err
     assert not (tmp_path / "t").exists()
 
 
@@ -160,25 +154,22 @@ def test_gpu_traces_of_other_tools_become_traces_named_after_them(
     ],
 )
 def test_what_a_gpu_trace_cannot_become_is_said_before_anything_is_written(
-    words: list[str], said: str, gpu_traces: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], said: str, gpu_traces: list[Path], tmp_path: Path, typed: Typed
 ) -> None:
     before = sorted(os.listdir(tmp_path))
 
-    code = main([str(gpu_traces[0]), *(word.format(tmp_path) for word in words)])
+    err = typed.refuses("export", gpu_traces[0], *(word.format(tmp_path) for word in words))
 
-    assert code == 2
-    assert said in " ".join(capsys.readouterr().err.split())
+    assert said in err
     assert sorted(os.listdir(tmp_path)) == before
 
 
-def test_damage_of_a_gpu_trace_is_told_and_the_rest_exported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damage_of_a_gpu_trace_is_told_and_the_rest_exported(tmp_path: Path, typed: Typed) -> None:
     text = KinetoTrace().call(150, 200, 1).kernel(400, 900, 1, "gemm").kernel(950, 990, 2, "cut").text()
     (tmp_path / "cut.json").write_text(text[: text.index('"cut"')])
 
-    code = main([str(tmp_path / "cut.json"), "--chrome", str(tmp_path / "out.json")])
+    code, _, err = typed("export", tmp_path / "cut.json", "--chrome", tmp_path / "out.json")
 
     assert code == 0
-    assert "warning: " in capsys.readouterr().err
+    assert "warning: " in err
     assert load_with_trace_processor(tmp_path / "out.json").slices == 2 + 1

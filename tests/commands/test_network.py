@@ -16,6 +16,7 @@ from profkit.measurement import baseline, network_run
 from profkit.measurement.network_run import InterruptedRun, NetworkRequest
 from profkit.ops.networks import Cifar10, Mlp
 from tests.capture.network_captures import network_capture, op, recording_of
+from tests.support.typed import Typed
 
 SMALL = ("--batch", "2", "--crop", "24", "--filters", "4", "--steps", "2", "--threads", "1")
 
@@ -339,10 +340,10 @@ def saved(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("by", ["kind", "layer", "phase", "thread", "operator", "type"])
-def test_report_shows_a_saved_run_by_whatever_is_asked(saved: str, by: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert report.main([saved, "--by", by, "--columns", "all", "--sort", "own", "--top", "3"]) == 0
+def test_report_shows_a_saved_run_by_whatever_is_asked(saved: str, by: str, typed: Typed) -> None:
+    out = typed.shows("report", saved, "--by", by, "--columns", "all", "--sort", "own", "--top", "3")
 
-    assert "80.00 ns" in capsys.readouterr().out
+    assert "80.00 ns" in out
 
 
 @pytest.mark.parametrize(
@@ -353,20 +354,14 @@ def test_report_shows_a_saved_run_by_whatever_is_asked(saved: str, by: str, caps
         (["--subtract-overhead"], "--subtract-overhead is for captures of programs"),
     ],
 )
-def test_report_refuses_what_a_network_does_not_have(
-    saved: str, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert report.main([saved, *words]) == 2
-
-    assert message in " ".join(capsys.readouterr().err.split())
+def test_report_refuses_what_a_network_does_not_have(saved: str, words: list[str], message: str, typed: Typed) -> None:
+    assert message in typed.refuses("report", saved, *words)
 
 
-def test_report_of_a_damaged_file_is_a_sentence(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_of_a_damaged_file_is_a_sentence(saved: str, typed: Typed) -> None:
     Path(saved).write_bytes(Path(saved).read_bytes()[:200])
 
-    assert report.main([saved]) == 1
-
-    assert "is not a capture of a network, or is damaged" in " ".join(capsys.readouterr().err.split())
+    assert "is not a capture of a network, or is damaged" in typed.refuses("report", saved, code=1)
 
 
 def test_the_module_is_the_command(runs: Runs) -> None:

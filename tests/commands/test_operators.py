@@ -26,7 +26,9 @@ from profkit.measurement.result import Cell, Result, Row
 from profkit.ops import SPECS, Conv2d, Spec
 from profkit.ops.networks import NETWORKS
 from profkit.rendering.tables.document import Document
+from tests.support.typed import Typed
 
+SIXTY = ",".join(map(str, range(1, 61)))
 OPERATORS = {op.removesuffix("2d"): op for op in SPECS}
 
 
@@ -78,22 +80,9 @@ def run(*words: str) -> int:
     return cli.main(words)
 
 
-def error_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """The message of a usage error, in one line, checked to be one and to fit."""
-    code = run(*words)
-    captured = capsys.readouterr()
-    assert code == 2
-    assert captured.out == ""
-    assert "Traceback" not in captured.err
-    assert max(map(len, captured.err.splitlines())) <= 100
-    return " ".join(captured.err.split())
+def test_without_a_command_all_commands_are_listed(typed: Typed) -> None:
+    text = typed.shows()
 
-
-def test_without_a_command_all_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    code = run()
-
-    text = capsys.readouterr().out
-    assert code == 0
     for name in [*OPERATORS, "doctor"]:
         assert f"  {name} " in text
 
@@ -112,49 +101,39 @@ def test_importing_profkit_imports_no_command() -> None:
     assert done.returncode == 0
 
 
-def test_an_unknown_command_offers_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "did you mean matmul?" in error_of(capsys, "matmull")
+def test_an_unknown_command_offers_the_nearest(typed: Typed) -> None:
+    assert "did you mean matmul?" in typed.refuses("matmull")
 
 
 @pytest.mark.parametrize("command", cli.commands())
-def test_help_of_a_command_is_its_own_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([command, "--help"]) == 0
-    own = capsys.readouterr().out
-    assert cli.main(["help", command]) == 0
-    asked = capsys.readouterr().out
-    assert cli.main(["--help", command]) == 0
+def test_help_of_a_command_is_its_own_help(command: str, typed: Typed) -> None:
+    own = typed.shows(command, "--help")
 
-    assert own == asked == capsys.readouterr().out
+    assert own == typed.shows("help", command) == typed.shows("--help", command)
     assert own.startswith(f"usage: profkit {command} ")
     # More than --help itself.
     assert own.count("\n  --") >= 2
 
 
-def test_help_takes_what_follows_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["help", "tune", "matmul"]) == 0
-    assert "--dilation" not in capsys.readouterr().out
-    assert cli.main(["help", "network", "lenet"]) == 0
-    assert capsys.readouterr().out.startswith("usage: profkit network lenet ")
-    assert cli.main(["help", "trace", "a_script_that_must_not_run.py"]) == 0
-    assert cli.main(["help", "doctr"]) == 2
-    assert "did you mean doctor?" in capsys.readouterr().err
+def test_help_takes_what_follows_the_command(typed: Typed) -> None:
+    assert "--dilation" not in typed.shows("help", "tune", "matmul")
+    assert typed.shows("help", "network", "lenet").startswith("usage: profkit network lenet ")
+    assert typed.shows("help", "trace", "a_script_that_must_not_run.py")
+    assert "did you mean doctor?" in typed.refuses("help", "doctr")
 
 
-def test_help_of_networks_shows_the_flags_of_each(capsys: pytest.CaptureFixture[str]) -> None:
-    cli.main(["network", "--help"])
+def test_help_of_networks_shows_the_flags_of_each(typed: Typed) -> None:
+    text = typed.shows("network", "--help")
 
-    text = capsys.readouterr().out
     for network in NETWORKS.values():
         for item in fields(network):
             assert f"  --{item.name.replace('_', '-')} " in text
 
 
 @pytest.mark.parametrize("command", OPERATORS)
-def test_help_has_every_field_and_fits_100_columns(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(command, "--help")
+def test_help_has_every_field_and_fits_100_columns(command: str, typed: Typed) -> None:
+    text = typed.shows(command, "--help")
 
-    text = capsys.readouterr().out
-    assert code == 0
     for name in SPECS[OPERATORS[command]]().words():
         assert f"-{name.replace('_', '-')} " in text
     assert max(map(len, text.splitlines())) <= 100
@@ -196,38 +175,39 @@ def test_comma_lists_are_sweeps_over_all_combinations(measured: Measured) -> Non
     assert {spec.stride for spec in measured.specs} == {(1, 1), (2, 2)}
 
 
-def test_a_sweep_prints_a_table_per_cell_and_a_summary(measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:
-    run("conv", "--stride", "1,2", "--threads", "1,2")
+def test_a_sweep_prints_a_table_per_cell_and_a_summary(measured: Measured, typed: Typed) -> None:
+    _, out, err = typed("conv", "--stride", "1,2", "--threads", "1,2")
 
-    captured = capsys.readouterr()
-    assert captured.out.count("conv2d") == 4 + 2
-    assert "summary: conv2d over" in captured.out
-    assert max(map(len, captured.out.splitlines())) <= 100
-    assert "4 tables, up to 15 s of sampling each" in captured.err
+    assert out.count("conv2d") == 4 + 2
+    assert "summary: conv2d over" in out
+    assert max(map(len, out.splitlines())) <= 100
+    assert "4 tables, up to 15 s of sampling each" in err
 
 
-def test_caches_outputs_and_threads_are_axes_too(measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:
-    run("conv", "--cache", "hot,cold", "--output", "fresh,reused", "--threads", "1,2", "--stride", "1,2,3")
+def test_caches_outputs_and_threads_are_axes_too(measured: Measured, typed: Typed) -> None:
+    _, _, err = typed(
+        "conv", "--cache", "hot,cold", "--output", "fresh,reused", "--threads", "1,2", "--stride", "1,2,3"
+    )
 
-    assert "24 tables, " in capsys.readouterr().err
+    assert "24 tables, " in err
     assert measured.options["cache"] == ["hot", "cold"]
     many = ",".join(map(str, range(1, 601)))
-    assert "2400 cells (batch 600 x cache 2 x output 2)" in error_of(
-        capsys, "conv", "--cache", "hot,cold", "--output", "fresh,reused", "--batch", many
+    assert "2400 cells (batch 600 x cache 2 x output 2)" in typed.refuses(
+        "conv", "--cache", "hot,cold", "--output", "fresh,reused", "--batch", many
     )
 
 
 @pytest.mark.parametrize(("words", "lines"), [([], 1), (["-v"], 4), (["--verbose"], 4), (["--all"], 4)])
 def test_what_cannot_run_is_listed_when_asked(
-    words: list[str], lines: int, measured: Measured, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    words: list[str], lines: int, measured: Measured, typed: Typed, tmp_path: Path
 ) -> None:
     measured.rows = [
         Row(f"conv2d/{name}/cuda", "unavailable", "no driver") for name in ("cupy", "torch", "jax", "tensorflow")
     ]
 
-    run("conv", *words, "--markdown", str(tmp_path / "out.md"))
+    _, out, _ = typed("conv", *words, "--markdown", tmp_path / "out.md")
 
-    for text in (capsys.readouterr().out, (tmp_path / "out.md").read_text()):
+    for text in (out, (tmp_path / "out.md").read_text()):
         assert len([line for line in text.splitlines() if "no driver" in line]) == lines
 
 
@@ -243,11 +223,9 @@ def test_presets_that_flags_make_equal_are_measured_once(measured: Measured) -> 
     assert len(measured.specs) == 1
 
 
-def test_presets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    code = run("conv", "--list-presets")
+def test_presets_are_listed(typed: Typed) -> None:
+    text = typed.shows("conv", "--list-presets")
 
-    text = capsys.readouterr().out
-    assert code == 0
     assert "alexnet.conv1" in text
     assert max(map(len, text.splitlines())) <= 100
 
@@ -322,40 +300,38 @@ def test_progress_is_watched_unless_quiet(measured: Measured) -> None:
         ("--output", "expected one argument"),
         ("--columns page_fault", "did you mean page_faults"),
         ("--watch", "add --candidate FILE"),
+        ("--watch --candidate {folder}/none.py", "none.py"),
         ("--batch 99999999999 --height 99999", "inputs and output of one call take"),
+        (
+            f"--batch {SIXTY} --in-channels {SIXTY}",
+            f"3600 cells (batch 60 x in_channels 60), more than {CELL_LIMIT}",
+        ),
+        ("--json {folder}/no/out", "there is no folder"),
+        ("--csv {folder}/no/out", "there is no folder"),
+        ("--markdown {folder}/no/out", "there is no folder"),
+        ("--json {folder}/out --csv {folder}/out", "is named for two different files"),
     ],
 )
 def test_wrong_usage_is_explained_and_nothing_is_measured(
-    words: str, expected: str, measured: Measured, capsys: pytest.CaptureFixture[str]
+    words: str, expected: str, measured: Measured, typed: Typed, tmp_path: Path
 ) -> None:
-    message = error_of(capsys, "conv", *words.split())
-
-    assert expected in message
+    assert expected in typed.refuses("conv", *words.format(folder=tmp_path).split())
     assert measured.calls == []
 
 
 @pytest.mark.parametrize("words", ["--stride 0", "--padding -1", "--kernel-size 40", "--groups 3"])
-def test_impossible_geometry_prints_the_formula(words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "out = (in + pad_before + pad_after" in error_of(capsys, "conv", *words.split())
+def test_impossible_geometry_prints_the_formula(words: str, typed: Typed) -> None:
+    assert "out = (in + pad_before + pad_after" in typed.refuses("conv", *words.split())
 
 
-def test_a_sweep_of_too_many_cells_says_how_many(measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:
-    many = ",".join(map(str, range(1, 61)))
-
-    message = error_of(capsys, "conv", "--batch", many, "--in-channels", many)
-
-    assert f"3600 cells (batch 60 x in_channels 60), more than {CELL_LIMIT}" in message
-
-
-def test_nothing_measured_is_exit_code_1(measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_measured_is_exit_code_1(measured: Measured, typed: Typed) -> None:
     measured.rows = [Row("conv2d/jax/cpu", "unavailable", "jax is not installed")]
 
-    code = run("conv")
+    code, out, err = typed("conv")
 
-    captured = capsys.readouterr()
     assert code == 1
-    assert "jax is not installed" in captured.out
-    assert "profkit doctor" in captured.err
+    assert "jax is not installed" in out
+    assert "profkit doctor" in err
 
 
 @pytest.mark.parametrize("status", ["wrong", "crashed"])
@@ -373,15 +349,13 @@ def test_other_rows_do_not_matter_to_strict(status: str, measured: Measured) -> 
     assert run("conv", "--strict") == 0
 
 
-def test_an_interrupted_run_prints_saves_and_is_exit_code_130(
-    measured: Measured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interrupted_run_prints_saves_and_is_exit_code_130(measured: Measured, tmp_path: Path, typed: Typed) -> None:
     measured.interrupted = True
 
-    code = run("conv", "--strict", "--json", str(tmp_path / "part.json"))
+    code, out, _ = typed("conv", "--strict", "--json", tmp_path / "part.json")
 
     assert code == 130
-    assert "interrupted" in capsys.readouterr().out
+    assert "interrupted" in out
     assert json.loads((tmp_path / "part.json").read_text())["interrupted"] is True
 
 
@@ -394,28 +368,20 @@ def test_an_interruption_outside_the_measurement_is_exit_code_130(measured: Meas
     assert run("conv") == 130
 
 
-def test_an_error_of_the_measurement_is_a_message(measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_the_measurement_is_a_message(measured: Measured, typed: Typed) -> None:
     def fail() -> None:
         raise UnavailableError("there is no core")
 
     measured.before_return = fail
 
-    code = run("conv")
-
-    assert code == 1
-    assert capsys.readouterr().err == "profkit conv: there is no core\n"
+    assert typed.refuses("conv", code=1) == "profkit conv: there is no core"
 
 
-def test_a_checkout_without_the_compiled_core_says_what_to_type(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_checkout_without_the_compiled_core_says_what_to_type(monkeypatch: pytest.MonkeyPatch, typed: Typed) -> None:
     monkeypatch.setitem(sys.modules, "profkit.api", None)
     monkeypatch.delattr("profkit.api", raising=False)
 
-    code = run("conv")
-
-    assert code == 1
-    assert "pip install -e ." in capsys.readouterr().err
+    assert "pip install -e ." in typed.refuses("conv", code=1)
 
 
 def test_files_are_written(measured: Measured, tmp_path: Path) -> None:
@@ -429,54 +395,30 @@ def test_files_are_written(measured: Measured, tmp_path: Path) -> None:
     assert paths["markdown"].read_text().startswith("### conv2d")
 
 
-@pytest.mark.parametrize("kind", ["json", "csv", "markdown"])
-def test_a_missing_folder_fails_before_measuring(
-    kind: str, measured: Measured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    message = error_of(capsys, "conv", f"--{kind}", str(tmp_path / "no" / "out"))
-
-    assert "there is no folder" in message
-    assert measured.calls == []
-
-
 def test_a_folder_that_cannot_be_written_fails_before_measuring(
-    measured: Measured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    measured: Measured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
     def refuse(*args: object, **options: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr("tempfile.mkstemp", refuse)
 
-    message = error_of(capsys, "conv", "--json", str(tmp_path / "out.json"))
-
-    assert "Permission denied" in message
-    assert measured.calls == []
-
-
-def test_two_files_of_one_name_fail_before_measuring(
-    measured: Measured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    target = str(tmp_path / "out")
-
-    message = error_of(capsys, "conv", "--json", target, "--csv", target)
-
-    assert "is named for two different files" in message
+    assert "Permission denied" in typed.refuses("conv", "--json", tmp_path / "out.json")
     assert measured.calls == []
 
 
 def test_a_file_that_fails_costs_neither_the_table_nor_the_other_files(
-    measured: Measured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    measured: Measured, tmp_path: Path, typed: Typed
 ) -> None:
     folder = tmp_path / "going"
     folder.mkdir()
     measured.before_return = folder.rmdir
 
-    code = run("conv", "--json", str(folder / "out.json"), "--csv", str(tmp_path / "out.csv"))
+    code, out, err = typed("conv", "--json", folder / "out.json", "--csv", tmp_path / "out.csv")
 
-    captured = capsys.readouterr()
     assert code == 1
-    assert "numpy" in captured.out
-    assert "could not write" in captured.err
+    assert "numpy" in out
+    assert "could not write" in err
     assert (tmp_path / "out.csv").exists()
 
 
@@ -522,21 +464,21 @@ def test_a_list_cut_by_head_ends_without_a_traceback() -> None:
     assert done.returncode == 0
 
 
-def test_columns_choose_the_table(measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:
-    run("conv", "--columns", "median,samples")
+def test_columns_choose_the_table(measured: Measured, typed: Typed) -> None:
+    _, out, _ = typed("conv", "--columns", "median,samples")
 
-    headings = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("implementation"))
+    headings = next(line for line in out.splitlines() if line.startswith("implementation"))
     assert headings.split() == ["implementation", "median", "samples"]
 
 
-def test_piped_output_has_no_colours(measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:
-    run("conv")
+def test_piped_output_has_no_colours(measured: Measured, typed: Typed) -> None:
+    _, out, _ = typed("conv")
 
-    assert "\x1b" not in capsys.readouterr().out
+    assert "\x1b" not in out
 
 
 def test_watch_measures_again_when_the_file_changes_and_ends_with_ctrl_c(
-    measured: Measured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    measured: Measured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
     kernel = tmp_path / "my_conv.py"
     kernel.write_text("def conv(x, w): ...")
@@ -551,15 +493,15 @@ def test_watch_measures_again_when_the_file_changes_and_ends_with_ctrl_c(
 
     monkeypatch.setattr("time.sleep", sleep)
 
-    code = run("conv", "--candidate", str(kernel), "--watch")
+    code, _, err = typed("conv", "--candidate", kernel, "--watch")
 
     assert code == 0
     assert len(measured.calls) == 2
-    assert "waiting for a change of my_conv.py" in capsys.readouterr().err
+    assert "waiting for a change of my_conv.py" in err
 
 
 def test_watch_survives_a_file_that_is_broken_for_a_while(
-    measured: Measured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    measured: Measured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
     kernel = tmp_path / "my_conv.py"
     kernel.write_text("def conv(x, w): ...")
@@ -573,19 +515,7 @@ def test_watch_survives_a_file_that_is_broken_for_a_while(
     measured.before_return = fail
     monkeypatch.setattr("time.sleep", sleep)
 
-    code = run("conv", "--candidate", str(kernel), "--watch")
-
-    assert code == 1
-    assert "it has no function now" in capsys.readouterr().err
-
-
-def test_watch_of_a_file_that_does_not_exist_is_a_usage_error(
-    measured: Measured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    message = error_of(capsys, "conv", "--watch", "--candidate", str(tmp_path / "none.py"))
-
-    assert "none.py" in message
-    assert measured.calls == []
+    assert "it has no function now" in typed.refuses("conv", "--candidate", kernel, "--watch", code=1)
 
 
 class Listed:
@@ -613,15 +543,14 @@ class Listed:
     ],
 )
 def test_the_list_says_for_these_specs_and_interpreters_what_can_run(
-    words: str, code: int, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: str, code: int, line: str, monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
     monkeypatch.setattr("profkit.measurement.selection.BACKENDS", ("torch",))
     monkeypatch.setattr("profkit.measurement.selection.load_adapter", lambda name: Listed())
 
-    ended = run("conv", "--list", *words.format(python=sys.executable).split())
+    ended, out, _ = typed("conv", "--list", *words.format(python=sys.executable).split())
 
-    assert ended == code
-    assert capsys.readouterr().out.splitlines() == [line]
+    assert (ended, out) == (code, f"{line}\n")
 
 
 def test_outputs_are_fresh_or_reused_and_fresh_when_nothing_is_said(measured: Measured) -> None:

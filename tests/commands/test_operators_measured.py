@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from profkit import cli
+from tests.support.typed import Typed
 
 pytest.importorskip("profkit._core", reason="the compiled core is not built")
 
@@ -35,88 +35,67 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     "command", [pytest.param(name, marks=() if name in ("conv", "matmul") else pytest.mark.full) for name in TINY]
 )
-def test_each_command_measures_native_and_numpy(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_command_measures_native_and_numpy(command: str, tmp_path: Path, typed: Typed) -> None:
     target = tmp_path / "result.json"
 
-    code = cli.main([command, *TINY[command].split(), *QUICK, "--strict", "--json", str(target)])
+    code, out, err = typed(command, *TINY[command].split(), *QUICK, "--strict", "--json", target)
 
-    captured = capsys.readouterr()
-    assert code == 0, captured.out + captured.err
-    assert "native/reference" in captured.out
-    assert max(map(len, captured.out.splitlines())) <= 100
+    assert code == 0, out + err
+    assert "native/reference" in out
+    assert max(map(len, out.splitlines())) <= 100
     rows = json.loads(target.read_text())["cells"][0]["rows"]
     assert {row["key"].split("/")[1] for row in rows if row["status"] == "ok"} == {"native", "numpy"}
     assert all(row["samples_ns"] for row in rows if row["status"] == "ok")
-    assert cli.main(["report", str(target)]) == 0
-    assert capsys.readouterr().out == captured.out
+    assert typed.shows("report", target) == out
 
 
-def test_a_sweep_over_a_field_and_threads_has_all_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sweep_over_a_field_and_threads_has_all_cells(tmp_path: Path, typed: Typed) -> None:
     target = tmp_path / "result.json"
     few = ["--exclude", "native/winograd*,native/im2col*,native/reference,native/direct"]
 
-    code = cli.main(["conv", *TINY["conv"].split(), "--stride", "1,2", *QUICK, *few, "--json", str(target)])
+    out = typed.shows("conv", *TINY["conv"].split(), "--stride", "1,2", *QUICK, *few, "--json", target)
 
-    cells = json.loads(target.read_text())["cells"]
-    assert code == 0
-    assert [cell["spec"]["stride"] for cell in cells] == [1, 2]
-    printed = capsys.readouterr().out
-    assert "summary: conv2d over stride" in printed
-    assert cli.main(["report", str(target)]) == 0
-    assert capsys.readouterr().out == printed
-    assert cli.main(["compare", str(target), str(target)]) == 0
-    assert capsys.readouterr().out.count("verdict a") == 2
+    assert [cell["spec"]["stride"] for cell in json.loads(target.read_text())["cells"]] == [1, 2]
+    assert "summary: conv2d over stride" in out
+    assert typed.shows("report", target) == out
+    assert typed.shows("compare", target, target).count("verdict a") == 2
 
 
-def test_an_unknown_key_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    code = cli.main(["conv", "--only", "torhc"])
-
-    assert code == 2
-    assert "torch" in capsys.readouterr().err
+def test_an_unknown_key_is_a_usage_error(typed: Typed) -> None:
+    assert "torch" in typed.refuses("conv", "--only", "torhc")
 
 
-def test_list_shows_what_exists_without_measuring(capsys: pytest.CaptureFixture[str]) -> None:
-    code = cli.main(["conv", "--list"])
+def test_list_shows_what_exists_without_measuring(typed: Typed) -> None:
+    lines = typed.shows("conv", "--list").splitlines()
 
-    lines = capsys.readouterr().out.splitlines()
-    assert code == 0
     assert any(line.split()[:2] == ["native/cpu/reference", "available"] for line in lines)
     assert any("torch/cpu" in line for line in lines)
     assert max(map(len, lines)) <= 100
 
 
-def test_the_list_has_the_baseline_beside_what_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    code = cli.main(["conv", "--list", "--only", "numpy", "--baseline", "native/reference"])
+def test_the_list_has_the_baseline_beside_what_was_asked_for(typed: Typed) -> None:
+    out = typed.shows("conv", "--list", "--only", "numpy", "--baseline", "native/reference")
 
-    lines = capsys.readouterr().out.splitlines()
-    assert (code, [line.split()[0] for line in lines]) == (0, ["native/cpu/reference", "numpy/cpu"])
-
-
-def test_a_device_filters_the_list(capsys: pytest.CaptureFixture[str]) -> None:
-    cli.main(["conv", "--list", "--device", "cpu"])
-    on_cpu = capsys.readouterr().out
-    cli.main(["conv", "--list", "--device", "cuda"])
-    on_cuda = capsys.readouterr().out
-
-    assert "/cuda" not in on_cpu
-    assert "/cpu" in on_cpu
-    assert "/cpu" not in on_cuda
-    assert "/cuda" in on_cuda
+    assert [line.split()[0] for line in out.splitlines()] == ["native/cpu/reference", "numpy/cpu"]
 
 
-def test_a_broken_candidate_shows_the_compilers_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("device", "other"), [("cpu", "cuda"), ("cuda", "cpu")])
+def test_a_device_filters_the_list(device: str, other: str, typed: Typed) -> None:
+    _, out, _ = typed("conv", "--list", "--device", device)
+
+    assert f"/{device}" in out and f"/{other}" not in out
+
+
+def test_a_broken_candidate_shows_the_compilers_words(tmp_path: Path, typed: Typed) -> None:
     kernel = tmp_path / "mine.cpp"
     kernel.write_text("this is not C++\n")
 
-    code = cli.main(["conv", *TINY["conv"].split(), *QUICK, "--strict", "--candidate", str(kernel)])
+    code, out, _ = typed("conv", *TINY["conv"].split(), *QUICK, "--strict", "--candidate", kernel)
 
-    text = capsys.readouterr().out
     assert code == 3
-    assert "candidate/mine" in text
+    assert "candidate/mine" in out
     # The line is wrapped wherever the path's length has it.
-    assert "mine.cpp:1" in "".join(text.split())
+    assert "mine.cpp:1" in "".join(out.split())
 
 
 def workers_of(pid: int) -> list[str]:

@@ -14,6 +14,7 @@ from profkit.capture.schema import RangeKind
 from profkit.query import main, write_parquet
 from tests.capture.builders import CaptureBuilder
 from tests.capture.tables import Alloc, Row, capture_of
+from tests.support.typed import Typed
 
 duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: no SQL")
 
@@ -65,33 +66,32 @@ def test_allocations_threads_processes_samples_and_the_capture_are_tables(captur
     assert losses == [{"dropped_records": 0, "warnings": []}]
 
 
-def test_an_answer_is_printed_as_a_table(capture_path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([capture_path, "select title, duration_ns, category from ranges where kind = 'range';"])
+def test_an_answer_is_printed_as_a_table(capture_path: str, typed: Typed) -> None:
+    lines = typed.shows(
+        "query", capture_path, "select title, duration_ns, category from ranges where kind = 'range';"
+    ).splitlines()
 
-    lines = capsys.readouterr().out.splitlines()
-    assert code == 0
     assert lines[0].split() == ["title", "duration_ns", "category"]
     assert lines[2].split() == ["app:outer", "30", "\u2013"]
     assert lines[3].split() == ["inner", "10", "io"]
 
 
-def test_a_wide_answer_shortens_texts_and_never_numbers(capture_path: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wide_answer_shortens_texts_and_never_numbers(capture_path: str, typed: Typed) -> None:
     wide = "select repeat('long name ', 30) as name, 12345678901234 as ns, " + ", ".join(
         f"{10**12 + i} as column_{i}" for i in range(8)
     )
 
-    assert main([capture_path, wide]) == 0
+    out = typed.shows("query", capture_path, wide)
 
-    output = capsys.readouterr().out
+    output = out
     assert max(map(len, output.splitlines())) <= 100
     assert "…" in output
     assert all(str(number) in output for number in [12345678901234, *(10**12 + i for i in range(8))])
 
 
-def test_many_rows_are_counted_not_printed(capture_path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([capture_path, "select range as n from range(1000)", "--rows", "5"]) == 0
+def test_many_rows_are_counted_not_printed(capture_path: str, typed: Typed) -> None:
+    lines = typed.shows("query", capture_path, "select range as n from range(1000)", "--rows", "5").splitlines()
 
-    lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 + 5 + 1
     assert lines[-1] == "995 more rows (--rows 1000, or --csv FILE)"
 
@@ -139,19 +139,18 @@ def test_all_tables_are_saved_as_parquet(tmp_path: Path) -> None:
     assert read_back == [("a", 100, "range"), ("d:b", 10, "range"), ("x", 105, "span")]
 
 
-def test_an_empty_capture_has_empty_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_capture_has_empty_tables(tmp_path: Path, typed: Typed) -> None:
     path = CaptureBuilder().write(tmp_path / "empty.profkit")
 
-    code = main([path, "select * from ranges", "--tables", "--parquet-folder", str(tmp_path / "tables")])
+    out = typed.shows("query", path, "select * from ranges", "--tables", "--parquet-folder", tmp_path / "tables")
 
-    assert code == 0
-    assert "ranges (0 rows)" in capsys.readouterr().out
+    assert "ranges (0 rows)" in out
 
 
-def test_the_tables_are_shown_with_their_columns(capture_path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([capture_path, "--tables"]) == 0
+def test_the_tables_are_shown_with_their_columns(capture_path: str, typed: Typed) -> None:
+    out = typed.shows("query", capture_path, "--tables")
 
-    output = capsys.readouterr().out
+    output = out
     assert "ranges (4 rows)" in output
     assert any(line.split() == ["duration_ns", "bigint"] for line in output.splitlines())
 
@@ -171,11 +170,8 @@ def test_the_tables_are_shown_with_their_columns(capture_path: str, capsys: pyte
         (["--parquet-folder", "-"], "standard output is /dev/stdout"),
     ],
 )
-def test_wrong_questions_are_explained(
-    capture_path: str, capsys: pytest.CaptureFixture[str], words: list[str], sentence: str
-) -> None:
-    assert main([capture_path, *words]) == 2
-    assert sentence in " ".join(capsys.readouterr().err.split())
+def test_wrong_questions_are_explained(capture_path: str, typed: Typed, words: list[str], sentence: str) -> None:
+    assert sentence in typed.refuses("query", capture_path, *words)
 
 
 @pytest.mark.parametrize(
@@ -197,30 +193,31 @@ def test_queries_reach_nothing_outside_the_capture(
     assert [path.name for path in tmp_path.iterdir()] == ["run.profkit"]
 
 
-def test_what_is_no_capture_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_capture_ends_with_1(tmp_path: Path, typed: Typed) -> None:
     (tmp_path / "other").write_text("hello")
 
-    assert main([str(tmp_path / "other"), "select 1"]) == 1
-    assert "is not a profkit capture" in " ".join(capsys.readouterr().err.split())
+    code, _, err = typed("query", tmp_path / "other", "select 1")
+    assert code == 1
+    assert "is not a profkit capture" in " ".join(err.split())
 
 
-def test_losses_and_damage_are_told_beside_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_losses_and_damage_are_told_beside_the_answer(tmp_path: Path, typed: Typed) -> None:
     path = tmp_path / "lossy.profkit"
     path.write_bytes(CaptureBuilder(counters=[1234]).begin(1, "a").end(2).build() + b"rubbish!")
 
-    code = main([str(path), "select count(*) as n from ranges"])
+    code, out, err = typed("query", path, "select count(*) as n from ranges")
 
-    captured = capsys.readouterr()
     assert code == 0
-    assert captured.err.splitlines()[0] == "1,234 records were dropped"
-    assert "8 bytes skipped" in captured.err
-    assert captured.out.split() == ["n", "─", "1"]
+    assert err.splitlines()[0] == "1,234 records were dropped"
+    assert "8 bytes skipped" in err
+    assert out.split() == ["n", "─", "1"]
 
 
 def test_without_duckdb_the_line_to_type_is_shown(
-    capture_path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capture_path: str, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
 
-    assert main([capture_path, "select 1"]) == 1
-    assert 'pip install "profkit[query]"' in capsys.readouterr().err
+    code, _, err = typed("query", capture_path, "select 1")
+    assert code == 1
+    assert 'pip install "profkit[query]"' in err

@@ -13,6 +13,7 @@ import pytest
 
 from profkit.report import main
 from tests.capture.builders import CaptureBuilder
+from tests.support.typed import Typed
 
 
 @pytest.fixture
@@ -25,11 +26,9 @@ def capture(tmp_path: Path) -> str:
     return builder.write(tmp_path / "run.profkit")
 
 
-def test_the_table_comes_with_losses_on_its_first_line(capture: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([capture])
+def test_the_table_comes_with_losses_on_its_first_line(capture: str, typed: Typed) -> None:
+    lines = typed.shows("report", capture).splitlines()
 
-    lines = capsys.readouterr().out.splitlines()
-    assert code == 0
     assert lines[0].startswith("12 records were dropped: 12 because the disk was full")
     (layer,) = [line for line in lines if line.startswith("layer")]
     assert layer.split()[:3] == ["layer", "2", "6.000"]
@@ -52,30 +51,26 @@ def test_json_of_a_file_adds_up_and_names_carry_their_domain(capture: str, tmp_p
 
 @pytest.mark.parametrize("by", ["name", "path", "thread", "category", "domain"])
 @pytest.mark.parametrize("layout", ["table", "tfprof"])
-def test_every_table_is_printed(capture: str, by: str, layout: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([capture, "--by", by, "--format", layout, "--columns", "all", "--top", "all"])
+def test_every_table_is_printed(capture: str, by: str, layout: str, typed: Typed) -> None:
+    out = typed.shows("report", capture, "--by", by, "--format", layout, "--columns", "all", "--top", "all")
 
-    assert code == 0
-    assert capsys.readouterr().out.splitlines()[0].startswith("12 records were dropped")
+    assert out.splitlines()[0].startswith("12 records were dropped")
 
 
-def test_all_files_are_written_at_once(capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_files_are_written_at_once(capture: str, tmp_path: Path, typed: Typed) -> None:
     words = [f"--{kind}={tmp_path / kind}" for kind in ("json", "csv", "markdown")]
 
-    code = main([capture, "--by=path", "--subtract-overhead", *words])
+    out = typed.shows("report", capture, "--by=path", "--subtract-overhead", *words)
 
-    assert code == 0
     assert (tmp_path / "csv").read_text().startswith("name,calls,")
     assert (tmp_path / "markdown").read_text().startswith("### python program.py")
     assert json.loads((tmp_path / "json").read_text())["rows"][0]["path"] == ["app:step"]
-    assert "total" in capsys.readouterr().out
+    assert "total" in out
 
 
-def test_a_thread_and_a_process_can_be_chosen(capture: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([capture, "--process", "4711", "--thread", "pool"])
+def test_a_thread_and_a_process_can_be_chosen(capture: str, typed: Typed) -> None:
+    out = typed.shows("report", capture, "--process", "4711", "--thread", "pool")
 
-    out = capsys.readouterr().out
-    assert code == 0
     assert "job" in out and "layer" not in out
 
 
@@ -97,21 +92,13 @@ def test_a_thread_and_a_process_can_be_chosen(capture: str, capsys: pytest.Captu
     ],
 )
 def test_wrong_flags_end_with_2_and_say_what_there_is(
-    capture: str, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    capture: str, words: list[str], message: str, typed: Typed
 ) -> None:
-    code = main([capture, *words])
-
-    captured = capsys.readouterr()
-    assert code == 2
-    assert message in " ".join(captured.err.split())
-    assert captured.out == ""
+    assert message in typed.refuses("report", capture, *words)
 
 
-def test_no_capture_named_is_an_error_with_the_way_to_help(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([])
-
-    assert code == 2
-    assert "CAPTURE" in capsys.readouterr().err
+def test_no_capture_named_is_an_error_with_the_way_to_help(typed: Typed) -> None:
+    assert "CAPTURE" in typed.refuses("report")
 
 
 def test_a_missing_file_and_a_foreign_file_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,34 +113,29 @@ def test_a_missing_file_and_a_foreign_file_are_refused(tmp_path: Path, capsys: p
     assert captured.out == "" and "Traceback" not in captured.err
 
 
-def test_a_damaged_file_is_shown_up_to_the_damage_with_a_warning(
-    capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_file_is_shown_up_to_the_damage_with_a_warning(capture: str, tmp_path: Path, typed: Typed) -> None:
     broken = tmp_path / "broken.profkit"
     broken.write_bytes(Path(capture).read_bytes()[:-60])
 
-    code = main([str(broken)])
+    lines = typed.shows("report", broken).splitlines()
 
-    lines = capsys.readouterr().out.splitlines()
-    assert code == 0
     assert lines[0].startswith("12 records were dropped")
     assert lines[1].startswith("warning: ")
 
 
 def test_a_file_that_cannot_be_written_is_an_error_after_the_table(
-    capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capture: str, tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr("profkit.rendering.atomic_write.os.replace", full)
 
-    code = main([capture, "--json", str(tmp_path / "usage.json")])
+    code, out, err = typed("report", capture, "--json", tmp_path / "usage.json")
 
-    captured = capsys.readouterr()
     assert code == 1
-    assert "No space left" in captured.err
-    assert "total" in captured.out
+    assert "No space left" in err
+    assert "total" in out
     assert not (tmp_path / "usage.json").exists()
 
 
@@ -193,20 +175,15 @@ def test_a_closed_standard_output_is_no_error_and_costs_no_file(capture: str, tm
 
 
 @pytest.mark.parametrize("layout", ["table", "tfprof"])
-def test_a_capture_without_ranges_says_where_ranges_come_from(
-    tmp_path: Path, layout: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_capture_without_ranges_says_where_ranges_come_from(tmp_path: Path, layout: str, typed: Typed) -> None:
     builder = CaptureBuilder().process(4711, doors=["allocations"]).thread("main").alloc(2500, 0x1000, 4096)
 
-    code = main([builder.write(tmp_path / "run.profkit"), "--format", layout])
+    out = typed.shows("report", builder.write(tmp_path / "run.profkit"), "--format", layout)
 
-    assert code == 0
-    assert "no ranges were recorded: they come from nvtx, torch, oneDNN or profkit.scope" in capsys.readouterr().out
+    assert "no ranges were recorded: they come from nvtx, torch, oneDNN or profkit.scope" in out
 
 
-def test_help_lists_every_column(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["--help"])
+def test_help_lists_every_column(typed: Typed) -> None:
+    out = typed.shows("report", "--help")
 
-    out = capsys.readouterr().out
-    assert code == 0
     assert "freed_elsewhere_bytes" in out and "--subtract-overhead" in out

@@ -13,10 +13,10 @@ import pytest
 
 from profkit.attribution.device.groups import GROUPINGS
 from profkit.attribution.device.lanes import DevicePart
-from profkit.report import main
 from tests.capture.importers.foreign_traces import KinetoTrace, NsightExport, by_real_file, real_trace
 from tests.support.places import DOCS
 from tests.support.processes import finish
+from tests.support.typed import Typed
 
 WIDTH = 100
 
@@ -34,17 +34,9 @@ def trace(tmp_path: Path) -> str:
     return str(made.write(tmp_path / "trace.json.gz"))
 
 
-def lines_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    return capsys.readouterr().out.splitlines()
+def test_operators_are_the_default_and_every_line_says_whose_time_it_is(trace: str, typed: Typed) -> None:
+    lines = typed.shows("report", trace).splitlines()
 
-
-def test_operators_are_the_default_and_every_line_says_whose_time_it_is(
-    trace: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = main([trace])
-
-    lines = lines_of(capsys)
-    assert code == 0
     assert lines[0] == "trace.json.gz: torch.profiler, 1 GPU (Test GPU), 1 process, 1 thread, 1 step, 1.000 ms elapsed"
     assert lines[1].startswith("wall clock of 1 GPU, 1.000 ms: kernels 200.0 µs (20%), copies 100.0 µs (10%), idle")
     cells = {line[:20].strip(): line.split() for line in lines if line.startswith(("aten::", "total", "block.0"))}
@@ -57,11 +49,9 @@ def test_operators_are_the_default_and_every_line_says_whose_time_it_is(
 
 @pytest.mark.parametrize("by", GROUPINGS)
 @pytest.mark.parametrize("layout", ["table", "tfprof"])
-def test_every_table_is_printed_and_fits(trace: str, by: str, layout: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([trace, "--by", by, "--format", layout, "--top", "all"])
+def test_every_table_is_printed_and_fits(trace: str, by: str, layout: str, typed: Typed) -> None:
+    lines = typed.shows("report", trace, "--by", by, "--format", layout, "--top", "all").splitlines()
 
-    lines = lines_of(capsys)
-    assert code == 0
     assert len(lines) > (1 if by != "phase" else 0)
     if layout == "table":
         assert max(map(len, lines)) <= WIDTH
@@ -70,16 +60,14 @@ def test_every_table_is_printed_and_fits(trace: str, by: str, layout: str, capsy
 
 @pytest.mark.parametrize("by", GROUPINGS)
 @by_real_file
-def test_tables_of_real_traces_fit_and_their_files_add_up(
-    name: str, by: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tables_of_real_traces_fit_and_their_files_add_up(name: str, by: str, tmp_path: Path, typed: Typed) -> None:
     path = real_trace(name)
     files = {kind: str(tmp_path / f"usage.{kind}") for kind in ("json", "csv", "markdown")}
+    words = [word for kind, file in files.items() for word in (f"--{kind}", file)]
 
-    code = main([str(path), "--by", by, *(word for kind, file in files.items() for word in (f"--{kind}", file))])
+    out = typed.shows("report", path, "--by", by, *words)
 
-    assert code == 0
-    assert max(map(len, lines_of(capsys))) <= WIDTH
+    assert max(map(len, out.splitlines())) <= WIDTH
     data = json.loads(Path(files["json"]).read_text(encoding="utf-8"))
     assert data["schema"] == "profkit.usage/1"
     assert data["by"] == by
@@ -93,52 +81,41 @@ def test_tables_of_real_traces_fit_and_their_files_add_up(
     assert Path(files["markdown"]).read_text(encoding="utf-8").startswith(f"### {path.name}".replace("_", "\\_"))
 
 
-def test_columns_of_the_lines_below_the_rows_add_up_to_the_total(
-    trace: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = main([trace, "--by", "layer", "--columns", "launches,copied,own_alloc"])
+def test_columns_of_the_lines_below_the_rows_add_up_to_the_total(trace: str, typed: Typed) -> None:
+    out = typed.shows("report", trace, "--by", "layer", "--columns", "launches,copied,own_alloc")
 
-    rows = [line.split() for line in lines_of(capsys)]
-    assert code == 0
+    rows = [line.split() for line in out.splitlines()]
     assert ["block.0", "2", "977", "KiB", "1.50", "MiB"] in rows
     assert ["total", "2", "977", "KiB", "1.50", "MiB"] in rows
     assert ["allocated", "in", "no", "layer", "1.00", "KiB"] in rows
 
 
-def test_an_export_of_nsight_gives_the_same_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_of_nsight_gives_the_same_table(tmp_path: Path, typed: Typed) -> None:
     export = NsightExport().range("aten::mm, op_id = 1", 0, 100_000).call(10_000, 20_000, 1)
     export.kernel(30_000, 230_000, 1, "ampere_sgemm_128x64_nn", device=1)
     path = export.write(tmp_path / "report.sqlite")
 
-    code = main([str(path)])
+    lines = typed.shows("report", path).splitlines()
 
-    lines = lines_of(capsys)
-    assert code == 0
     assert lines[0] == "report.sqlite: Nsight Systems, 1 GPU, 1 process, 1 thread, 230.0 µs elapsed"
     assert any(line.startswith("aten::mm") and "200.0 µs" in line for line in lines)
 
 
-def test_products_are_listed_by_tile_and_transposes(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([trace, "--by", "gemm"])
+def test_products_are_listed_by_tile_and_transposes(trace: str, typed: Typed) -> None:
+    lines = typed.shows("report", trace, "--by", "gemm").splitlines()
 
-    lines = lines_of(capsys)
-    assert code == 0
     assert any(line.startswith("128x64_nn f32") and "200.0 µs" in line for line in lines)
     assert not any(line.startswith("idle,") for line in lines)
     assert "matrix products take 66.7% of GPU time: 1 plain (0.200 ms)" in lines
 
 
-def test_damage_is_told_above_the_table_which_keeps_what_is_good(
-    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damage_is_told_above_the_table_which_keeps_what_is_good(trace: str, tmp_path: Path, typed: Typed) -> None:
     text = gzip.decompress(Path(trace).read_bytes()).decode()
     cut = tmp_path / "cut.json"
     cut.write_text(text[: text.index('"ampere_sgemm')], encoding="utf-8")
 
-    code = main([str(cut)])
+    lines = typed.shows("report", cut).splitlines()
 
-    lines = lines_of(capsys)
-    assert code == 0
     assert lines[0].startswith("warning: the file is not whole: it ends too early")
     assert any(line.startswith("aten::copy_") for line in lines)
 
@@ -166,29 +143,20 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_is_no_trace_ends_with_one_clear_line_and_code_2(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_trace_ends_with_one_clear_line_and_code_2(name: str, tmp_path: Path, typed: Typed) -> None:
     path = tmp_path / name
     path.write_bytes(BROKEN[name])
 
-    code = main([str(path)])
+    err = typed.refuses("report", path)
 
-    captured = capsys.readouterr()
-    assert code == 2
-    assert captured.out == ""
-    assert name in captured.err
-    assert "Traceback" not in captured.err
-    assert captured.err.startswith("profkit report:")  # a long path goes to a line of its own
+    assert name in err
+    assert err.startswith("profkit report:")  # a long path goes to a line of its own
 
 
-def test_another_sqlite_file_is_refused_with_the_next_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_sqlite_file_is_refused_with_the_next_step(tmp_path: Path, typed: Typed) -> None:
     other_database(tmp_path / "cats.sqlite")
 
-    code = main([str(tmp_path / "cats.sqlite")])
-
-    assert code == 2
-    assert "nsys export --type sqlite" in " ".join(capsys.readouterr().err.split())
+    assert "nsys export --type sqlite" in typed.refuses("report", tmp_path / "cats.sqlite")
 
 
 @pytest.mark.parametrize(
@@ -199,22 +167,12 @@ def test_another_sqlite_file_is_refused_with_the_next_step(tmp_path: Path, capsy
         (["--columns", "colour"], "colour"),
     ],
 )
-def test_flags_that_do_not_fit_a_gpu_trace_are_refused(
-    trace: str, flags: list[str], reason: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = main([trace, *flags])
-
-    assert code == 2
-    assert reason in " ".join(capsys.readouterr().err.split())
+def test_flags_that_do_not_fit_a_gpu_trace_are_refused(trace: str, flags: list[str], reason: str, typed: Typed) -> None:
+    assert reason in typed.refuses("report", trace, *flags)
 
 
-def test_a_file_that_cannot_be_written_does_not_cost_the_table(
-    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = main([trace, "--json", str(tmp_path / "none" / "usage.json")])
-
-    assert code == 2
-    assert "none" in capsys.readouterr().err
+def test_a_file_that_cannot_be_written_does_not_cost_the_table(trace: str, tmp_path: Path, typed: Typed) -> None:
+    assert "none" in typed.refuses("report", trace, "--json", tmp_path / "none" / "usage.json")
 
 
 def test_the_document_explains_every_grouping_and_every_part_of_the_wall_clock() -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from profkit.study import main
 from tests.support.processes import succeed
+from tests.support.typed import Typed
 
 ONE_VARIANT = """
 title = "Tiny"
@@ -58,18 +58,15 @@ def wait_for_cells(count: int) -> None:
         time.sleep(0.005)
 
 
-def test_the_list_names_the_studies_with_their_titles(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--list"]) == 0
+def test_the_list_names_the_studies_with_their_titles(typed: Typed) -> None:
+    out = typed.shows("study", "--list")
 
-    assert "cifar10-operators  Operators of CNN inference on CIFAR-10" in capsys.readouterr().out
+    assert "cifar10-operators  Operators of CNN inference on CIFAR-10" in out
 
 
-def test_the_plan_is_shown_with_its_cells_and_times_and_nothing_is_made(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--show", "cifar10-operators", "--quick", "--only", "torch,base"]) == 0
+def test_the_plan_is_shown_with_its_cells_and_times_and_nothing_is_made(tmp_path: Path, typed: Typed) -> None:
+    printed = typed.shows("study", "--show", "cifar10-operators", "--quick", "--only", "torch,base")
 
-    printed = capsys.readouterr().out
     assert "base: torch, repetition 1" in printed and "base: learning with torch" in printed
     assert "tensorflow" not in printed and "stride" not in printed
     assert "results go to study-cifar10-operators-quick" in printed
@@ -90,25 +87,21 @@ def test_the_plan_is_shown_with_its_cells_and_times_and_nothing_is_made(
         (["cifar10-operators", "--data", "nowhere"], "there is no folder"),
     ],
 )
-def test_wrong_usage_is_answered_before_anything_runs(
-    words: list[str], expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words) == 2
-
-    assert expected in " ".join(capsys.readouterr().err.split())
+def test_wrong_usage_is_answered_before_anything_runs(words: list[str], expected: str, typed: Typed) -> None:
+    assert expected in typed.refuses("study", *words)
     assert not os.listdir()
 
 
-def test_a_users_own_study_runs_and_leaves_everything_in_one_folder(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_users_own_study_runs_and_leaves_everything_in_one_folder(typed: Typed) -> None:
     learning = '[learning]\nframework = "numpy"\nsteps = 2\n[published]\nsource = "me"\n'
     write_study(ONE_VARIANT.format(repetitions=1) + '"stride 2" = { batch = 2, stride = 2 }\n' + learning)
 
-    assert main(["tiny.toml", "--threads", "1", "--output", "here", "--json", "copy.json"]) == 0
+    code, out, err = typed("study", "tiny.toml", "--threads", "1", "--output", "here", "--json", "copy.json")
 
+    assert code == 0
     assert set(statuses("here").values()) == {"ok"} and len(statuses("here")) == 4
-    printed = capsys.readouterr()
-    assert "[4/4] stride 2: learning with numpy: ok" in printed.err
-    assert "stride 2  numpy" in printed.out and "report: here/report.md" in printed.out
+    assert "[4/4] stride 2: learning with numpy: ok" in err
+    assert "stride 2  numpy" in out and "report: here/report.md" in out
     for name in ("report.md", "report.html", "summary.json", "environment.json", "plot.svg", "cells.csv"):
         assert Path("here", name).stat().st_size > 100
     assert Path("copy.json").read_text() == Path("here", "summary.json").read_text()
@@ -117,7 +110,7 @@ def test_a_users_own_study_runs_and_leaves_everything_in_one_folder(capsys: pyte
     assert "synthetic" in learned["data"]
 
 
-def test_data_files_are_used_and_named_in_every_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_files_are_used_and_named_in_every_output(typed: Typed) -> None:
     generator = np.random.default_rng(0)
     for name in ("test_batch", *(f"data_batch_{number}" for number in range(1, 6))):
         records = generator.integers(0, 256, (8, 3073), dtype=np.uint8)
@@ -125,10 +118,10 @@ def test_data_files_are_used_and_named_in_every_output(capsys: pytest.CaptureFix
         records.tofile(f"{name}.bin")
     write_study(ONE_VARIANT.format(repetitions=1) + '[learning]\nframework = "numpy"\nsteps = 1\n')
 
-    assert main(["tiny.toml", "--threads", "1", "--data", ".", "--output", "results"]) == 0
+    out = typed.shows("study", "tiny.toml", "--threads", "1", "--data", ".", "--output", "results")
 
     label = "CIFAR-10, binary version, not the published files"
-    assert f"images: {label}" in capsys.readouterr().out
+    assert f"images: {label}" in out
     content = json.loads(Path("results", "summary.json").read_text())
     assert content["data"] == label and content["variants"][0]["learned"]["tested"] == 8
     for name in ("report.md", "report.html", "plot.svg"):
@@ -168,37 +161,31 @@ def test_ctrl_c_leaves_a_report_of_what_is_finished_and_says_how_to_continue() -
     assert "Traceback" not in errors
 
 
-def test_out_of_memory_costs_one_cell(capsys: pytest.CaptureFixture[str]) -> None:
+def test_out_of_memory_costs_one_cell(typed: Typed) -> None:
     write_study(ONE_VARIANT.format(repetitions=1) + '"huge" = { batch = 2048, stride = 3 }\n')
 
-    code = main(["tiny.toml", "--threads", "1", "--memory-limit", "128MiB"])
+    out = typed.shows("study", "tiny.toml", "--threads", "1", "--memory-limit", "128MiB")
 
-    assert code == 0
     assert statuses() == {"base.numpy.1": "ok", "huge.numpy.1": "oom"}
     assert "Cells without numbers" in Path("study-tiny", "report.md").read_text()
-    assert "numpy  oom" in capsys.readouterr().out
+    assert "numpy  oom" in out
 
 
-def test_when_nothing_could_be_measured_the_exit_code_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_when_nothing_could_be_measured_the_exit_code_says_so(typed: Typed) -> None:
     write_study(ONE_VARIANT.format(repetitions=1).replace('"numpy"', '"cupy"'))
 
-    code = main(["tiny.toml", "--threads", "1"])
+    code, out, _ = typed("study", "tiny.toml", "--threads", "1")
 
     if statuses() == {"base.cupy.1": "ok"}:
         pytest.skip("there is a GPU")
     assert code == 1
-    assert "unavailable" in capsys.readouterr().out
+    assert "unavailable" in out
 
 
-def test_other_conditions_in_the_same_folder_are_refused_and_nothing_is_lost(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_other_conditions_in_the_same_folder_are_refused_and_nothing_is_lost(typed: Typed) -> None:
     write_study(ONE_VARIANT.format(repetitions=1))
-    main(["tiny.toml", "--threads", "1"])
+    typed.shows("study", "tiny.toml", "--threads", "1")
     before = sorted(os.listdir("study-tiny/cells"))
 
-    code = main(["tiny.toml", "--threads", "1", "--seed", "7"])
-
-    assert code == 2
-    assert "seed: 0 there, 7 now" in capsys.readouterr().err
+    assert "seed: 0 there, 7 now" in typed.refuses("study", "tiny.toml", "--threads", "1", "--seed", "7")
     assert sorted(os.listdir("study-tiny/cells")) == before

@@ -14,6 +14,7 @@ from profkit.frameworks.native.tuned import Choice, keep_choices, read_choices, 
 from profkit.measurement.result import Row
 from profkit.measurement.tuner.search import Trial, TuningOutcome, TuningTask, choose
 from profkit.ops.matmul import MatMul
+from tests.support.typed import Typed
 
 KEY = "matmul/native/cpu/blocked"
 SMALL = ("--m", "60", "--n", "70", "--k", "80", "--threads", "1")
@@ -41,25 +42,23 @@ def note(*, threads: int = 1, tuned: bool = True) -> str:
     return prepared.note
 
 
-def test_a_dry_run_lists_the_candidates_and_measures_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert tune.main(["matmul", *SMALL, "--dry-run"]) == 0
+def test_a_dry_run_lists_the_candidates_and_measures_nothing(typed: Typed) -> None:
+    out = typed.shows("tune", "matmul", *SMALL, "--dry-run")
 
-    shown = capsys.readouterr().out
-    assert "matmul/native/cpu/blocked: m 60, n 70, k 80" in shown
+    assert "matmul/native/cpu/blocked: m 60, n 70, k 80" in out
     # The width of the columns depends on the tile of the instruction set.
-    assert "kc [80] 40, 20" in " ".join(shown.split())
+    assert "kc [80] 40, 20" in " ".join(out.split())
     assert not tuned_file().exists()
 
 
-def test_tuning_measures_verifies_keeps_and_tells(capsys: pytest.CaptureFixture[str], cache: Path) -> None:
+def test_tuning_measures_verifies_keeps_and_tells(typed: Typed, cache: Path) -> None:
     path = cache / "tuning.json"
 
-    code = tune.main(["matmul", *SMALL, "--budget", "0.3s", "--quiet", "--json", str(path)])
+    code, out, err = typed("tune", "matmul", *SMALL, "--budget", "0.3s", "--quiet", "--json", path)
 
-    shown = capsys.readouterr()
     assert code == 0
-    assert "default / this" in shown.out and "screening" in shown.out
-    assert "kernels run faster with other sizes than the default; kept in" in shown.err
+    assert "default / this" in out and "screening" in out
+    assert "kernels run faster with other sizes than the default; kept in" in err
     record = json.loads(path.read_text())
     assert record["schema"] == "profkit.tuning/1"
     (outcome,) = record["outcomes"]
@@ -69,13 +68,12 @@ def test_tuning_measures_verifies_keeps_and_tells(capsys: pytest.CaptureFixture[
     assert (kept.key, kept.threads, kept.spec) == (KEY, 1, SPEC.to_dict())
 
 
-def test_the_chosen_sizes_are_used_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_chosen_sizes_are_used_and_told(typed: Typed) -> None:
     keep(kc=40)
 
-    code = matmul.main([*SMALL, "--only", "native/blocked", "--budget", "0.2s", "--quiet"])
+    out = typed.shows("matmul", *SMALL, "--only", "native/blocked", "--budget", "0.2s", "--quiet")
 
-    assert code == 0
-    assert "tuned: kc=40" in capsys.readouterr().out
+    assert "tuned: kc=40" in out
 
 
 def test_they_are_not_used_where_they_are_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,32 +125,33 @@ def test_choices_can_be_forgotten_by_spec_or_all(capsys: pytest.CaptureFixture[s
     assert not read_choices().choices
 
 
-def test_choices_of_a_later_profkit_are_not_forgotten_by_this_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_choices_of_a_later_profkit_are_not_forgotten_by_this_one(typed: Typed) -> None:
     tuned_file().parent.mkdir(parents=True)
     tuned_file().write_text('{"schema": "profkit.tuned/2", "choices": [1]}')
 
-    assert tune.main(["matmul", "--forget"]) == 0
+    code, _, err = typed("tune", "matmul", "--forget")
+    assert code == 0
 
-    shown = capsys.readouterr().err
-    assert "is no profkit.tuned/1 file and is ignored" in shown and "0 choices forgotten" in shown
+    assert "is no profkit.tuned/1 file and is ignored" in err and "0 choices forgotten" in err
     assert "tuned/2" in tuned_file().read_text()
 
 
 def test_a_cache_folder_that_cannot_be_written_is_told_before_anything_is_measured(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cache: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
     (cache / "file").write_text("")
     monkeypatch.setenv("PROFKIT_CACHE", str(cache / "file" / "cache"))
     monkeypatch.setattr("profkit.measurement.tuner.search.tune_kernel", None)
 
-    assert tune.main(["matmul", *SMALL]) == 2
+    code, _, err = typed("tune", "matmul", *SMALL)
 
-    shown = " ".join(capsys.readouterr().err.split())
-    assert "choices cannot be kept in" in shown and "set PROFKIT_CACHE to a folder of yours" in shown
+    err = " ".join(err.split())
+    assert code == 2
+    assert "choices cannot be kept in" in err and "set PROFKIT_CACHE to a folder of yours" in err
 
 
 def test_a_run_that_measured_nothing_leaves_an_earlier_choice_alone(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
     keep(kc=40)
 
@@ -162,18 +161,18 @@ def test_a_run_that_measured_nothing_leaves_an_earlier_choice_alone(
 
     monkeypatch.setattr("profkit.measurement.tuner.search.tune_kernel", tune_kernel)
 
-    assert tune.main(["matmul", *SMALL, "--only", "native/blocked", "--quiet"]) == 1
+    code, out, err = typed("tune", "matmul", *SMALL, "--only", "native/blocked", "--quiet")
 
-    shown = capsys.readouterr()
-    assert "no trial could be compared with the default; oom: no memory" in " ".join(shown.out.split())
-    assert "kept in" not in shown.err
+    assert code == 1
+    assert "no trial could be compared with the default; oom: no memory" in " ".join(out.split())
+    assert "kept in" not in err
     assert [choice.tuning for choice in read_choices().choices] == [{"kc": 40}]
 
 
-def test_nothing_to_choose_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert tune.main(["matmul", "--m", "1", "--only", "native/blocked"]) == 1
+def test_nothing_to_choose_is_said(typed: Typed) -> None:
+    err = typed.refuses("tune", "matmul", "--m", "1", "--only", "native/blocked", code=1)
 
-    assert "there is nothing to tune: these kernels have nothing to choose here" in capsys.readouterr().err
+    assert "there is nothing to tune: these kernels have nothing to choose here" in err
 
 
 @pytest.mark.parametrize(

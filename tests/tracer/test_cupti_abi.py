@@ -144,7 +144,7 @@ PLACES = [
     (
         "at::copy::",
         "Memset3 Memset4",
-        "bytes start end device=deviceId context=contextId stream=streamId correlation=correlationId graph_node=graphNodeId",
+        "bytes start end device=deviceId context=contextId stream=streamId correlation=correlationId",
     ),
     ("at::set::", "Memset3 Memset4", "memory_kind=memoryKind"),
     (
