@@ -11,20 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from profkit import matmul
 from profkit.errors import KernelError, UnavailableError, UnsupportedError
 from profkit.frameworks.adapter import Conditions
 from profkit.frameworks.candidate.cuda import find_nvcc
-from profkit.frameworks.candidate.operators import ADAPTER, candidate_implementations
+from profkit.frameworks.candidate.operators import ADAPTER
 from profkit.ops import BiasRelu, MatMul
-from profkit.ops.spec import max_error, tolerance
 from tests.frameworks.candidate import emulated_nvcc as nvcc
-from tests.frameworks.candidate.test_operators import example, write
+from tests.frameworks.candidate.candidate_files import example, is_right, made, needs_compiler, prepare, write
 from tests.support import fake_cuda_module
 from tests.support.places import CUDA_NATIVE
 from tests.support.sanitized_programs import compiled_object
+from tests.support.typed import Typed
 
-needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on this machine")
 # The host's side alone: what arrives, without a kernel.
 ENTRY = """
@@ -50,14 +48,13 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> fake_cuda_module.FakeCuda:
 def test_the_example_of_the_documentation_is_right_in_emulation(
     tmp_path: Path, emulated: fake_cuda_module.FakeCuda
 ) -> None:
-    [candidate] = candidate_implementations([write(tmp_path / "my_matmul.cu", example("my_matmul.cu"))], "matmul")
+    candidate = made(tmp_path / "my_matmul.cu", example("my_matmul.cu"), "matmul")
     facts = ADAPTER.start(candidate, Conditions())
 
     for spec in (MatMul(1, 1, 1), MatMul(37, 21, 19), MatMul(16, 48, 33)):
         prepared = ADAPTER.prepare(candidate, spec, spec.make_inputs(), Conditions())
-        error = max_error(prepared.to_numpy(prepared.call()), spec.reference(spec.make_inputs()))
 
-        assert error <= tolerance(spec.numpy_dtype, spec.reduction_length())
+        assert is_right(prepared.to_numpy(prepared.call()), spec)
         assert prepared.output == "reused"
         assert prepared.device is not None and prepared.device.stream == fake_cuda_module.STREAM
     assert candidate.key == "matmul/candidate/cuda/my_matmul"
@@ -69,10 +66,8 @@ def test_the_example_of_the_documentation_is_right_in_emulation(
 @needs_compiler
 @pytest.mark.usefixtures("emulated")
 def test_what_the_example_does_not_offer_is_unsupported(tmp_path: Path) -> None:
-    [candidate] = candidate_implementations([write(tmp_path / "my_matmul.cu", example("my_matmul.cu"))], "matmul")
-    ADAPTER.start(candidate, Conditions())
     spec = MatMul(3, 4, 5, bias=True)
-    prepared = ADAPTER.prepare(candidate, spec, spec.make_inputs(), Conditions())
+    prepared = prepare(made(tmp_path / "my_matmul.cu", example("my_matmul.cu"), "matmul"), spec)
 
     with pytest.raises(UnsupportedError, match="does not offer this spec"):
         prepared.call()
@@ -82,24 +77,18 @@ def test_what_the_example_does_not_offer_is_unsupported(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("emulated")
 def test_a_dropped_barrier_makes_the_example_wrong(tmp_path: Path) -> None:
     text = example("my_matmul.cu").replace("__syncthreads();", "", 1)
-    [candidate] = candidate_implementations([write(tmp_path / "mine.cu", text)], "matmul")
-    ADAPTER.start(candidate, Conditions())
     spec = MatMul(37, 21, 19)
-    prepared = ADAPTER.prepare(candidate, spec, spec.make_inputs(), Conditions())
+    prepared = prepare(made(tmp_path / "mine.cu", text, "matmul"), spec)
 
-    error = max_error(prepared.to_numpy(prepared.call()), spec.reference(spec.make_inputs()))
-
-    assert not error <= tolerance(spec.numpy_dtype, spec.reduction_length())
+    assert not is_right(prepared.to_numpy(prepared.call()), spec)
 
 
 @needs_compiler
 @pytest.mark.usefixtures("emulated")
 def test_the_entry_gets_the_stream_and_its_code_is_the_message(tmp_path: Path) -> None:
     text = ENTRY.replace("BODY", "return static_cast<int>(reinterpret_cast<intptr_t>(stream));")
-    [candidate] = candidate_implementations([write(tmp_path / "mine.cu", text)], "bias_relu")
-    ADAPTER.start(candidate, Conditions())
     spec = BiasRelu(1, 2, 3, 4)
-    prepared = ADAPTER.prepare(candidate, spec, spec.make_inputs(), Conditions())
+    prepared = prepare(made(tmp_path / "mine.cu", text, "bias_relu"), spec)
 
     words = f"mine.cu:candidate returned {fake_cuda_module.STREAM} for 2 inputs of bias_relu: error 77 "
     with pytest.raises(KernelError, match=words):
@@ -110,10 +99,8 @@ def test_the_entry_gets_the_stream_and_its_code_is_the_message(tmp_path: Path) -
 @pytest.mark.usefixtures("emulated")
 def test_device_memory_that_a_candidate_does_not_get_is_missing_memory(tmp_path: Path) -> None:
     text = ENTRY.replace("BODY", "return 2;  // cudaErrorMemoryAllocation")
-    [candidate] = candidate_implementations([write(tmp_path / "mine.cu", text)], "bias_relu")
-    ADAPTER.start(candidate, Conditions())
     spec = BiasRelu(1, 2, 3, 4)
-    prepared = ADAPTER.prepare(candidate, spec, spec.make_inputs(), Conditions())
+    prepared = prepare(made(tmp_path / "mine.cu", text, "bias_relu"), spec)
 
     with pytest.raises(MemoryError, match=r"mine.cu:candidate returned 2 .*: error 2 "):
         prepared.call()
@@ -124,7 +111,7 @@ def test_device_memory_that_a_candidate_does_not_get_is_missing_memory(tmp_path:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_16_bit_arrays_cross_unchanged(tmp_path: Path, dtype: str) -> None:
     text = ENTRY.replace("BODY", COPIES_ITS_INPUT)
-    [candidate] = candidate_implementations([write(tmp_path / "mine.cu", text)], "bias_relu")
+    candidate = made(tmp_path / "mine.cu", text, "bias_relu")
     ADAPTER.start(candidate, Conditions())
     spec = BiasRelu(1, 2, 3, 4, dtype=dtype)
     inputs = spec.make_inputs()
@@ -139,58 +126,42 @@ def test_16_bit_arrays_cross_unchanged(tmp_path: Path, dtype: str) -> None:
 @needs_compiler
 @pytest.mark.usefixtures("emulated")
 def test_what_a_kernel_leaves_unwritten_is_nan(tmp_path: Path) -> None:
-    [candidate] = candidate_implementations(
-        [write(tmp_path / "mine.cu", ENTRY.replace("BODY", "return 0;"))], "bias_relu"
-    )
-    ADAPTER.start(candidate, Conditions())
     spec = BiasRelu(1, 2, 3, 4)
-    prepared = ADAPTER.prepare(candidate, spec, spec.make_inputs(), Conditions())
+    prepared = prepare(made(tmp_path / "mine.cu", ENTRY.replace("BODY", "return 0;"), "bias_relu"), spec)
 
     assert np.isnan(prepared.to_numpy(prepared.call())).all()
 
 
+INCLUDES_OURS = """
+#include <profkit/kernels/matmul/cuda/naive.cuh>
+template __global__ void profkit::cuda::matmul_naive<float>(
+    const MatmulProblem, const float*, const float*, const float*, float*);
+extern "C" int candidate() { return 0; }
+"""
+
+
 @needs_nvcc
-def test_nvcc_compiles_the_example_and_the_missing_driver_is_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        (example("my_matmul.cu"), UnavailableError, r"^mine.cu compiles, but cannot run here: CUDA driver version is"),
+        (INCLUDES_OURS, UnavailableError, r"^mine.cu compiles"),
+        (
+            "__global__ void kernel(float* y) {\n  y[0] = no_such_name;\n}\n",
+            KernelError,
+            r'mine.cu does not compile(.|\n)*mine.cu\(2\).*"no_such_name"',
+        ),
+        ("__global__ void candidate() {}", KernelError, r'mine.cu has no function candidate declared extern "C"'),
+    ],
+    ids=["example", "our kernels", "broken", "no entry"],
+)
+def test_nvcc_compiles_without_a_driver_and_its_own_words_are_the_message(
+    text: str, error: type[Exception], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_cuda_module.install(monkeypatch, has_driver=False)
-    [candidate] = candidate_implementations([write(tmp_path / "my_matmul.cu", example("my_matmul.cu"))], "matmul")
+    candidate = made(tmp_path / "mine.cu", text, "matmul")
 
-    with pytest.raises(UnavailableError, match=r"^my_matmul.cu compiles, but cannot run here: CUDA driver version is"):
-        ADAPTER.start(candidate, Conditions())
-
-
-@needs_nvcc
-def test_nvccs_own_words_are_the_message_also_without_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_cuda_module.install(monkeypatch, has_driver=False)
-    text = "__global__ void kernel(float* y) {\n  y[0] = no_such_name;\n}\n"
-    [candidate] = candidate_implementations([write(tmp_path / "broken.cu", text)], "conv2d")
-
-    with pytest.raises(KernelError, match=r'broken.cu does not compile(.|\n)*broken.cu\(2\).*"no_such_name"'):
-        ADAPTER.start(candidate, Conditions())
-
-
-@needs_nvcc
-def test_a_kernel_is_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_cuda_module.install(monkeypatch, has_driver=False)
-    [candidate] = candidate_implementations([write(tmp_path / "mine.cu", "__global__ void candidate() {}")], "conv2d")
-
-    with pytest.raises(KernelError, match=r'mine.cu has no function candidate declared extern "C"'):
-        ADAPTER.start(candidate, Conditions())
-
-
-@needs_nvcc
-def test_profkits_own_kernels_can_be_included(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_cuda_module.install(monkeypatch, has_driver=False)
-    text = (
-        "#include <profkit/kernels/matmul/cuda/naive.cuh>\n"
-        "template __global__ void profkit::cuda::matmul_naive<float>(\n"
-        "    const MatmulProblem, const float*, const float*, const float*, float*);\n"
-        'extern "C" int candidate() { return 0; }\n'
-    )
-    [candidate] = candidate_implementations([write(tmp_path / "mine.cu", text)], "matmul")
-
-    with pytest.raises(UnavailableError, match=r"^mine.cu compiles"):
+    with pytest.raises(error, match=words):
         ADAPTER.start(candidate, Conditions())
 
 
@@ -207,14 +178,14 @@ def test_a_missing_nvcc_is_a_clear_message(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_candidate_that_cannot_run_costs_its_own_row_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
     monkeypatch.setenv("NVCC", "no-such-nvcc")
     file = write(tmp_path / "my_matmul.cu", example("my_matmul.cu"))
 
-    code = matmul.main(["--m", "6", "--n", "7", "--k", "8", "--only", "numpy", "--candidate", file, "--budget", "0.2s"])
+    sizes = ["--m", "6", "--n", "7", "--k", "8"]
 
-    shown = capsys.readouterr().out
-    assert code == 0
+    shown = typed.shows("matmul", *sizes, "--only", "numpy", "--candidate", file, "--budget", "0.2s")
+
     assert re.search(r"^numpy .*baseline", shown, re.MULTILINE)
     assert re.search(r"^candidate/cuda/my_matmul +unavailable +no CUDA compiler: \$NVCC is 'no-such-nvcc'", shown, re.M)

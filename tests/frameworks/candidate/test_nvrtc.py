@@ -12,16 +12,16 @@ from profkit.errors import KernelError, UnavailableError, UnsupportedError
 from profkit.frameworks.adapter import Conditions
 from profkit.frameworks.candidate.launch import Geometry, evaluate, read_launch_line
 from profkit.frameworks.candidate.nvrtc import CandidateKernel, is_kernel, source_of
-from profkit.frameworks.candidate.operators import ADAPTER, candidate_implementations
+from profkit.frameworks.candidate.operators import ADAPTER
 from profkit.frameworks.headers import include_flags
 from profkit.ops import BiasRelu, MatMul
-from profkit.ops.spec import max_error, tolerance
 from tests.cuda.nvrtc import compile_kernels, library_path
-from tests.frameworks.candidate.test_operators import example, write
+from tests.frameworks.candidate.candidate_files import example, is_right, made, prepare
 from tests.frameworks.cupy import emulated_cupy
 from tests.support.fake_cupy import FakeCupy
 
 NAME = "my_bias_relu.cu"
+EMPTY = 'extern "C" __global__ void candidate(profkit_bias_relu_params, void*, void*, void*) {}'
 
 
 @pytest.fixture
@@ -30,14 +30,13 @@ def cupy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCupy:
 
 
 def test_the_example_of_the_documentation_is_right_in_emulation(tmp_path: Path, cupy: FakeCupy) -> None:
-    [candidate] = candidate_implementations([write(tmp_path / NAME, example(NAME))], "bias_relu")
+    candidate = made(tmp_path / NAME, example(NAME), "bias_relu")
     facts = ADAPTER.start(candidate, Conditions())
 
     for spec in (BiasRelu(1, 1, 1, 1), BiasRelu(2, 5, 7, 9), BiasRelu(3, 4, 16, 16)):
         prepared = ADAPTER.prepare(candidate, spec, spec.make_inputs(), Conditions())
-        error = max_error(prepared.to_numpy(prepared.call()), spec.reference(spec.make_inputs()))
 
-        assert error <= tolerance(spec.numpy_dtype, spec.reduction_length())
+        assert is_right(prepared.to_numpy(prepared.call()), spec)
         assert prepared.device is not None and prepared.device.stream == 7
     assert candidate.key == "bias_relu/candidate/cuda/my_bias_relu"
     assert facts["compiler"] == "NVRTC"
@@ -53,22 +52,17 @@ def test_nvrtc_takes_the_example_as_cupy_would_give_it() -> None:
 
 @pytest.mark.usefixtures("cupy")
 def test_what_the_line_excludes_is_unsupported(tmp_path: Path) -> None:
-    [candidate] = candidate_implementations([write(tmp_path / NAME, example(NAME))], "bias_relu")
-    ADAPTER.start(candidate, Conditions())
-    spec = BiasRelu(1, 2, 3, 4, layout="NHWC")
+    candidate = made(tmp_path / NAME, example(NAME), "bias_relu")
 
     with pytest.raises(UnsupportedError, match=r"my_bias_relu.cu:candidate is for layout NCHW only"):
-        ADAPTER.prepare(candidate, spec, spec.make_inputs(), Conditions())
+        prepare(candidate, BiasRelu(1, 2, 3, 4, layout="NHWC"))
 
 
 @pytest.mark.usefixtures("cupy")
 def test_what_a_kernel_leaves_unwritten_is_nan(tmp_path: Path) -> None:
-    kernel = 'extern "C" __global__ void candidate(profkit_bias_relu_params, void*, void*, void*) {}'
-    text = f"// profkit: grid 1; block 1\n{kernel}\n"
-    [candidate] = candidate_implementations([write(tmp_path / "lazy.cu", text)], "bias_relu")
-    ADAPTER.start(candidate, Conditions())
+    text = f"// profkit: grid 1; block 1\n{EMPTY}\n"
     spec = BiasRelu(1, 2, 3, 4)
-    prepared = ADAPTER.prepare(candidate, spec, spec.make_inputs(), Conditions())
+    prepared = prepare(made(tmp_path / "lazy.cu", text, "bias_relu"), spec)
 
     assert np.isnan(prepared.to_numpy(prepared.call())).all()
 
@@ -76,13 +70,10 @@ def test_what_a_kernel_leaves_unwritten_is_nan(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("cupy")
 @pytest.mark.parametrize(("channels", "asked"), [(1, None), (100, 100 * 1024)])
 def test_much_shared_memory_is_asked_for(tmp_path: Path, channels: int, asked: int | None) -> None:
-    kernel = 'extern "C" __global__ void candidate(profkit_bias_relu_params, void*, void*, void*) {}'
-    text = f"// profkit: grid 1; block 1; shared channels * 1024\n{kernel}\n"
-    [candidate] = candidate_implementations([write(tmp_path / "large.cu", text)], "bias_relu")
-    ADAPTER.start(candidate, Conditions())
-    spec = BiasRelu(1, channels, 3, 4)
+    text = f"// profkit: grid 1; block 1; shared channels * 1024\n{EMPTY}\n"
+    candidate = made(tmp_path / "large.cu", text, "bias_relu")
 
-    ADAPTER.prepare(candidate, spec, spec.make_inputs(), Conditions())
+    prepare(candidate, BiasRelu(1, channels, 3, 4))
 
     loaded = ADAPTER._loaded[candidate.key]
     assert isinstance(loaded, CandidateKernel)
@@ -92,7 +83,7 @@ def test_much_shared_memory_is_asked_for(tmp_path: Path, channels: int, asked: i
 @pytest.mark.usefixtures("cupy")
 def test_the_compilers_own_words_are_the_message(tmp_path: Path) -> None:
     text = '// profkit: grid 1; block 1\nextern "C" __global__ void candidate() {\n  no_such_name;\n}\n'
-    [candidate] = candidate_implementations([write(tmp_path / "broken.cu", text)], "softmax")
+    candidate = made(tmp_path / "broken.cu", text, "softmax")
 
     with pytest.raises(KernelError, match=r"broken.cu does not compile \(NVRTC\)(.|\n)*broken.cu:3(.|\n)*no_such_name"):
         ADAPTER.start(candidate, Conditions())
@@ -100,7 +91,7 @@ def test_the_compilers_own_words_are_the_message(tmp_path: Path) -> None:
 
 def test_without_cupy_both_ways_out_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    [candidate] = candidate_implementations([write(tmp_path / NAME, example(NAME))], "bias_relu")
+    candidate = made(tmp_path / NAME, example(NAME), "bias_relu")
 
     with pytest.raises(UnavailableError, match=r'pip install "profkit\[cupy\]", or write a host function'):
         ADAPTER.start(candidate, Conditions())
@@ -139,13 +130,6 @@ def test_an_expression_that_cannot_be_worked_out_says_what_may_be_in_it(text: st
         evaluate(text, MatMul(2, 3, 4).params())
 
 
-def test_negative_shared_memory_is_refused() -> None:
-    line = read_launch_line("// profkit: grid 1; block 1; shared m - 5", "mine.cu")
-
-    with pytest.raises(KernelError, match="shared m - 5: -3 bytes cannot be asked for"):
-        line.geometry(MatMul(2, 3, 4).params())
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -163,8 +147,13 @@ def test_kernels_are_told_from_entries(tmp_path: Path, text: str, expected: bool
     assert is_kernel(path, "candidate") is expected
 
 
-def test_a_grid_without_blocks_is_refused() -> None:
-    line = read_launch_line("// profkit: grid m / 16; block 16", "mine.cu")
-
-    with pytest.raises(KernelError, match="grid 0: every number must be at least 1"):
-        line.geometry(MatMul(2, 3, 4).params())
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("grid 1; block 1; shared m - 5", "shared m - 5: -3 bytes cannot be asked for"),
+        ("grid m / 16; block 16", "grid 0: every number must be at least 1"),
+    ],
+)
+def test_a_launch_that_cannot_be_is_refused(line: str, words: str) -> None:
+    with pytest.raises(KernelError, match=words):
+        read_launch_line(f"// profkit: {line}", "mine.cu").geometry(MatMul(2, 3, 4).params())

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from profkit.errors import KernelError, UnavailableError, UnsupportedError, UsageError
-from profkit.frameworks.adapter import Array, Conditions, Implementation
+from profkit.frameworks.adapter import Conditions
 from profkit.frameworks.candidate.operators import ADAPTER, candidate_implementations
 from profkit.measurement.workers import protocol
 from profkit.measurement.workers.operator import Worker
 from profkit.ops import BiasRelu, Conv2d, MatMul, Softmax, Spec, odd_specs
-from profkit.ops.spec import max_error, tolerance
-from tests.support.places import DOCS
-
-needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler on this machine")
+from profkit.ops.spec import max_error
+from tests.frameworks.candidate.candidate_files import example, is_right, made, needs_compiler, run, write
 
 REFERENCE_PY = "def {name}(spec, *inputs):\n    return spec.reference(dict(zip(spec.input_shapes(), inputs)))\n"
 RELU_CPP = """
@@ -33,8 +30,7 @@ static void bias_relu(const profkit_bias_relu_params& p, const T* x, const T* b,
   }
 }
 
-extern "C" int candidate(const profkit_bias_relu_params* p, const void* const* in, void* out, int threads) {
-  if (threads < 1) return 7;
+extern "C" int candidate(const profkit_bias_relu_params* p, const void* const* in, void* out, int) {
   if (p->dtype == PROFKIT_FLOAT32)
     bias_relu(*p, static_cast<const float*>(in[0]), static_cast<const float*>(in[1]), static_cast<float*>(out));
   else
@@ -42,18 +38,6 @@ extern "C" int candidate(const profkit_bias_relu_params* p, const void* const* i
   return 0;
 }
 """
-
-
-def write(path: Path, text: str) -> str:
-    path.write_text(text)
-    return str(path)
-
-
-def run(implementation: Implementation, spec: Spec, threads: int = 1, output: str = "reused") -> Array:
-    conditions = Conditions(threads, output)
-    ADAPTER.start(implementation, conditions)
-    prepared = ADAPTER.prepare(implementation, spec, spec.make_inputs(), conditions)
-    return prepared.to_numpy(prepared.call())
 
 
 def test_a_python_candidate_is_called_with_the_spec_and_the_inputs(tmp_path: Path) -> None:
@@ -86,7 +70,7 @@ def prepare(spec, x, w, *, threads):
     result = spec.reference({"x": x, "w": w})
     return lambda: result
 """
-    [candidate] = candidate_implementations([write(tmp_path / "mine.py", text)], "conv2d")
+    candidate = made(tmp_path / "mine.py", text, "conv2d")
     spec = Conv2d(1, 1, 3, 3, 1, (3, 3))
 
     result = run(candidate, spec, threads=2)
@@ -107,7 +91,7 @@ PREPARED_MATMULS = {
 def test_a_prepared_candidate_that_returns_the_same_memory_is_called_reused(tmp_path: Path, kind: str) -> None:
     expected, call = PREPARED_MATMULS[kind]
     text = f"import numpy as np\ndef prepare(spec, a, b, *, threads):\n    out = a @ b\n    return {call}\n"
-    [candidate] = candidate_implementations([write(tmp_path / "mine.py", text)], "matmul")
+    candidate = made(tmp_path / "mine.py", text, "matmul")
     worker, spec = Worker(), MatMul(2, 3, 4)
     for name, array in spec.make_inputs().items():
         np.save(protocol.input_path(str(tmp_path), name), array)
@@ -121,7 +105,7 @@ def test_a_prepared_candidate_that_returns_the_same_memory_is_called_reused(tmp_
 
 def test_a_candidate_that_adds_to_its_own_output_does_not_look_right(tmp_path: Path) -> None:
     text = "def prepare(spec, a, b, *, threads):\n    out = 0 * (a @ b)\n    return lambda: out.__iadd__(a @ b)\n"
-    [candidate] = candidate_implementations([write(tmp_path / "mine.py", text)], "matmul")
+    candidate = made(tmp_path / "mine.py", text, "matmul")
     spec = MatMul(2, 3, 4)
 
     result = run(candidate, spec)
@@ -184,32 +168,67 @@ def test_a_text_that_cannot_be_meant_is_a_usage_error(
         candidate_implementations([text], "conv2d")
 
 
-def test_a_broken_python_file_is_reported_when_it_is_loaded(tmp_path: Path) -> None:
-    [candidate] = candidate_implementations([write(tmp_path / "mine.py", "def conv(:\n")], "conv2d")
+RETURNS = 'extern "C" int candidate(const void*, const void* const*, void*, int) { return CODE; }'
+CANNOT_START = [
+    ("mine.py", "def conv(:\n", SyntaxError, "invalid syntax"),
+    (
+        "broken.cpp",
+        "int main() {\n  return no_such_name;\n}\n",
+        KernelError,
+        r"broken.cpp does not compile(.|\n)*broken.cpp:2(.|\n)*no_such_name",
+    ),
+    (
+        "mine.cpp",
+        "int candidate() { return 0; }",
+        KernelError,
+        r'mine.cpp has no function candidate declared extern "C"',
+    ),
+]
+FAILS = [
+    ("mine.py", "def matmul(s, a, b): pass\n", KernelError, r"mine.py:matmul returned None.*\(2, 3\)"),
+    ("seven.cpp", RETURNS.replace("CODE", "7"), KernelError, "seven.cpp:candidate returned 7"),
+    (
+        "small.cpp",
+        RETURNS.replace("CODE", "-1"),
+        UnsupportedError,
+        "small.cpp:candidate does not offer this spec",
+    ),
+]
 
-    with pytest.raises(SyntaxError):
+
+@needs_compiler
+@pytest.mark.parametrize(("name", "text", "error", "words"), CANNOT_START)
+def test_a_file_that_cannot_be_loaded_is_an_error_in_the_compilers_words(
+    name: str, text: str, error: type[Exception], words: str, tmp_path: Path
+) -> None:
+    candidate = made(tmp_path / name, text, "conv2d")
+
+    with pytest.raises(error, match=words):
         ADAPTER.start(candidate, Conditions())
 
 
-def test_a_python_candidate_that_returns_nothing_is_an_error_with_the_expected_shape(tmp_path: Path) -> None:
-    [candidate] = candidate_implementations([write(tmp_path / "mine.py", "def matmul(s, a, b): pass\n")], "matmul")
+@needs_compiler
+@pytest.mark.parametrize(("name", "text", "error", "words"), FAILS)
+def test_a_call_that_gives_no_result_is_an_error_with_its_reason(
+    name: str, text: str, error: type[Exception], words: str, tmp_path: Path
+) -> None:
+    candidate = made(tmp_path / name, text, "matmul")
 
-    with pytest.raises(KernelError, match=r"mine.py:matmul returned None.*\(2, 3\)"):
+    with pytest.raises(error, match=words):
         run(candidate, MatMul(2, 3, 4))
 
 
 @needs_compiler
 @pytest.mark.parametrize("output", ["fresh", "reused"])
 def test_a_cpp_candidate_is_right_on_every_odd_shape(tmp_path: Path, output: str) -> None:
-    [candidate] = candidate_implementations([write(tmp_path / "relu.cpp", RELU_CPP)], "bias_relu")
+    candidate = made(tmp_path / "relu.cpp", RELU_CPP, "bias_relu")
     conditions = Conditions(1, output)
     facts = ADAPTER.start(candidate, conditions)
 
     for spec in [spec for spec in odd_specs("bias_relu") if spec.dtype_word in ("float32", "float64")]:
         prepared = ADAPTER.prepare(candidate, spec, spec.make_inputs(), conditions)
-        error = max_error(prepared.to_numpy(prepared.call()), spec.reference(spec.make_inputs()))
 
-        assert error <= tolerance(spec.numpy_dtype, spec.reduction_length())
+        assert is_right(prepared.to_numpy(prepared.call()), spec)
         assert prepared.output == output
     assert facts["candidate"] == "relu.cpp"
     assert "-O3" in facts["flags"]
@@ -234,49 +253,12 @@ int product(const profkit_matmul_params* p, const void* const* inputs, void* out
     [candidate] = candidate_implementations([write(tmp_path / "mine.c", text) + ":product"], "matmul")
     spec = MatMul(3, 4, 5)
 
-    result = run(candidate, spec)
-
-    np.testing.assert_allclose(result, spec.reference(spec.make_inputs()), rtol=1e-5)
-
-
-@needs_compiler
-def test_a_compile_error_shows_the_compilers_own_words(tmp_path: Path) -> None:
-    text = "int main() {\n  return no_such_name;\n}\n"
-    [candidate] = candidate_implementations([write(tmp_path / "broken.cpp", text)], "conv2d")
-
-    with pytest.raises(KernelError, match=r"broken.cpp does not compile(.|\n)*broken.cpp:2(.|\n)*no_such_name"):
-        ADAPTER.start(candidate, Conditions())
-
-
-@needs_compiler
-def test_a_missing_symbol_says_how_to_declare_it(tmp_path: Path) -> None:
-    [candidate] = candidate_implementations([write(tmp_path / "mine.cpp", "int candidate() { return 0; }")], "conv2d")
-
-    with pytest.raises(KernelError, match=r'mine.cpp has no function candidate declared extern "C"'):
-        ADAPTER.start(candidate, Conditions())
-
-
-@needs_compiler
-def test_a_candidate_that_refuses_is_an_error_with_its_code(tmp_path: Path) -> None:
-    [candidate] = candidate_implementations([write(tmp_path / "relu.cpp", RELU_CPP)], "bias_relu")
-
-    with pytest.raises(KernelError, match=r"relu.cpp:candidate returned 7"):
-        run(candidate, odd_specs("bias_relu")[0], threads=0)
-
-
-@needs_compiler
-def test_a_negative_code_means_that_the_spec_is_not_offered(tmp_path: Path) -> None:
-    text = 'extern "C" int candidate(const void*, const void* const*, void*, int) { return -1; }'
-    [candidate] = candidate_implementations([write(tmp_path / "small.cpp", text)], "softmax")
-
-    with pytest.raises(UnsupportedError, match=r"small.cpp:candidate does not offer this spec"):
-        run(candidate, odd_specs("softmax")[0])
+    assert is_right(run(candidate, spec), spec)
 
 
 @needs_compiler
 def test_what_a_kernel_leaves_unwritten_does_not_look_like_a_result(tmp_path: Path) -> None:
-    text = 'extern "C" int candidate(const void*, const void* const*, void*, int) { return 0; }'
-    [candidate] = candidate_implementations([write(tmp_path / "lazy.cpp", text)], "bias_relu")
+    candidate = made(tmp_path / "lazy.cpp", RETURNS.replace("CODE", "0"), "bias_relu")
 
     results = [run(candidate, odd_specs("bias_relu")[0], output=output) for output in ("fresh", "reused")]
 
@@ -285,8 +267,7 @@ def test_what_a_kernel_leaves_unwritten_does_not_look_like_a_result(tmp_path: Pa
 
 @needs_compiler
 def test_extra_flags_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = 'extern "C" int candidate(const void*, const void* const*, void*, int) { return CODE; }'
-    [candidate] = candidate_implementations([write(tmp_path / "mine.cpp", text)], "softmax")
+    candidate = made(tmp_path / "mine.cpp", RETURNS, "softmax")
     monkeypatch.setenv("PROFKIT_CXXFLAGS", "-DCODE=5")
 
     with pytest.raises(KernelError, match="returned 5"):
@@ -295,20 +276,12 @@ def test_extra_flags_come_from_the_environment(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("named", ["", "no-such-compiler"])
 def test_a_missing_compiler_is_a_clear_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
-    [candidate] = candidate_implementations([write(tmp_path / "relu.cpp", RELU_CPP)], "bias_relu")
+    candidate = made(tmp_path / "relu.cpp", RELU_CPP, "bias_relu")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CXX", named)
 
     with pytest.raises(UnavailableError, match=r"no compiler.*\$CXX"):
         ADAPTER.start(candidate, Conditions())
-
-
-def example(name: str) -> str:
-    """The code block of docs/candidates.md that begins with the file's name."""
-    page = (DOCS / "candidates.md").read_text()
-    blocks = page.split("```")[1::2]
-    [found] = [block.split("\n", 1)[1] for block in blocks if name in block.split("\n", 2)[1]]
-    return found
 
 
 @needs_compiler
@@ -321,18 +294,15 @@ def example(name: str) -> str:
     ],
 )
 def test_the_examples_of_the_documentation_are_right(tmp_path: Path, name: str, spec: Spec) -> None:
-    [candidate] = candidate_implementations([write(tmp_path / name, example(name))], spec.op)
+    candidate = made(tmp_path / name, example(name), spec.op)
 
-    result = run(candidate, spec, threads=2)
-
-    error = max_error(result, spec.reference(spec.make_inputs()))
-    assert error <= tolerance(spec.numpy_dtype, spec.reduction_length())
+    assert is_right(run(candidate, spec, threads=2), spec)
 
 
 @needs_compiler
 @pytest.mark.parametrize("name", ["my_conv.py", "my_conv.cpp"])
 def test_the_examples_say_what_they_do_not_offer(tmp_path: Path, name: str) -> None:
-    [candidate] = candidate_implementations([write(tmp_path / name, example(name))], "conv2d")
+    candidate = made(tmp_path / name, example(name), "conv2d")
 
     with pytest.raises(UnsupportedError):
         run(candidate, Conv2d(1, 1, 3, 3, 1, (3, 3), layout="NHWC"))
@@ -350,7 +320,7 @@ int candidate(const profkit_bias_relu_params* p, const void* const* in, void* ou
   return threads - 1;
 }
 """
-    [candidate] = candidate_implementations([write(tmp_path / "copy.c", text)], "bias_relu")
+    candidate = made(tmp_path / "copy.c", text, "bias_relu")
     spec = BiasRelu(1, 2, 3, 4, dtype=dtype)
 
     result = run(candidate, spec, output=output)
