@@ -92,15 +92,6 @@ def test_every_listed_command_is_a_module_with_a_main() -> None:
         assert callable(importlib.import_module(f"profkit.{name}").main)
 
 
-def test_importing_profkit_imports_no_command() -> None:
-    names = [f"profkit.{name}" for name in [*cli.commands(), "cli"]]
-    program = f"import sys, profkit; sys.exit(any(name in sys.modules for name in {names!r}))"
-
-    done = subprocess.run([sys.executable, "-c", program], check=False)
-
-    assert done.returncode == 0
-
-
 def test_an_unknown_command_offers_the_nearest(typed: Typed) -> None:
     assert "did you mean matmul?" in typed.refuses("matmull")
 

@@ -20,7 +20,6 @@ from tests.support.processes import answer_of_python
 
 IN_PROCESS = ("numpy", "numba")
 RUNNER = "tests.frameworks.odd_specs_runner"
-FRAMEWORK_MODULES = ("torch", "tensorflow", "keras", "jax", "numba", "onnxruntime", "onnx", "cupy")
 IMPLEMENTATIONS = [item for name in BACKENDS for op in SPECS for item in load_adapter(name).implementations(op)]
 FRAMEWORKS = [adapter for adapter in map(load_adapter, BACKENDS) if isinstance(adapter, Framework)]
 
@@ -108,28 +107,6 @@ def test_starting_tells_the_version(framework: Framework) -> None:
 
     assert facts["version"][0].isdigit()
     assert all(isinstance(value, str) for value in facts.values())
-
-
-def test_asking_an_adapter_what_it_has_imports_no_framework() -> None:
-    question = (
-        "import json, sys\n"
-        "from profkit.frameworks import BACKENDS, load_adapter\n"
-        "from profkit.ops import SPECS, odd_specs\n"
-        "imported = {}\n"
-        "for name in BACKENDS:\n"
-        "    adapter = load_adapter(name)\n"
-        "    adapter.is_available()\n"
-        "    for op in SPECS:\n"
-        "        for item in adapter.implementations(op):\n"
-        "            for spec in odd_specs(op):\n"
-        "                adapter.supports(item, spec)\n"
-        f"    imported[name] = sorted({set(FRAMEWORK_MODULES)!r} & {{key.split('.')[0] for key in sys.modules}})\n"
-        "print(json.dumps(imported))\n"
-    )
-
-    imported = answer_of_python(["-c", question], {})
-
-    assert imported == {name: [] for name in BACKENDS}
 
 
 def test_keys_are_unique_and_name_operator_framework_and_device() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -81,21 +78,3 @@ def test_converting_weights_there_and_back_changes_nothing(network: Cifar10 | So
     assert back.keys() == weights.keys()
     for name, array in weights.items():
         np.testing.assert_array_equal(back[name], array)
-
-
-def test_asking_what_can_be_run_imports_no_framework() -> None:
-    code = (
-        "import sys; from profkit.frameworks.networks import load_builder\n"
-        "from profkit.frameworks.events import load_source\n"
-        "from profkit.frameworks.networks.contract import NetworkConditions as C\n"
-        "from profkit.ops.networks import Mlp\n"
-        "for name, mode in (('jax', 'jit'), ('keras', 'tensorflow'), ('keras', 'torch'), ('keras', 'jax')):\n"
-        "    builder, conditions = load_builder(name), C(mode=mode)\n"
-        "    builder.is_available(); builder.supports(Mlp(), conditions); builder.environment(conditions)\n"
-        "    load_source(name).passes(conditions)\n"
-        "print(sorted({'jax', 'keras', 'tensorflow', 'torch'} & set(sys.modules)))"
-    )
-
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-
-    assert done.stdout.strip() == "[]"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -123,18 +121,3 @@ def test_what_cannot_be_built_is_refused_with_the_reason(monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", os.devnull)
     monkeypatch.delenv("CXX", raising=False)
     assert "needs a C++ compiler" in builder.supports(LeNet(), NetworkConditions(mode="compile"))
-
-
-def test_the_builder_is_asked_without_importing_torch() -> None:
-    code = (
-        "import sys; from profkit.frameworks.networks import load_builder; "
-        "from profkit.frameworks.events import load_source; "
-        "from profkit.frameworks.networks.contract import NetworkConditions as C; "
-        "from profkit.ops.networks import LeNet;"
-        "b = load_builder('torch'); b.is_available(); b.supports(LeNet(), C(mode='eager')); b.environment(C());"
-        "load_source('torch').passes(C(mode='eager')); print('torch' in sys.modules)"
-    )
-
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert done.stdout.strip() == "False"
