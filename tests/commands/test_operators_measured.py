@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes import workers_of
 from tests.support.typed import Typed
 
 pytest.importorskip("profkit._core", reason="the compiled core is not built")
@@ -96,19 +97,6 @@ def test_a_broken_candidate_shows_the_compilers_words(tmp_path: Path, typed: Typ
     assert "candidate/mine" in out
     # The line is wrapped wherever the path's length has it.
     assert "mine.cpp:1" in "".join(out.split())
-
-
-def workers_of(pid: int) -> list[str]:
-    """Processes that were started as workers of this one."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (folder / "cmdline").read_bytes().decode(errors="replace")
-        except OSError:
-            continue
-        if f'"parent": {pid}' in command:
-            found.append(folder.name)
-    return found
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked for in /proc")

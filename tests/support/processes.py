@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,3 +49,32 @@ def answer_of_python(arguments: Sequence[str], environment: Mapping[str, str]) -
     """The JSON on the last line that a fresh interpreter prints."""
     variables = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
     return answer_of([sys.executable, *arguments], with_tests(variables))
+
+
+def wait_until(condition: Callable[[], bool], limit_s: float = 60.0) -> bool:
+    """Poll; False when the condition did not come true in time."""
+    deadline = time.monotonic() + limit_s
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return condition()
+
+
+def state_of(pid: int) -> str:
+    """R, S, T, ... as in /proc; X where there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "X"
+
+
+def workers_of(parent: int) -> list[int]:
+    """Live worker processes of this parent, each with its supervisor, by their command lines."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue  # ended meanwhile
+        if b"profkit.measurement.workers.operator" in words and f'"parent": {parent},'.encode() in words:
+            found.append(int(folder.name))
+    return found

@@ -118,29 +118,20 @@ def test_a_device_lost_while_it_is_watched_ends_the_watch_and_keeps_what_was_see
 
 
 @pytest.mark.parametrize(
-    ("visible", "ordinal", "asked_for"), [(None, 1, 1), ("3, 2", 1, 2), ("GPU-1f2e,GPU-33aa", 1, "GPU-33aa")]
+    ("visible", "place", "asked_for"),
+    [("", "", 1), ("3, 2", "", 2), ("GPU-1f2e,GPU-33aa", "", "GPU-33aa"), ("3, 2", "0000:65:00.0", "0000:65:00.0")],
 )
-def test_nvmls_device_is_the_one_that_cuda_means(
-    monkeypatch: pytest.MonkeyPatch, visible: str | None, ordinal: int, asked_for: int | str
+def test_nvmls_device_is_the_one_that_cuda_means_by_its_place_where_that_is_known(
+    monkeypatch: pytest.MonkeyPatch, visible: str, place: str, asked_for: int | str
 ) -> None:
     nvml = FakeNvml()
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    if visible is None:
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    else:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
 
-    assert open_watch(ordinal).trouble == ""
+    assert open_watch(1, place).trouble == ""
     assert nvml.asked_for == [asked_for]
-
-
-def test_nvmls_device_is_found_by_its_place_where_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    nvml = FakeNvml()
-    monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
-
-    assert open_watch(0, "0000:65:00.0").trouble == ""
-    assert nvml.asked_for == ["0000:65:00.0"]
 
 
 @pytest.mark.parametrize(("order", "is_known"), [(None, False), ("PCI_BUS_ID", True)])

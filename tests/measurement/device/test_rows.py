@@ -185,36 +185,35 @@ def test_without_a_driver_every_row_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     assert "no CUDA driver here: libcuda.so.1 cannot be loaded" in row.reason
 
 
+OUT_OF_MEMORY = ("out of memory", "oom", "Out of memory allocating 1,024 bytes")
+
+
 @pytest.mark.parametrize(
-    ("trouble", "words"),
+    ("trouble", "status", "words", "after"),
     [
-        ("no device", "no CUDA-capable device is detected"),
+        ("no device", "unavailable", "no CUDA-capable device is detected", 0),
         pytest.param(
-            "old driver", "CUDA driver version is insufficient for CUDA runtime version", marks=pytest.mark.full
+            *("old driver", "unavailable", "CUDA driver version is insufficient for CUDA runtime version", 0),
+            marks=pytest.mark.full,
         ),
         pytest.param(
-            "architecture", "no kernel image is available for execution on the device", marks=pytest.mark.full
+            *("architecture", "unavailable", "no kernel image is available for execution on the device", 0),
+            marks=pytest.mark.full,
         ),
+        pytest.param(*OUT_OF_MEMORY, 0, marks=pytest.mark.full),
+        (*OUT_OF_MEMORY, 40),
     ],
 )
-def test_a_gpu_that_cannot_run_it_makes_an_unavailable_row(gpu: pytest.MonkeyPatch, trouble: str, words: str) -> None:
+def test_a_gpu_that_cannot_run_it_makes_a_row_with_the_reason(
+    trouble: str, status: str, words: str, after: int, gpu: pytest.MonkeyPatch
+) -> None:
     gpu.setenv("FAKE_GPU_TROUBLE", trouble)
-
-    row = gpu_row()
-
-    assert row.status == "unavailable"
-    assert words in row.reason
-
-
-@by_calls
-def test_a_gpu_without_memory_makes_an_oom_row(gpu: pytest.MonkeyPatch, after: int) -> None:
-    gpu.setenv("FAKE_GPU_TROUBLE", "out of memory")
     gpu.setenv("FAKE_GPU_AFTER", str(after))
 
     row = gpu_row()
 
-    assert row.status == "oom"
-    assert "Out of memory allocating 1,024 bytes" in row.reason
+    assert row.status == status
+    assert words in row.reason
 
 
 @by_calls

@@ -9,8 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ import pytest
 import profkit
 from profkit.measurement import arrays
 from profkit.measurement.arrays import array_folder, remove_leftovers, scratch_folder
+from tests.support.processes import state_of, wait_until
 
 # Runs in the candidate's worker: children that leave the worker's session and process group, one of them an orphan.
 RUNAWAYS = """
@@ -48,21 +47,6 @@ def matmul(spec, a, b):
     {then}
     return a @ b
 """
-
-
-def wait_until(condition: Callable[[], bool], limit_s: float = 60.0) -> bool:
-    """Poll; False when the condition did not come true in time."""
-    deadline = time.monotonic() + limit_s
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return condition()
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def started(pids: Path) -> list[int]:
@@ -98,7 +82,7 @@ def test_children_in_sessions_of_their_own_end_with_the_run(tmp_path: Path, then
     assert (row.status, words in row.reason) == (status, True)
     assert len(started(pids)) == 3
     # When measure returns they are gone already.
-    assert not [pid for pid in started(pids) if is_alive(pid)]
+    assert not [pid for pid in started(pids) if state_of(pid) not in "ZX"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -117,7 +101,7 @@ def test_a_killed_run_leaves_neither_processes_nor_folders(tmp_path: Path, numbe
 
     assert has_started
     assert len(folders) == 3  # of the arrays and of two workers
-    assert wait_until(lambda: not [pid for pid in started(pids) if is_alive(pid)])
+    assert wait_until(lambda: not [pid for pid in started(pids) if state_of(pid) not in "ZX"])
     assert wait_until(lambda: not any(folder.exists() for folder in folders))
 
 

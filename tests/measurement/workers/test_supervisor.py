@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from profkit.frameworks.adapter import Implementation
 from profkit.measurement.cores import cores_for
 from profkit.measurement.workers import supervisor
 from profkit.measurement.workers.process import WorkerProcess, WorkerSettings
-from tests.support.processes import finish
+from tests.support.processes import finish, state_of, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has supervisors")
 
@@ -59,14 +58,6 @@ os.abort()
 )
 
 
-def wait_until(condition: Callable[[], bool], limit_s: float = 60.0) -> bool:
-    """Poll; False when the condition did not come true in time."""
-    deadline = time.monotonic() + limit_s
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.005)
-    return condition()
-
-
 def run(
     program: str, *words: str, pass_fds: Sequence[int] = (), flags: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
@@ -82,10 +73,6 @@ def worker() -> Iterator[WorkerProcess]:
         yield process
     finally:
         process.kill()
-
-
-def state_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def wakings(pid: int) -> int:

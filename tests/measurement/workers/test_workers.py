@@ -8,8 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from profkit.measurement.cores import cores_for
 from profkit.measurement.result import Result, Row
 from profkit.measurement.workers.process import WorkerProcess, WorkerSettings
 from profkit.rendering.tables.json_file import render_json
+from tests.support.processes import wait_until, workers_of
 
 SPEC = profkit.MatMul(m=8, n=8, k=8)
 # Writable pipes of the worker process are where its replies go.
@@ -255,26 +255,6 @@ def test_a_worker_that_cannot_be_started_is_a_crashed_row(monkeypatch: pytest.Mo
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def workers_of(parent: int) -> int:
-    """Live worker processes of this parent, by their command line."""
-    count = 0
-    for folder in Path("/proc").iterdir():
-        try:
-            words = (folder / "cmdline").read_bytes() if folder.name.isdigit() else b""
-        except OSError:
-            continue  # ended meanwhile
-        count += b"profkit.measurement.workers.operator" in words and f'"parent": {parent},'.encode() in words
-    return count
-
-
-def wait_until(condition: Callable[[], bool], limit_s: float = 60.0) -> bool:
-    """Poll; False when the condition did not come true in time."""
-    deadline = time.monotonic() + limit_s
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return condition()
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_worker_outlives_its_parent(tmp_path: Path, number: signal.Signals) -> None:
     path, calls = tmp_path / "mine.py", tmp_path / "calls"
@@ -285,10 +265,10 @@ def test_no_worker_outlives_its_parent(tmp_path: Path, number: signal.Signals) -
 
     parent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     sampling = wait_until(lambda: calls.stat().st_size > 12)
-    started = workers_of(parent.pid)
+    started = len(workers_of(parent.pid))
     os.kill(parent.pid, number)
     output, _ = parent.communicate(timeout=30)
-    gone = wait_until(lambda: workers_of(parent.pid) == 0, 10.0)
+    gone = wait_until(lambda: not workers_of(parent.pid), 10.0)
 
     assert sampling
     assert started == 4  # two workers, each with its supervisor
@@ -297,21 +277,6 @@ def test_no_worker_outlives_its_parent(tmp_path: Path, number: signal.Signals) -
     if number == signal.SIGINT:
         assert parent.returncode == 130
         assert "candidate/mine" in output  # what was measured is printed
-
-
-def test_an_idle_worker_is_stopped_so_that_its_threads_cannot_spin() -> None:
-    worker = WorkerProcess(Implementation("matmul/numpy/cpu", "numpy"), WorkerSettings(1, cores_for(1)))
-    try:
-        assert wait_until(lambda: worker.answer() is None and worker.pid > 0)
-        state = Path(f"/proc/{worker.pid}/stat")
-        worker.pause()
-        paused = wait_until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T", 10.0)
-        worker.resume()
-        resumed = wait_until(lambda: state.read_text().rpartition(")")[2].split()[0] != "T", 10.0)
-    finally:
-        worker.kill()
-
-    assert (paused, resumed) == (True, True)
 
 
 def test_a_worker_that_nobody_can_end_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
