@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +74,10 @@ class Run:
 
     output: str
     capture: Capture
+
+
+Traced = Callable[..., Run]
+"""Runs a program's text."""
 
 
 def trace(folder: Path, command: Sequence[str | Path], variables: Mapping[str, str] | None = None) -> Run:

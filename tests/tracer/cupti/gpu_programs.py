@@ -7,7 +7,7 @@ import ctypes
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -74,6 +74,10 @@ def gpu_environment(capture: Path, options: RecordingOptions | None = None) -> d
         pytest.skip(str(error))
     doubles = {"LD_LIBRARY_PATH": str(double("driver_double").parent)}
     return traced | doubles | {"PROFKIT_CUPTI_LIBRARY": str(double("cupti_double"))}
+
+
+GpuProgram = Callable[..., tuple[Capture, str]]
+"""Runs a program's text."""
 
 
 def run_gpu_program(

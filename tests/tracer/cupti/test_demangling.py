@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 
 from profkit import _core
-from tests.tracer.cupti.gpu_programs import device_of, kernel_ranges, run_gpu_program
+from tests.tracer.cupti.gpu_programs import GpuProgram, device_of, kernel_ranges
 
 DEMANGLED = {
     "_Z4gemmILi128EEvPf": "void gemm<128>(float*)",
@@ -43,8 +42,8 @@ def test_any_text_is_survived() -> None:
     assert len(_core.demangle_names(names)) == len(names)
 
 
-def test_a_traced_kernel_has_the_name_that_people_write(tmp_path: Path) -> None:
-    capture, _ = run_gpu_program(tmp_path, 'with profkit.scope("conv"):\n    kernel("_Z4gemmILi128EEvPf", call())\n')
+def test_a_traced_kernel_has_the_name_that_people_write(gpu: GpuProgram) -> None:
+    capture, _ = gpu('with profkit.scope("conv"):\n    kernel("_Z4gemmILi128EEvPf", call())\n')
 
     assert set(kernel_ranges(device_of(capture))) <= {"void gemm<128>(float*)", "_Z4gemmILi128EEvPf"}
     assert list(kernel_ranges(device_of(capture))) == _core.demangle_names(["_Z4gemmILi128EEvPf"])

@@ -20,6 +20,7 @@ from profkit.capture.reading import read
 from tests.support.processes import succeed
 from tests.tracer.cupti.gpu_programs import (
     PRELUDE,
+    GpuProgram,
     device_of,
     double,
     gpu_environment,
@@ -40,8 +41,8 @@ for _ in range(3):
 """
 
 
-def test_kernels_of_a_traced_program_are_attributed_to_its_ranges(tmp_path: Path) -> None:
-    capture, _ = run_gpu_program(tmp_path, STEPS)
+def test_kernels_of_a_traced_program_are_attributed_to_its_ranges(gpu: GpuProgram) -> None:
+    capture, _ = gpu(STEPS)
 
     usage = device_usage(device_of(capture), "operator")
     rows = {row.name: row for row in usage.rows}
@@ -79,8 +80,10 @@ def test_trace_and_report_show_the_gpus_table_after_the_programs(
     assert sum("gemm_128x128" in row["name"] for row in data["rows"]) == 1
 
 
-def test_a_table_of_the_gpu_that_was_not_recorded_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_gpu_program(tmp_path, 'kernel("lost", 1)', {"CUPTI_DOUBLE_FAIL": "cuptiSubscribe=39"})
+def test_a_table_of_the_gpu_that_was_not_recorded_says_why(
+    gpu: GpuProgram, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpu('kernel("lost", 1)', {"CUPTI_DOUBLE_FAIL": "cuptiSubscribe=39"})
 
     assert report.main([str(tmp_path / "gpu.profkit"), "--by", "operator"]) == 2
 
@@ -101,10 +104,10 @@ def test_a_table_of_the_gpu_that_was_not_recorded_says_why(tmp_path: Path, capsy
     ],
 )
 def test_a_door_that_cannot_open_says_why_and_the_program_goes_on(
-    variables: dict[str, str], sentence: str, tmp_path: Path
+    variables: dict[str, str], sentence: str, gpu: GpuProgram
 ) -> None:
-    capture, printed = run_gpu_program(
-        tmp_path, 'with profkit.scope("host"):\n    kernel("lost", call())\nprint(gpu.double_push_calls())', variables
+    capture, printed = gpu(
+        'with profkit.scope("host"):\n    kernel("lost", call())\nprint(gpu.double_push_calls())', variables
     )
 
     assert not capture.has_device and printed.split() == ["0"]
@@ -114,9 +117,8 @@ def test_a_door_that_cannot_open_says_why_and_the_program_goes_on(
     assert "host" in [capture.range_title(row) for row in range(len(capture.ranges))]
 
 
-def test_kinds_that_cupti_refuses_are_named_and_the_others_recorded(tmp_path: Path) -> None:
-    capture, _ = run_gpu_program(
-        tmp_path,
+def test_kinds_that_cupti_refuses_are_named_and_the_others_recorded(gpu: GpuProgram) -> None:
+    capture, _ = gpu(
         'with profkit.scope("host"):\n    kernel("kept", call())\ngpu.double_memory(0, big(1), big(2), 3, big(0))',
         {"CUPTI_DOUBLE_FAIL": "cuptiActivityEnable:49=35,cuptiActivityEnable:17=27,cuptiSetThreadIdType=1"},
     )
@@ -127,10 +129,9 @@ def test_kinds_that_cupti_refuses_are_named_and_the_others_recorded(tmp_path: Pa
     assert warning.endswith("the threads of calls")
 
 
-def test_another_tools_cupti_is_left_as_it_is(tmp_path: Path) -> None:
+def test_another_tools_cupti_is_left_as_it_is(gpu: GpuProgram) -> None:
     prelude = PRELUDE.replace('ctypes.CDLL("libcuda.so.1").cuInit(0)\n', "")
-    capture, printed = run_gpu_program(
-        tmp_path,
+    capture, printed = gpu(
         """
 gpu.double_subscribe_another_tool()
 gpu.cuptiActivityEnable(10)
@@ -146,31 +147,31 @@ print(gpu.double_disable_calls(), gpu.double_push_calls())
     assert not capture.has_device and "another tool in this process uses CUPTI" in capture.warnings[0]
 
 
-def test_a_driver_that_loaded_another_tool_is_no_gpu_without_work(tmp_path: Path) -> None:
-    capture, _ = run_gpu_program(tmp_path, "", {"CUDA_INJECTION64_PATH": "/opt/other/tool.so"})
+def test_a_driver_that_loaded_another_tool_is_no_gpu_without_work(gpu: GpuProgram) -> None:
+    capture, _ = gpu("", {"CUDA_INJECTION64_PATH": "/opt/other/tool.so"})
 
     (warning,) = capture.warnings
     assert "CUDA_INJECTION64_PATH was /opt/other/tool.so when the driver started" in warning
 
 
 @pytest.mark.parametrize("text", ["", 'import ctypes\nctypes.CDLL("libcuda.so.1")'])
-def test_a_program_that_uses_no_gpu_is_told_nothing_about_it(text: str, tmp_path: Path) -> None:
-    capture, _ = run_gpu_program(tmp_path, text, prelude="")
+def test_a_program_that_uses_no_gpu_is_told_nothing_about_it(text: str, gpu: GpuProgram) -> None:
+    capture, _ = gpu(text, prelude="")
 
     assert not capture.has_device and capture.warnings == ()
     assert "cupti" not in capture.processes[0].description
 
 
-def test_an_open_door_without_a_record_is_told(tmp_path: Path) -> None:
-    capture, _ = run_gpu_program(tmp_path, "")
+def test_an_open_door_without_a_record_is_told(gpu: GpuProgram) -> None:
+    capture, _ = gpu("")
 
     assert not capture.has_device
     assert "CUPTI was open, but gave no record: did the program use the GPU?" in capture.warnings[0]
 
 
-def test_without_the_option_the_door_stays_closed(tmp_path: Path) -> None:
+def test_without_the_option_the_door_stays_closed(gpu: GpuProgram) -> None:
     options = RecordingOptions(allocations=False, cuda=False)
-    capture, printed = run_gpu_program(tmp_path, "print(gpu.double_flush_calls())", options=options)
+    capture, printed = gpu("print(gpu.double_flush_calls())", options=options)
 
     assert not capture.has_device and capture.warnings == () and printed.split() == ["0"]
 
@@ -179,28 +180,28 @@ def test_without_the_option_the_door_stays_closed(tmp_path: Path) -> None:
     ("library", "sentence"),
     [("/nowhere/libcupti.so.13", "cannot open shared object file"), ("libm.so.6", "it has no function cupti")],
 )
-def test_a_library_that_is_none_is_told(library: str, sentence: str, tmp_path: Path) -> None:
+def test_a_library_that_is_none_is_told(library: str, sentence: str, gpu: GpuProgram) -> None:
     prelude = PRELUDE.replace('gpu = ctypes.CDLL(os.environ["PROFKIT_CUPTI_LIBRARY"])\n', "gpu = ctypes.CDLL(None)\n")
     prelude = prelude.replace("gpu.double_now.restype = ctypes.c_uint64\n", "")
 
-    capture, _ = run_gpu_program(tmp_path, "", {"PROFKIT_CUPTI_LIBRARY": library}, prelude=prelude)
+    capture, _ = gpu("", {"PROFKIT_CUPTI_LIBRARY": library}, prelude=prelude)
 
     assert "the GPU is not recorded" in capture.warnings[0] and sentence in capture.warnings[0]
 
 
-def test_the_real_library_without_a_driver_gives_its_own_error(tmp_path: Path) -> None:
+def test_the_real_library_without_a_driver_gives_its_own_error(gpu: GpuProgram) -> None:
     if Path("/dev/nvidiactl").exists():
         pytest.skip("this machine has a driver")
     prelude = 'import ctypes, os\nctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"]).InitializeInjection()\n'
     variables = {"PROFKIT_CUPTI_LIBRARY": real_cupti(), "LD_LIBRARY_PATH": ""}
 
-    capture, _ = run_gpu_program(tmp_path, "", variables, prelude=prelude)
+    capture, _ = gpu("", variables, prelude=prelude)
 
     (warning,) = capture.warnings
     assert "cuptiSubscribe gives 999 (CUPTI_ERROR_UNKNOWN): is there an NVIDIA driver and a device?" in warning
 
 
-def test_an_installed_wheel_is_used_but_not_one_that_is_newer_than_the_driver(tmp_path: Path) -> None:
+def test_an_installed_wheel_is_used_but_not_one_that_is_newer_than_the_driver(gpu: GpuProgram, tmp_path: Path) -> None:
     wheels = [tmp_path / f"libcupti.so.{major}" for major in (13, 12)]
     for wheel in wheels:
         wheel.write_bytes(double("cupti_double").read_bytes())
@@ -233,16 +234,14 @@ def test_a_killed_program_keeps_what_was_flushed_by_its_period(tmp_path: Path) -
     assert kernel_ranges(device_of(read(str(capture)))) == {"flushed": "host"}
 
 
-def test_a_hanging_cupti_does_not_hang_the_programs_end(tmp_path: Path) -> None:
-    capture, _ = run_gpu_program(tmp_path, 'kernel("lost", call())', {"CUPTI_DOUBLE_HANGS": "1"})
+def test_a_hanging_cupti_does_not_hang_the_programs_end(gpu: GpuProgram) -> None:
+    capture, _ = gpu('kernel("lost", call())', {"CUPTI_DOUBLE_HANGS": "1"})
 
     assert any("CUPTI did not give its last records within two seconds" in text for text in capture.warnings)
 
 
-def test_a_fork_child_records_its_own_part_without_its_parents_collector(tmp_path: Path) -> None:
-    capture, _ = run_gpu_program(
-        tmp_path,
-        """
+def test_a_fork_child_records_its_own_part_without_its_parents_collector(gpu: GpuProgram) -> None:
+    capture, _ = gpu("""
 with profkit.scope("parent"):
     kernel("of the parent", call())
 child = os.fork()
@@ -251,8 +250,7 @@ if child == 0:
         pass
     os._exit(0)
 os.waitpid(child, 0)
-""",
-    )
+""")
 
     assert kernel_ranges(device_of(capture)) == {"of the parent": "parent"}
     assert len(capture.processes) == 2 and all(process.has_ended for process in capture.processes)
@@ -331,10 +329,8 @@ def test_wheels_are_found_on_the_path_of_modules(tmp_path: Path, monkeypatch: py
     assert [Path(path).name for path in installed_wheels()] == ["libcupti.so.13", "libcupti.so.12"]
 
 
-def test_threads_launch_into_their_own_ranges(tmp_path: Path) -> None:
-    capture, _ = run_gpu_program(
-        tmp_path,
-        """
+def test_threads_launch_into_their_own_ranges(gpu: GpuProgram) -> None:
+    capture, _ = gpu("""
 import threading
 def work(number):
     for _ in range(50):
@@ -343,8 +339,7 @@ def work(number):
 threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
-""",
-    )
+""")
 
     trace = device_of(capture)
     assert kernel_ranges(trace) == {f"kernel {number}": f"thread {number}" for number in range(4)}

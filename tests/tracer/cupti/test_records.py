@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from profkit.capture.schema import NONE, ActivityKind, Capture, CopyDirection, MemoryKind
-from tests.tracer.cupti.gpu_programs import PRELUDE, device_of, kernel_ranges, real_cupti, run_gpu_program
+from tests.tracer.cupti.gpu_programs import PRELUDE, GpuProgram, device_of, kernel_ranges, real_cupti
 
 VERSIONS = {"12.1": "18", "12.2": "20", "12.9": "27", "13.0": "130001", "13.4": "130400"}
 
@@ -36,20 +34,18 @@ gpu.double_overhead(1 << 16, big(start), big(start + 700))
 
 
 @pytest.mark.parametrize("version", VERSIONS.values(), ids=VERSIONS.keys())
-def test_every_kind_of_record_arrives_whatever_the_sizes_of_the_version(version: str, tmp_path: Path) -> None:
-    capture, _ = run_gpu_program(tmp_path, EVERYTHING, {"CUPTI_DOUBLE_VERSION": version})
+def test_every_kind_of_record_arrives_whatever_the_sizes_of_the_version(version: str, gpu: GpuProgram) -> None:
+    capture, _ = gpu(EVERYTHING, {"CUPTI_DOUBLE_VERSION": version})
 
     trace = device_of(capture)
     check_everything(capture, capture.warnings)
     assert trace.facts["cupti"][0]["version"] == int(version)
 
 
-def test_the_real_librarys_walker_finds_the_same_records(tmp_path: Path) -> None:
+def test_the_real_librarys_walker_finds_the_same_records(gpu: GpuProgram) -> None:
     library = real_cupti()
 
-    capture, _ = run_gpu_program(
-        tmp_path, EVERYTHING, {"CUPTI_DOUBLE_VERSION": "130001", "CUPTI_DOUBLE_WALKER": library}
-    )
+    capture, _ = gpu(EVERYTHING, {"CUPTI_DOUBLE_VERSION": "130001", "CUPTI_DOUBLE_WALKER": library})
 
     check_everything(capture, capture.warnings)
 
@@ -93,10 +89,9 @@ def check_everything(trace: Capture | None, warnings: tuple[str, ...]) -> None:
     assert trace.facts["calls in the range that CUPTI was told"] == 7
 
 
-def test_a_call_after_its_range_is_not_in_it_however_the_clocks_disagree(tmp_path: Path) -> None:
+def test_a_call_after_its_range_is_not_in_it_however_the_clocks_disagree(gpu: GpuProgram) -> None:
     prelude = PRELUDE.replace('ctypes.CDLL("libcuda.so.1").cuInit(0)\n', "")
-    capture, _ = run_gpu_program(
-        tmp_path,
+    capture, _ = gpu(
         """
 with profkit.scope("before CUPTI"):
     ctypes.CDLL("libcuda.so.1").cuInit(0)
@@ -119,17 +114,14 @@ kernel("of nobody", call())
     assert trace.facts["calls in no range"] == 1
 
 
-def test_times_are_on_the_captures_clock_though_cuptis_is_another_one(tmp_path: Path) -> None:
-    capture, _ = run_gpu_program(
-        tmp_path,
-        """
+def test_times_are_on_the_captures_clock_though_cuptis_is_another_one(gpu: GpuProgram) -> None:
+    capture, _ = gpu("""
 with profkit.scope("range"):
     number = call()
     time.sleep(0.3)
     kernel("inside", number, after=0, lasts=10_000)
     time.sleep(0.05)
-""",
-    )
+""")
 
     trace = device_of(capture)
     start, end = int(trace.ranges["start_ns"][0]), int(trace.ranges["end_ns"][0])
@@ -139,18 +131,15 @@ with profkit.scope("range"):
     assert 0 <= trace.facts["clock_error_ns"] < 1_000_000
 
 
-def test_records_before_their_calls_are_joined_and_lost_calls_are_counted(tmp_path: Path) -> None:
-    capture, _ = run_gpu_program(
-        tmp_path,
-        """
+def test_records_before_their_calls_are_joined_and_lost_calls_are_counted(gpu: GpuProgram) -> None:
+    capture, _ = gpu("""
 with profkit.scope("early"):
     kernel("before its call", 1)
     assert call() == 1
 with profkit.scope("lost"):
     kernel("call is lost", call(lost=1))
 kernel("call of nobody", 4_000_000_000)
-""",
-    )
+""")
 
     trace = device_of(capture)
     assert kernel_ranges(trace) == {"before its call": "early", "call is lost": "-", "call of nobody": "-"}
@@ -158,16 +147,13 @@ kernel("call of nobody", 4_000_000_000)
     assert trace.facts["ids of ranges without a call"] == 1
 
 
-def test_nodes_of_a_graph_share_a_call_and_stay_apart(tmp_path: Path) -> None:
-    capture, _ = run_gpu_program(
-        tmp_path,
-        """
+def test_nodes_of_a_graph_share_a_call_and_stay_apart(gpu: GpuProgram) -> None:
+    capture, _ = gpu("""
 with profkit.scope("replay"):
     number = call(GRAPH)
     for node in (11, 12, 13):
         kernel(f"node {node}", number, node=node)
-""",
-    )
+""")
 
     trace = device_of(capture)
     assert kernel_ranges(trace) == {"node 11": "replay", "node 12": "replay", "node 13": "replay"}
@@ -175,10 +161,8 @@ with profkit.scope("replay"):
     assert len(set(trace.activities["correlation"].tolist())) == len(trace.calls["name"]) == 1
 
 
-def test_unknown_cut_and_unfinished_records_are_counted_and_the_others_kept(tmp_path: Path) -> None:
-    capture, _ = run_gpu_program(
-        tmp_path,
-        """
+def test_unknown_cut_and_unfinished_records_are_counted_and_the_others_kept(gpu: GpuProgram) -> None:
+    capture, _ = gpu("""
 with profkit.scope("range"):
     kernel("whole", call())
     gpu.double_record_of_kind(38)
@@ -189,8 +173,7 @@ with profkit.scope("range"):
     kernel("cut", call())
     gpu.double_cut(big(100))
     kernel("in the next buffer", call())
-""",
-    )
+""")
 
     trace = device_of(capture)
     assert set(kernel_ranges(trace)) == {"whole", "after the odd ones", "in the next buffer"}
@@ -201,46 +184,39 @@ with profkit.scope("range"):
 
 
 @pytest.mark.parametrize("left", [0, 3, 4, 20, 90, 159])
-def test_a_buffer_cut_anywhere_gives_the_records_before_the_cut(left: int, tmp_path: Path) -> None:
-    capture, _ = run_gpu_program(
-        tmp_path, f'kernel("whole", call())\nkernel("cut", 99)\ngpu.double_cut(big(216 - {left}))\n'
-    )
+def test_a_buffer_cut_anywhere_gives_the_records_before_the_cut(left: int, gpu: GpuProgram) -> None:
+    capture, _ = gpu(f'kernel("whole", call())\nkernel("cut", 99)\ngpu.double_cut(big(216 - {left}))\n')
 
     trace = device_of(capture)
     assert set(kernel_ranges(trace)) == {"whole"}
     assert trace.facts["cut records"] == (0 if left == 0 else 1)
 
 
-def test_dropped_records_are_counted_and_shown(tmp_path: Path) -> None:
-    capture, _ = run_gpu_program(tmp_path, 'kernel("kept", call())\ngpu.double_drop(big(1234))\n')
+def test_dropped_records_are_counted_and_shown(gpu: GpuProgram) -> None:
+    capture, _ = gpu('kernel("kept", call())\ngpu.double_drop(big(1234))\n')
 
     trace = device_of(capture)
     assert trace.losses.device == capture.losses.device == capture.losses.records == 1234
     assert "1,234 records of the GPU were lost by CUPTI: its buffers were not taken fast enough" in capture.warnings
 
 
-def test_many_buffers_come_through_in_a_long_run(tmp_path: Path) -> None:
-    capture, printed = run_gpu_program(
-        tmp_path,
-        """
+def test_many_buffers_come_through_in_a_long_run(gpu: GpuProgram) -> None:
+    capture, printed = gpu("""
 with profkit.scope("long"):
     number = call()
     for place in range(30_000):
         gpu.double_kernel(b"many", number, big(10**13 + place), big(10**13 + place + 1), 7, big(0))
 time.sleep(0.5)
 print(gpu.double_flush_calls())
-""",
-    )
+""")
 
     trace = device_of(capture)
     assert len(trace.activities["kind"]) == 30_000 and capture.losses.records == 0
     assert int(printed) >= 2  # by its period: nobody asked
 
 
-def test_without_a_capture_nothing_is_told_to_cupti(tmp_path: Path) -> None:
-    _, printed = run_gpu_program(
-        tmp_path,
-        """
+def test_without_a_capture_nothing_is_told_to_cupti(gpu: GpuProgram) -> None:
+    _, printed = gpu("""
 from profkit import _core
 _core.tracer_stop()
 before = gpu.double_push_calls()
@@ -248,16 +224,13 @@ for _ in range(100):
     with profkit.scope("off"):
         pass
 print(gpu.double_push_calls() - before)
-""",
-    )
+""")
 
     assert printed.split() == ["0"]
 
 
-def test_ranges_that_end_out_of_order_leave_cuptis_stack_right(tmp_path: Path) -> None:
-    capture, printed = run_gpu_program(
-        tmp_path,
-        """
+def test_ranges_that_end_out_of_order_leave_cuptis_stack_right(gpu: GpuProgram) -> None:
+    capture, printed = gpu("""
 outer, inner = profkit.scope("outer"), profkit.scope("inner")
 outer.__enter__(); inner.__enter__()
 outer.__exit__(None, None, None)
@@ -265,8 +238,7 @@ kernel("in the inner one", call())
 inner.__exit__(None, None, None)
 kernel("in none", call())
 print(gpu.double_open_ids())
-""",
-    )
+""")
 
     assert kernel_ranges(device_of(capture)) == {"in the inner one": "inner", "in none": "-"}
     assert printed.split() == ["0"]

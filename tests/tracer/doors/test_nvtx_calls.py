@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from profkit.capture.schema import PayloadType, RangeKind
-from tests.tracer.doors.nvtx_programs import nvtx_rows, trace_nvtx
-from tests.tracer.programs import Row
+from tests.tracer.doors.nvtx_programs import nvtx_rows
+from tests.tracer.programs import Row, Traced
 
 
-def test_ranges_nest_and_marks_lie_inside_in_narrow_and_wide_text(tmp_path: Path) -> None:
-    body = """
+def test_ranges_nest_and_marks_lie_inside_in_narrow_and_wide_text(nvtx: Traced) -> None:
+    run = nvtx("""
       nvtxRangePushA("outer");
       nvtxRangePushW(L"\\u00E4u\\u00DFere \\u2192 \\U0001F600");
       nvtxMarkA("mark");
@@ -21,9 +19,7 @@ def test_ranges_nest_and_marks_lie_inside_in_narrow_and_wide_text(tmp_path: Path
       nvtxRangeId_t w = nvtxRangeStartW(L"wide started");
       nvtxRangeEnd(a);
       nvtxRangeEnd(w);
-    """
-
-    run = trace_nvtx(tmp_path, body)
+    """)
 
     inner = "äußere → 😀"
     assert nvtx_rows(run) == [
@@ -37,19 +33,17 @@ def test_ranges_nest_and_marks_lie_inside_in_narrow_and_wide_text(tmp_path: Path
     assert not run.capture.ranges.is_open.any()
 
 
-def test_wide_characters_that_are_none_become_replacement_characters(tmp_path: Path) -> None:
-    body = """
+def test_wide_characters_that_are_none_become_replacement_characters(nvtx: Traced) -> None:
+    run = nvtx("""
       const wchar_t broken[] = {L'a', (wchar_t)0xD800, (wchar_t)0x110000, L'b', 0};
       nvtxMarkW(broken);
-    """
-
-    run = trace_nvtx(tmp_path, body)
+    """)
 
     assert nvtx_rows(run) == [Row(RangeKind.MARK, "a\ufffd\ufffdb")]
 
 
-def test_attributes_arrive_colour_category_and_payload_of_every_type(tmp_path: Path) -> None:
-    body = """
+def test_attributes_arrive_colour_category_and_payload_of_every_type(nvtx: Traced) -> None:
+    run = nvtx("""
       nvtxNameCategoryA(7, "copies");
       nvtxNameCategoryW(8, L"wide category");
       nvtxEventAttributes_t e = event("event");
@@ -70,9 +64,7 @@ def test_attributes_arrive_colour_category_and_payload_of_every_type(tmp_path: P
       nvtxPayloadData_t parts[2] = {{1, 24, "x"}, {2, 100, "y"}};
       e.payloadType = NVTX_PAYLOAD_TYPE_EXT; e.payload.ullValue = (uint64_t)parts; e.reserved0 = 2;
       nvtxMarkEx(&e);
-    """
-
-    run = trace_nvtx(tmp_path, body)
+    """)
 
     mark, colour = RangeKind.MARK, 0xFF102030
     assert nvtx_rows(run) == [
@@ -88,8 +80,8 @@ def test_attributes_arrive_colour_category_and_payload_of_every_type(tmp_path: P
     assert run.capture.ranges.payload[3:].tolist() == [4000000000, 2**32 - 6, 0x3F000000, 124]
 
 
-def test_ranges_and_spans_carry_payloads_too(tmp_path: Path) -> None:
-    body = """
+def test_ranges_and_spans_carry_payloads_too(nvtx: Traced) -> None:
+    run = nvtx("""
       nvtxEventAttributes_t e = event("event");
       e.payloadType = NVTX_PAYLOAD_TYPE_INT64;
       e.payload.llValue = 1; nvtxRangePushEx(&e);
@@ -98,9 +90,7 @@ def test_ranges_and_spans_carry_payloads_too(tmp_path: Path) -> None:
       nvtxRangeEnd(id);
       nvtxRangePop();
       nvtxRangePop();
-    """
-
-    run = trace_nvtx(tmp_path, body)
+    """)
 
     assert nvtx_rows(run) == [
         Row(RangeKind.RANGE, "event", None, payload_type=PayloadType.INT64, payload=1),
@@ -109,8 +99,8 @@ def test_ranges_and_spans_carry_payloads_too(tmp_path: Path) -> None:
     ]
 
 
-def test_a_category_that_gets_its_name_late_has_it_from_then_on(tmp_path: Path) -> None:
-    body = """
+def test_a_category_that_gets_its_name_late_has_it_from_then_on(nvtx: Traced) -> None:
+    run = nvtx("""
       nvtxEventAttributes_t e = event("event");
       e.category = 3;
       nvtxMarkEx(&e);
@@ -118,15 +108,13 @@ def test_a_category_that_gets_its_name_late_has_it_from_then_on(tmp_path: Path) 
       nvtxMarkEx(&e);
       nvtxNameCategoryA(3, "second name");
       nvtxMarkEx(&e);
-    """
-
-    run = trace_nvtx(tmp_path, body)
+    """)
 
     assert [row.category for row in nvtx_rows(run)] == ["3", "first name", "second name"]
 
 
-def test_domains_registered_strings_and_categories_of_a_domain(tmp_path: Path) -> None:
-    body = """
+def test_domains_registered_strings_and_categories_of_a_domain(nvtx: Traced) -> None:
+    run = nvtx("""
       nvtxInitialize(NULL);
       nvtxDomainHandle_t first = nvtxDomainCreateA("first");
       nvtxDomainHandle_t wide = nvtxDomainCreateW(L"wide \\u2192");
@@ -146,9 +134,7 @@ def test_domains_registered_strings_and_categories_of_a_domain(tmp_path: Path) -
       nvtxDomainMarkEx(NULL, &e);
       nvtxDomainDestroy(first);
       nvtxDomainDestroy(wide);
-    """
-
-    run = trace_nvtx(tmp_path, body)
+    """)
 
     outer = "first:registered"
     assert nvtx_rows(run) == [
@@ -159,8 +145,8 @@ def test_domains_registered_strings_and_categories_of_a_domain(tmp_path: Path) -
     ]
 
 
-def test_a_domain_created_twice_is_one_domain_and_unknown_handles_do_no_harm(tmp_path: Path) -> None:
-    body = """
+def test_a_domain_created_twice_is_one_domain_and_unknown_handles_do_no_harm(nvtx: Traced) -> None:
+    run = nvtx("""
       nvtxDomainHandle_t a = nvtxDomainCreateA("same");
       nvtxDomainHandle_t b = nvtxDomainCreateA("same");
       nvtxEventAttributes_t e = event("range");
@@ -175,9 +161,7 @@ def test_a_domain_created_twice_is_one_domain_and_unknown_handles_do_no_harm(tmp
       nvtxDomainMarkEx(a, &e);
       nvtxMarkA(NULL);
       nvtxMarkEx(NULL);
-    """
-
-    run = trace_nvtx(tmp_path, body)
+    """)
 
     assert run.output == "1 0 0"
     assert [row.title for row in nvtx_rows(run)] == [
@@ -189,8 +173,8 @@ def test_a_domain_created_twice_is_one_domain_and_unknown_handles_do_no_harm(tmp
     ]
 
 
-def test_push_and_pop_answer_the_level_of_their_own_domain(tmp_path: Path) -> None:
-    body = """
+def test_push_and_pop_answer_the_level_of_their_own_domain(nvtx: Traced) -> None:
+    run = nvtx("""
       nvtxDomainHandle_t d = nvtxDomainCreateA("d");
       nvtxEventAttributes_t e = event("x");
       printf("%d ", nvtxRangePushA("a"));
@@ -205,9 +189,7 @@ def test_push_and_pop_answer_the_level_of_their_own_domain(tmp_path: Path) -> No
       printf("%d ", nvtxDomainRangePop(d) < 0);
       printf("%d", nvtxRangePushA("c"));
       nvtxRangePop();
-    """
-
-    run = trace_nvtx(tmp_path, body)
+    """)
 
     assert run.output == "0 0 1 1 1 1 0 0 1 1 0"
     assert run.capture.threads.unbalanced_pops.sum() == 2
@@ -216,8 +198,8 @@ def test_push_and_pop_answer_the_level_of_their_own_domain(tmp_path: Path) -> No
     assert kinds == {"a": RangeKind.RANGE, "b": RangeKind.SPAN, "c": RangeKind.RANGE}
 
 
-def test_levels_stay_right_with_more_domains_than_the_fast_path_keeps(tmp_path: Path) -> None:
-    body = """
+def test_levels_stay_right_with_more_domains_than_the_fast_path_keeps(nvtx: Traced) -> None:
+    run = nvtx("""
       nvtxEventAttributes_t e = event("x");
       char name[16];
       nvtxDomainHandle_t domains[100];
@@ -242,25 +224,21 @@ def test_levels_stay_right_with_more_domains_than_the_fast_path_keeps(tmp_path: 
         odd += level != 0 && level != -2;
       }
       printf("%d %d %d", wrong, odd, nvtxDomainRangePop(domains[0]) < 0);
-    """
-
-    run = trace_nvtx(tmp_path, body)
+    """)
 
     assert run.output == "0 0 1"
     assert len(nvtx_rows(run)) == 300
     assert not run.capture.ranges.is_open.any()
 
 
-def test_ranges_too_deep_are_counted_and_their_pops_close_nothing_else(tmp_path: Path) -> None:
-    body = """
+def test_ranges_too_deep_are_counted_and_their_pops_close_nothing_else(nvtx: Traced) -> None:
+    run = nvtx("""
       nvtxRangePushA("outermost");
       for (int i = 0; i < 1500; ++i) nvtxRangePushA("deep");
       for (int i = 0; i < 1500; ++i) nvtxRangePop();
       nvtxMarkA("after");
       printf("%d", nvtxRangePop());
-    """
-
-    run = trace_nvtx(tmp_path, body)
+    """)
 
     assert run.output == "0"
     assert nvtx_rows(run)[-1] == Row(RangeKind.MARK, "after", "outermost")
@@ -269,8 +247,8 @@ def test_ranges_too_deep_are_counted_and_their_pops_close_nothing_else(tmp_path:
     assert run.capture.threads.unbalanced_pops.sum() == 0
 
 
-def test_a_buffer_used_again_for_another_name_is_read_again(tmp_path: Path) -> None:
-    body = """
+def test_a_buffer_used_again_for_another_name_is_read_again(nvtx: Traced) -> None:
+    run = nvtx("""
       char name[300];
       for (int i = 0; i < 300; ++i) {
         snprintf(name, sizeof(name), "step %d", i % 3);
@@ -281,20 +259,16 @@ def test_a_buffer_used_again_for_another_name_is_read_again(tmp_path: Path) -> N
       nvtxMarkA(name);
       name[298] = 'x';
       nvtxMarkA(name);
-    """
-
-    run = trace_nvtx(tmp_path, body)
+    """)
 
     titles = [row.title for row in nvtx_rows(run)]
     assert titles == [f"step {i % 3}" for i in range(300)] + ["l" * 299, "l" * 298 + "x"]
 
 
-def test_domains_say_that_they_are_enabled(tmp_path: Path) -> None:
-    body = """
+def test_domains_say_that_they_are_enabled(nvtx: Traced) -> None:
+    run = nvtx("""
       nvtxDomainHandle_t domain = nvtxDomainCreateA("d");
       printf("%d %d", nvtxDomainIsEnabled(domain), nvtxDomainIsEnabled(NULL));
-    """
-
-    run = trace_nvtx(tmp_path, body)
+    """)
 
     assert run.output == "1 1"

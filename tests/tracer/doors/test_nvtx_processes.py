@@ -7,11 +7,11 @@ from pathlib import Path
 
 from profkit.capture.reading import read
 from profkit.capture.schema import RangeKind, Source
-from tests.tracer.doors.nvtx_programs import PRELUDE, compile_nvtx, nvtx_rows, ranges, trace_nvtx
-from tests.tracer.programs import LIBRARY, Row, compile_c, environment, nvtx_headers, rows
+from tests.tracer.doors.nvtx_programs import PRELUDE, compile_nvtx, nvtx_rows, ranges
+from tests.tracer.programs import LIBRARY, Row, Traced, compile_c, environment, nvtx_headers, rows
 
 
-def test_a_range_started_on_one_thread_and_ended_on_another_is_one_span(tmp_path: Path) -> None:
+def test_a_range_started_on_one_thread_and_ended_on_another_is_one_span(nvtx: Traced) -> None:
     declarations = """
       static void* finish(void* id) {
         nvtxRangePushA("finishing");
@@ -27,7 +27,7 @@ def test_a_range_started_on_one_thread_and_ended_on_another_is_one_span(tmp_path
       pthread_join(thread, NULL);
     """
 
-    run = trace_nvtx(tmp_path, body, declarations)
+    run = nvtx(body, declarations)
 
     table = run.capture.ranges
     row = [run.capture.range_title(i) for i in range(len(table))].index("across")
@@ -37,7 +37,7 @@ def test_a_range_started_on_one_thread_and_ended_on_another_is_one_span(tmp_path
     assert not table.is_open[row]
 
 
-def test_every_event_of_five_threads_in_three_domains_arrives_exactly_once(tmp_path: Path) -> None:
+def test_every_event_of_five_threads_in_three_domains_arrives_exactly_once(nvtx: Traced) -> None:
     declarations = """
       static nvtxDomainHandle_t domains[3];
       static nvtxStringHandle_t names[3];
@@ -66,7 +66,7 @@ def test_every_event_of_five_threads_in_three_domains_arrives_exactly_once(tmp_p
       for (int i = 0; i < 5; ++i) pthread_join(threads[i], NULL);
     """
 
-    run = trace_nvtx(tmp_path, body, declarations)
+    run = nvtx(body, declarations)
 
     found = nvtx_rows(run)
     payloads = sorted(int(row.payload) for row in found if row.payload is not None)
@@ -78,7 +78,7 @@ def test_every_event_of_five_threads_in_three_domains_arrives_exactly_once(tmp_p
     assert run.capture.losses.records == 0
 
 
-def test_every_shared_object_with_its_own_copy_of_nvtx_is_heard(tmp_path: Path) -> None:
+def test_every_shared_object_with_its_own_copy_of_nvtx_is_heard(nvtx: Traced, tmp_path: Path) -> None:
     module = (
         PRELUDE
         + """
@@ -101,7 +101,7 @@ def test_every_shared_object_with_its_own_copy_of_nvtx_is_heard(tmp_path: Path) 
         for path in libraries
     )
 
-    run = trace_nvtx(tmp_path, f'nvtxDomainHandle_t domain = nvtxDomainCreateA("main"); {calls}')
+    run = nvtx(f'nvtxDomainHandle_t domain = nvtxDomainCreateA("main"); {calls}')
 
     assert nvtx_rows(run) == [
         Row(RangeKind.RANGE, "main:left"),
@@ -111,7 +111,7 @@ def test_every_shared_object_with_its_own_copy_of_nvtx_is_heard(tmp_path: Path) 
     ]
 
 
-def test_a_named_thread_has_its_name_in_the_capture(tmp_path: Path) -> None:
+def test_a_named_thread_has_its_name_in_the_capture(nvtx: Traced) -> None:
     declarations = """
       static void* work(void* name) {
         nvtxNameOsThreadA((uint32_t)gettid(), name);
@@ -127,14 +127,14 @@ def test_a_named_thread_has_its_name_in_the_capture(tmp_path: Path) -> None:
       pthread_join(thread, NULL);
     """
 
-    capture = trace_nvtx(tmp_path, body, declarations).capture
+    capture = nvtx(body, declarations).capture
 
     names = [capture.strings[name] for name in capture.threads.name]
     assert sorted(names) == ["a name that is longer than thir", "main →"]
 
 
-def test_a_forked_child_goes_on_with_domains_strings_and_categories(tmp_path: Path) -> None:
-    body = """
+def test_a_forked_child_goes_on_with_domains_strings_and_categories(nvtx: Traced) -> None:
+    run = nvtx("""
       nvtxDomainHandle_t d = nvtxDomainCreateA("d");
       nvtxDomainNameCategoryA(d, 4, "kind");
       nvtxEventAttributes_t e = event(NULL);
@@ -151,9 +151,7 @@ def test_a_forked_child_goes_on_with_domains_strings_and_categories(tmp_path: Pa
       }
       waitpid(child, NULL, 0);
       nvtxDomainRangePop(d);
-    """
-
-    run = trace_nvtx(tmp_path, body)
+    """)
 
     capture = run.capture
     of_child = capture.threads.process[capture.ranges.thread] == 1
