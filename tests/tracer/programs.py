@@ -5,6 +5,7 @@ tuples out.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -16,10 +17,18 @@ import pytest
 from profkit import _core
 from profkit.capture.reading import read
 from profkit.capture.schema import NONE, Capture, PayloadType, RangeKind, Source, payload_values
-from tests.support.places import SOURCES
+from tests.support.places import SOURCES, TRACER_NATIVE
 from tests.support.processes import succeed
+from tests.support.sanitized_programs import build_program
 
 LIBRARY = Path(_core.__file__).with_name("libprofkit_inject.so")
+# The allocation door takes malloc's place, and so does a sanitizer.
+LEFT_OUT = {
+    "tracer/doors/allocations.cpp",
+    "tracer/doors/mappings.cpp",
+    "tracer/doors/next_allocator.cpp",
+    "tracer/core/process_hooks.cpp",
+}
 
 
 def skip_without_library() -> None:
@@ -54,6 +63,14 @@ def compile_c(folder: Path, text: str, *flags: str, name: str = "program", suffi
     command = [compiler, "-O1", "-g", "-Wall", "-I", str(SOURCES), str(source), "-o", str(program), "-pthread"]
     succeed([*command, *flags, "-ldl"])
     return program
+
+
+def stress_program(folder: Path, name: str, sanitizer: str) -> Path:
+    """A program of native/ with what CMake builds the library from, but for LEFT_OUT."""
+    listed = re.search(r"set\(TRACER_SOURCES(.*?)\)", (SOURCES / "CMakeLists.txt").read_text(), re.DOTALL)
+    assert listed is not None
+    sources = [SOURCES / path for path in listed[1].split() if path not in LEFT_OUT]
+    return build_program(folder / name, [TRACER_NATIVE / f"{name}.cpp", *sources], sanitizer)
 
 
 def environment(capture_file: Path | None, **variables: str) -> dict[str, str]:

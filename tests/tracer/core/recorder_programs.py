@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from profkit.capture.reading import read
@@ -11,7 +12,7 @@ from profkit.capture.schema import Capture, RangeKind
 from tests.support.places import SOURCES, TRACER_NATIVE
 from tests.support.processes import finish
 from tests.support.sanitized_programs import build_program
-from tests.tracer.programs import LIBRARY, clean_environment, skip_without_library
+from tests.tracer.programs import LIBRARY, clean_environment
 
 # The recorder without its doors and process hooks, which a sanitizer's own would fight.
 RECORDER = (
@@ -41,12 +42,6 @@ def compile_stress(folder: Path, sanitizers: str) -> Path:
     return build_program(folder / "stress_recorder", sources, sanitizers)
 
 
-def compile_native(folder: Path, name: str) -> Path:
-    """A program of native/."""
-    skip_without_library()
-    return build_program(folder / name, [TRACER_NATIVE / f"{name}.cpp"])
-
-
 def environment(capture: Path, options: str = "", **variables: str) -> dict[str, str]:
     """A process started with this is recorded into `capture`."""
     ours = {
@@ -62,6 +57,9 @@ def run_recorded(
 ) -> subprocess.CompletedProcess[str]:
     """Run to the end; the exit code is the caller's to judge."""
     return finish([program, *arguments], environment(capture, options, **variables))
+
+
+Record = Callable[..., tuple[subprocess.CompletedProcess[str], Capture]]
 
 
 def recorded(

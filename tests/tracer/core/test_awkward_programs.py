@@ -11,24 +11,11 @@ import pytest
 from profkit.capture.reading import read
 from profkit.capture.schema import RangeKind
 from tests.support.processes import finish
-from tests.tracer.core.recorder_programs import (
-    compile_native,
-    environment,
-    names,
-    names_by_process,
-    recorded,
-    run_recorded,
-)
+from tests.tracer.core.recorder_programs import Record, environment, names, names_by_process, run_recorded
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The awkward program."""
-    return compile_native(tmp_path_factory.mktemp("awkward"), "awkward_program")
-
-
-def test_a_process_ends_with_the_last_thread_of_the_program(program: Path, tmp_path: Path) -> None:
-    done, capture = recorded(program, tmp_path, "first_thread_leaves")
+def test_a_process_ends_with_the_last_thread_of_the_program(record: Record) -> None:
+    done, capture = record("first_thread_leaves")
 
     assert (done.returncode, done.stdout) == (0, "handlers ran\n")
     assert names(capture) == {"worker": 10}
@@ -48,8 +35,8 @@ def test_other_libraries_fork_handlers_may_record(program: Path, tmp_path: Path)
     assert capture.warnings == ()
 
 
-def test_ranges_opened_before_a_fork_are_closed_in_the_children_too(program: Path, tmp_path: Path) -> None:
-    done, capture = recorded(program, tmp_path, "close_inherited")
+def test_ranges_opened_before_a_fork_are_closed_in_the_children_too(record: Record) -> None:
+    done, capture = record("close_inherited")
 
     own = {"own": 1, "later": 1000}
     assert done.returncode == 0
@@ -60,15 +47,15 @@ def test_ranges_opened_before_a_fork_are_closed_in_the_children_too(program: Pat
 
 
 @pytest.mark.parametrize(("what", "code"), [("cancelled_exit", 7), ("cancelled_exec", 0)])
-def test_a_cancelled_thread_ends_the_process_as_it_wants(program: Path, tmp_path: Path, what: str, code: int) -> None:
-    done, capture = recorded(program, tmp_path, what, str(program))
+def test_a_cancelled_thread_ends_the_process_as_it_wants(record: Record, what: str, code: int) -> None:
+    done, capture = record(what)
 
     assert done.returncode == code
     assert names(capture) == {"cancelled": 10} and capture.warnings == ()
 
 
-def test_a_child_survives_that_its_capture_may_not_grow(program: Path, tmp_path: Path) -> None:
-    done, capture = recorded(program, tmp_path, "limited_file_size")
+def test_a_child_survives_that_its_capture_may_not_grow(record: Record) -> None:
+    done, capture = record("limited_file_size")
 
     assert done.returncode == 0, done.stderr
     assert names(capture) == {"early": 10}
@@ -85,15 +72,15 @@ def test_a_program_that_may_write_no_file_runs_unrecorded(program: Path, tmp_pat
     assert "not recorded" in done.stderr and "limit of file sizes" in done.stderr
 
 
-def test_a_daemon_leaves_a_process_that_ended_in_order(program: Path, tmp_path: Path) -> None:
-    done, capture = recorded(program, tmp_path, "become_daemon")
+def test_a_daemon_leaves_a_process_that_ended_in_order(record: Record) -> None:
+    done, capture = record("become_daemon")
 
     assert done.returncode == 0
     assert names_by_process(capture) == [{"before": 10}, {"daemon": 10}]
     assert capture.warnings == () and all(process.has_ended for process in capture.processes)
 
 
-def test_recording_maps_little_more_than_its_buffer(program: Path, tmp_path: Path) -> None:
+def test_recording_maps_little_more_than_its_buffer(record: Record, program: Path, tmp_path: Path) -> None:
     plain = subprocess.run([str(program), "mapped_memory"], capture_output=True, text=True, check=True)
     done = run_recorded(program, tmp_path / "run.profkit", "mapped_memory", options="buffer_mib=32")
 

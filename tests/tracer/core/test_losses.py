@@ -15,15 +15,9 @@ import pytest
 from profkit.capture.reading import read
 from profkit.capture.schema import RangeKind
 from tests.support.processes import finish, succeed
-from tests.tracer.core.recorder_programs import compile_native, environment, names, recorded, run_recorded
+from tests.tracer.core.recorder_programs import Record, environment, names, run_recorded
 
 KILLS = 100
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recorded program."""
-    return compile_native(tmp_path_factory.mktemp("recorded"), "recorded_program")
 
 
 def times(progress: Path) -> tuple[int, int]:
@@ -124,7 +118,7 @@ def test_a_limit_of_file_size_does_not_end_the_program(program: Path, tmp_path: 
     assert capture_file.stat().st_size <= 200_000
 
 
-def test_a_missing_folder_is_named_and_the_program_runs(program: Path, tmp_path: Path) -> None:
+def test_a_missing_folder_is_named_and_the_program_runs(record: Record, program: Path, tmp_path: Path) -> None:
     done = run_recorded(program, tmp_path / "nowhere" / "run.profkit", "plain")
 
     assert done.returncode == 0
@@ -179,10 +173,10 @@ def test_a_capture_removed_while_it_is_written_harms_nobody(program: Path, tmp_p
 
 
 @pytest.mark.full
-def test_ten_million_ranges_of_four_threads_arrive(program: Path, tmp_path: Path) -> None:
+def test_ten_million_ranges_of_four_threads_arrive(record: Record, tmp_path: Path) -> None:
     if os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize < 2 << 30:
         pytest.skip("less than 2 GiB of room for the capture")
-    done, capture = recorded(program, tmp_path, "ranges", "2500000", options="buffer_mib=32")
+    done, capture = record("ranges", "2500000", options="buffer_mib=32")
     (tmp_path / "run.profkit").unlink()
 
     if capture.losses.too_slow > 0:

@@ -11,26 +11,13 @@ from pathlib import Path
 import pytest
 
 from profkit.capture.reading import read
-from tests.tracer.core.recorder_programs import (
-    compile_native,
-    environment,
-    names,
-    names_by_process,
-    recorded,
-    run_recorded,
-)
+from tests.tracer.core.recorder_programs import Record, environment, names, names_by_process, run_recorded
 from tests.tracer.programs import LIBRARY
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recorded program."""
-    return compile_native(tmp_path_factory.mktemp("recorded"), "recorded_program")
-
-
 @pytest.mark.parametrize(("what", "code"), [("exit_now", 7), ("quick_exit", 8)])
-def test_a_process_that_skips_its_clean_up_loses_nothing(program: Path, tmp_path: Path, what: str, code: int) -> None:
-    done, capture = recorded(program, tmp_path, what)
+def test_a_process_that_skips_its_clean_up_loses_nothing(record: Record, what: str, code: int) -> None:
+    done, capture = record(what)
 
     assert done.returncode == code
     assert names(capture)["last words"] == 100
@@ -38,15 +25,15 @@ def test_a_process_that_skips_its_clean_up_loses_nothing(program: Path, tmp_path
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_the_process_as_ever_but_nothing_is_lost(program: Path, tmp_path: Path, number: int) -> None:
-    done, capture = recorded(program, tmp_path, "raise", str(int(number)))
+def test_a_signal_ends_the_process_as_ever_but_nothing_is_lost(record: Record, number: int) -> None:
+    done, capture = record("raise", str(int(number)))
 
     assert done.returncode == -number
     assert names(capture) == {"last words": 100} and capture.warnings == ()
 
 
-def test_programs_find_the_default_actions_where_the_recorder_watches(program: Path, tmp_path: Path) -> None:
-    done, capture = recorded(program, tmp_path, "signals_look_untouched")
+def test_programs_find_the_default_actions_where_the_recorder_watches(record: Record) -> None:
+    done, capture = record("signals_look_untouched")
 
     assert done.returncode == -signal.SIGTERM
     assert names(capture) == {"last words": 100}
@@ -65,15 +52,15 @@ def test_python_keeps_its_own_handling_of_signals(tmp_path: Path) -> None:
     assert done.returncode == 9, done.stderr
 
 
-def test_ranges_left_open_stay_open(program: Path, tmp_path: Path) -> None:
-    _, capture = recorded(program, tmp_path, "exit_now")
+def test_ranges_left_open_stay_open(record: Record) -> None:
+    _, capture = record("exit_now")
 
     opened = [capture.strings[capture.ranges.name[row]] for row in capture.ranges.is_open.nonzero()[0]]
     assert opened == ["left open"]
 
 
-def test_an_aborted_process_keeps_what_was_flushed(program: Path, tmp_path: Path) -> None:
-    done, capture = recorded(program, tmp_path, "abort")
+def test_an_aborted_process_keeps_what_was_flushed(record: Record) -> None:
+    done, capture = record("abort")
 
     (process,) = capture.processes
     assert done.returncode < 0
@@ -82,8 +69,8 @@ def test_an_aborted_process_keeps_what_was_flushed(program: Path, tmp_path: Path
     assert process.end_ns - process.start_ns > 100_000_000, "it lived for 200 ms"
 
 
-def test_exec_flushes_and_the_next_program_joins_the_capture(program: Path, tmp_path: Path) -> None:
-    done, capture = recorded(program, tmp_path, "exec")
+def test_exec_flushes_and_the_next_program_joins_the_capture(record: Record) -> None:
+    done, capture = record("exec")
 
     before, after = capture.processes
     assert done.returncode == 0
@@ -92,15 +79,15 @@ def test_exec_flushes_and_the_next_program_joins_the_capture(program: Path, tmp_
     assert capture.warnings == ()
 
 
-def test_a_failed_exec_changes_nothing(program: Path, tmp_path: Path) -> None:
-    done, capture = recorded(program, tmp_path, "exec_fails")
+def test_a_failed_exec_changes_nothing(record: Record) -> None:
+    done, capture = record("exec_fails")
 
     assert done.returncode == 0
     assert names(capture) == {"before exec": 10, "after exec": 10}
     assert capture.warnings == () and capture.processes[0].has_ended
 
 
-def test_a_vfork_child_leaves_its_parents_capture_alone(program: Path, tmp_path: Path) -> None:
+def test_a_vfork_child_leaves_its_parents_capture_alone(record: Record, program: Path, tmp_path: Path) -> None:
     runs = [run_recorded(program, tmp_path / f"{what}.profkit", what) for what in ("vfork_exec", "vfork_exits")]
 
     captures = [read(tmp_path / f"{what}.profkit") for what in ("vfork_exec", "vfork_exits")]
@@ -111,8 +98,8 @@ def test_a_vfork_child_leaves_its_parents_capture_alone(program: Path, tmp_path:
     assert all(capture.warnings == () for capture in captures)
 
 
-def test_children_of_forks_do_not_count_the_ranges_they_inherit(program: Path, tmp_path: Path) -> None:
-    done, capture = recorded(program, tmp_path, "fork_twice")
+def test_children_of_forks_do_not_count_the_ranges_they_inherit(record: Record) -> None:
+    done, capture = record("fork_twice")
 
     assert done.returncode == 0
     assert names_by_process(capture) == [{"inherited": 1, "parent": 10}, {"child": 10}, {"grandchild": 10}]
@@ -120,15 +107,15 @@ def test_children_of_forks_do_not_count_the_ranges_they_inherit(program: Path, t
     assert capture.processes[1].parent_pid == capture.processes[0].pid
 
 
-def test_a_child_that_records_nothing_leaves_no_trace(program: Path, tmp_path: Path) -> None:
-    done, capture = recorded(program, tmp_path, "silent_fork")
+def test_a_child_that_records_nothing_leaves_no_trace(record: Record) -> None:
+    done, capture = record("silent_fork")
 
     assert done.returncode == 0
     assert len(capture.processes) == 1 and capture.warnings == ()
 
 
-def test_descriptors_that_a_daemon_reuses_are_not_written_to(program: Path, tmp_path: Path) -> None:
-    done, capture = recorded(program, tmp_path, "close_all", str(tmp_path / "own"))
+def test_descriptors_that_a_daemon_reuses_are_not_written_to(record: Record, tmp_path: Path) -> None:
+    done, capture = record("close_all", str(tmp_path / "own"))
 
     assert done.returncode == 0
     assert (tmp_path / "own").read_bytes() == b"mine"
@@ -136,23 +123,23 @@ def test_descriptors_that_a_daemon_reuses_are_not_written_to(program: Path, tmp_
     assert capture.warnings == ()
 
 
-def test_threads_that_run_through_the_exit_do_no_harm(program: Path, tmp_path: Path) -> None:
-    done, capture = recorded(program, tmp_path, "threads_at_exit")
+def test_threads_that_run_through_the_exit_do_no_harm(record: Record) -> None:
+    done, capture = record("threads_at_exit")
 
     assert done.returncode == 0
     assert names(capture)["restless"] > 0
     assert capture.processes[0].has_ended
 
 
-def test_ranges_too_deep_are_counted_and_the_rest_is_right(program: Path, tmp_path: Path) -> None:
-    _, capture = recorded(program, tmp_path, "nested_too_deep")
+def test_ranges_too_deep_are_counted_and_the_rest_is_right(record: Record) -> None:
+    _, capture = record("nested_too_deep")
 
     assert names(capture) == {"level": 1024, "after": 10}
     assert capture.losses.too_deep == capture.losses.records == 476
     assert int(capture.ranges.depth.max()) == 1023
 
 
-def test_without_children_only_the_first_program_is_recorded(program: Path, tmp_path: Path) -> None:
+def test_without_children_only_the_first_program_is_recorded(record: Record, program: Path, tmp_path: Path) -> None:
     own = run_recorded(program, tmp_path / "own.profkit", "is_recording", options="children=0")
     child = run_recorded(program, tmp_path / "child.profkit", "child", options="children=0")
     forked = run_recorded(program, tmp_path / "fork.profkit", "fork_twice", options="children=0")
@@ -174,8 +161,8 @@ def test_other_preloaded_libraries_stay_for_the_children(program: Path, tmp_path
 
 
 @pytest.mark.parametrize("clock", ["tsc", "monotonic"])
-def test_both_clocks_give_the_same_picture(program: Path, tmp_path: Path, clock: str) -> None:
-    _, capture = recorded(program, tmp_path, "ranges", "1000", PROFKIT_TRACE_CLOCK=clock)
+def test_both_clocks_give_the_same_picture(record: Record, clock: str) -> None:
+    _, capture = record("ranges", "1000", PROFKIT_TRACE_CLOCK=clock)
 
     table = capture.ranges
     assert capture.processes[0].clock == clock
@@ -186,7 +173,7 @@ def test_both_clocks_give_the_same_picture(program: Path, tmp_path: Path, clock:
     assert capture.processes[0].empty_range_ns > 0
 
 
-def test_page_faults_and_switches_are_recorded_on_request(program: Path, tmp_path: Path) -> None:
+def test_page_faults_and_switches_are_recorded_on_request(record: Record, program: Path, tmp_path: Path) -> None:
     run_recorded(program, tmp_path / "without.profkit", "plain")
     run_recorded(program, tmp_path / "with.profkit", "plain", options="usage=1")
 
@@ -197,7 +184,7 @@ def test_page_faults_and_switches_are_recorded_on_request(program: Path, tmp_pat
     assert len(recorded) == 100
 
 
-def test_a_bad_option_is_named_and_the_program_runs(program: Path, tmp_path: Path) -> None:
+def test_a_bad_option_is_named_and_the_program_runs(record: Record, program: Path, tmp_path: Path) -> None:
     done = run_recorded(program, tmp_path / "run.profkit", "plain", options="flush_ms=soon")
 
     assert done.returncode == 0

@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 
 from profkit.capture.reading import read
-from tests.support.places import TRACER_NATIVE
 from tests.support.processes import succeed
-from tests.support.sanitized_programs import build_program
 from tests.tracer.cupti.gpu_programs import device_of, double
-from tests.tracer.doors.test_sanitizers import tracer_sources
-from tests.tracer.programs import environment
+from tests.tracer.programs import environment, stress_program
 
 pytestmark = pytest.mark.full
 
@@ -22,9 +19,7 @@ pytestmark = pytest.mark.full
 def test_launches_of_threads_while_captures_start_and_stop_are_clean_and_complete(
     sanitizer: str, tmp_path: Path
 ) -> None:
-    program = build_program(
-        tmp_path / "stress_cupti", [TRACER_NATIVE / "stress_cupti.cpp", *tracer_sources()], sanitizer
-    )
+    program = stress_program(tmp_path, "stress_cupti", sanitizer)
     library = str(double("cupti_double", sanitizer))
 
     output = succeed([str(program), str(tmp_path)], environment(None, PROFKIT_CUPTI_LIBRARY=library))

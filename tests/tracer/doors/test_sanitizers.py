@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from profkit.capture.reading import read
 from profkit.capture.schema import RangeKind, Source
-from tests.support.places import SOURCES, TRACER_NATIVE
 from tests.support.processes import succeed
-from tests.support.sanitized_programs import build_program
-from tests.tracer.programs import environment, rows
+from tests.tracer.programs import environment, rows, stress_program
 
 pytestmark = pytest.mark.full
-# The allocation door takes malloc's place, and so does a sanitizer.
-LEFT_OUT = {
-    "tracer/doors/allocations.cpp",
-    "tracer/doors/mappings.cpp",
-    "tracer/doors/next_allocator.cpp",
-    "tracer/core/process_hooks.cpp",
-}
-
-
-def tracer_sources() -> list[Path]:
-    """What CMake builds the library from, without LEFT_OUT."""
-    listed = re.search(r"set\(TRACER_SOURCES(.*?)\)", (SOURCES / "CMakeLists.txt").read_text(), re.DOTALL)
-    assert listed is not None
-    return [SOURCES / path for path in listed[1].split() if path not in LEFT_OUT]
 
 
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
 def test_doors_used_by_threads_while_captures_start_and_stop_are_clean_and_complete(
     sanitizer: str, tmp_path: Path
 ) -> None:
-    program = build_program(
-        tmp_path / "stress_doors", [TRACER_NATIVE / "stress_doors.cpp", *tracer_sources()], sanitizer
-    )
+    program = stress_program(tmp_path, "stress_doors", sanitizer)
 
     output = succeed([str(program), str(tmp_path), "4"], environment(None))
 
