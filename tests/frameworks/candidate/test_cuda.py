@@ -85,24 +85,22 @@ def test_a_dropped_barrier_makes_the_example_wrong(tmp_path: Path) -> None:
 
 @needs_compiler
 @pytest.mark.usefixtures("emulated")
-def test_the_entry_gets_the_stream_and_its_code_is_the_message(tmp_path: Path) -> None:
-    text = ENTRY.replace("BODY", "return static_cast<int>(reinterpret_cast<intptr_t>(stream));")
-    spec = BiasRelu(1, 2, 3, 4)
-    prepared = prepare(made(tmp_path / "mine.cu", text, "bias_relu"), spec)
+@pytest.mark.parametrize(
+    ("body", "error", "words"),
+    [
+        (
+            "return static_cast<int>(reinterpret_cast<intptr_t>(stream));",
+            KernelError,
+            f"mine.cu:candidate returned {fake_cuda_module.STREAM} for 2 inputs of bias_relu: error 77 ",
+        ),
+        ("return 2;  // cudaErrorMemoryAllocation", MemoryError, r"mine.cu:candidate returned 2 .*: error 2 "),
+    ],
+    ids=["the stream as a code", "no memory"],
+)
+def test_the_code_of_the_entry_is_the_message(body: str, error: type[Exception], words: str, tmp_path: Path) -> None:
+    prepared = prepare(made(tmp_path / "mine.cu", ENTRY.replace("BODY", body), "bias_relu"), BiasRelu(1, 2, 3, 4))
 
-    words = f"mine.cu:candidate returned {fake_cuda_module.STREAM} for 2 inputs of bias_relu: error 77 "
-    with pytest.raises(KernelError, match=words):
-        prepared.call()
-
-
-@needs_compiler
-@pytest.mark.usefixtures("emulated")
-def test_device_memory_that_a_candidate_does_not_get_is_missing_memory(tmp_path: Path) -> None:
-    text = ENTRY.replace("BODY", "return 2;  // cudaErrorMemoryAllocation")
-    spec = BiasRelu(1, 2, 3, 4)
-    prepared = prepare(made(tmp_path / "mine.cu", text, "bias_relu"), spec)
-
-    with pytest.raises(MemoryError, match=r"mine.cu:candidate returned 2 .*: error 2 "):
+    with pytest.raises(error, match=words):
         prepared.call()
 
 

@@ -169,8 +169,8 @@ def test_a_text_that_cannot_be_meant_is_a_usage_error(
 
 
 RETURNS = 'extern "C" int candidate(const void*, const void* const*, void*, int) { return CODE; }'
-CANNOT_START = [
-    ("mine.py", "def conv(:\n", SyntaxError, "invalid syntax"),
+WRONG = [
+    ("mine.py", "def matmul(:\n", SyntaxError, "invalid syntax"),
     (
         "broken.cpp",
         "int main() {\n  return no_such_name;\n}\n",
@@ -183,8 +183,6 @@ CANNOT_START = [
         KernelError,
         r'mine.cpp has no function candidate declared extern "C"',
     ),
-]
-FAILS = [
     ("mine.py", "def matmul(s, a, b): pass\n", KernelError, r"mine.py:matmul returned None.*\(2, 3\)"),
     ("seven.cpp", RETURNS.replace("CODE", "7"), KernelError, "seven.cpp:candidate returned 7"),
     (
@@ -197,19 +195,8 @@ FAILS = [
 
 
 @needs_compiler
-@pytest.mark.parametrize(("name", "text", "error", "words"), CANNOT_START)
-def test_a_file_that_cannot_be_loaded_is_an_error_in_the_compilers_words(
-    name: str, text: str, error: type[Exception], words: str, tmp_path: Path
-) -> None:
-    candidate = made(tmp_path / name, text, "conv2d")
-
-    with pytest.raises(error, match=words):
-        ADAPTER.start(candidate, Conditions())
-
-
-@needs_compiler
-@pytest.mark.parametrize(("name", "text", "error", "words"), FAILS)
-def test_a_call_that_gives_no_result_is_an_error_with_its_reason(
+@pytest.mark.parametrize(("name", "text", "error", "words"), WRONG)
+def test_what_cannot_be_loaded_or_gives_no_result_is_an_error_with_its_reason(
     name: str, text: str, error: type[Exception], words: str, tmp_path: Path
 ) -> None:
     candidate = made(tmp_path / name, text, "matmul")

@@ -85,15 +85,21 @@ def test_a_cold_sample_flushes_twice_the_cache_before_the_first_event(cuda: Fake
     assert cuda.called == [f"flush {2 * L2_BYTES}", "hold", "begin", "enqueue", "end", "release", "finish"]
 
 
+class Timer:
+    """Every sample takes 1 µs, whatever is done in it."""
+
+    def __init__(self, gave_up: bool) -> None:
+        self.gave_up = gave_up
+
+    def finish(self) -> tuple[float, bool]:
+        return 1000.0, self.gave_up
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: None
+
+
 def test_time_is_given_per_call() -> None:
-    class Timer:
-        def finish(self) -> tuple[float, bool]:
-            return 1000.0, False
-
-        def __getattr__(self, name: str) -> Any:
-            return lambda *_: None
-
-    assert EventStopwatch(DeviceCall(lambda: None), Timer(), 1).once(4, is_cold=False) == 250.0
+    assert EventStopwatch(DeviceCall(lambda: None), Timer(False), 1).once(4, is_cold=False) == 250.0
 
 
 def test_a_call_that_waits_for_the_held_device_is_timed_again_without_a_hold(cuda: FakeCuda) -> None:
@@ -135,14 +141,7 @@ def test_a_group_whose_calls_wait_by_themselves_is_held_twice_and_no_more(cuda: 
 
 
 def test_a_timer_that_always_says_the_hold_gave_up_does_not_keep_a_sample_for_ever() -> None:
-    class Timer:
-        def finish(self) -> tuple[float, bool]:
-            return 1000.0, True
-
-        def __getattr__(self, name: str) -> Any:
-            return lambda *_: None
-
-    stopwatch = EventStopwatch(DeviceCall(lambda: None), Timer(), 1)
+    stopwatch = EventStopwatch(DeviceCall(lambda: None), Timer(True), 1)
 
     assert stopwatch.once(1, is_cold=False) == 1000.0
     assert stopwatch.timing == WAITS
