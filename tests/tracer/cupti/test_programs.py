@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from profkit import report, trace
-from profkit.attribution.device.usage import device_usage
 from profkit.capture.cupti_finding import cupti_version, find_cupti, installed_wheels
 from profkit.capture.environment import RecordingOptions
 from profkit.capture.reading import read
@@ -39,21 +38,6 @@ for _ in range(3):
     copy(2, 3, 1, 1000, call(COPY), lasts=3_000)
     time.sleep(0.001)
 """
-
-
-def test_kernels_of_a_traced_program_are_attributed_to_its_ranges(gpu: GpuProgram) -> None:
-    capture, _ = gpu(STEPS)
-
-    usage = device_usage(device_of(capture), "operator")
-    rows = {row.name: row for row in usage.rows}
-    assert {name: (rows[name].calls, rows[name].launches) for name in ("conv", "pool")} == {
-        "conv": (3, 3),
-        "pool": (3, 3),
-    }
-    assert rows["conv"].device_ns == pytest.approx(60_000, abs=10)
-    assert rows["pool"].device_ns == pytest.approx(21_000, abs=10)
-    assert usage.device_ns == pytest.approx(3 * (20_000 + 7_000 + 3_000), abs=20)
-    assert sum(row.exclusive_ns for row in usage.rows) + usage.remainder_ns == usage.wall_ns
 
 
 def test_trace_and_report_show_the_gpus_table_after_the_programs(
