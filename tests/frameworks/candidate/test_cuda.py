@@ -18,7 +18,7 @@ from profkit.frameworks.candidate.operators import ADAPTER
 from profkit.ops import BiasRelu, MatMul
 from tests.frameworks.candidate import emulated_nvcc as nvcc
 from tests.frameworks.candidate.candidate_files import example, is_right, made, needs_compiler, prepare, write
-from tests.support import fake_cuda_module
+from tests.support import host_cuda
 from tests.support.places import CUDA_NATIVE
 from tests.support.sanitized_programs import compiled_object
 from tests.support.typed import Typed
@@ -37,17 +37,15 @@ COPIES_ITS_INPUT = "std::memcpy(out, in[0], 2 * p->batch * p->channels * p->heig
 
 
 @pytest.fixture
-def emulated(monkeypatch: pytest.MonkeyPatch) -> fake_cuda_module.FakeCuda:
+def emulated(monkeypatch: pytest.MonkeyPatch) -> host_cuda.HostCuda:
     """A device of host memory, and an nvcc for it."""
     objects = [compiled_object(CUDA_NATIVE / name, nvcc.FLAGS) for name in ("simt.cpp", "simt_fiber.cpp")]
     monkeypatch.setenv("NVCC", shlex.join([sys.executable, nvcc.__file__, *objects]))
-    return fake_cuda_module.install(monkeypatch)
+    return host_cuda.install(monkeypatch)
 
 
 @needs_compiler
-def test_the_example_of_the_documentation_is_right_in_emulation(
-    tmp_path: Path, emulated: fake_cuda_module.FakeCuda
-) -> None:
+def test_the_example_of_the_documentation_is_right_in_emulation(tmp_path: Path, emulated: host_cuda.HostCuda) -> None:
     candidate = made(tmp_path / "my_matmul.cu", example("my_matmul.cu"), "matmul")
     facts = ADAPTER.start(candidate, Conditions())
 
@@ -56,10 +54,10 @@ def test_the_example_of_the_documentation_is_right_in_emulation(
 
         assert is_right(prepared.to_numpy(prepared.call()), spec)
         assert prepared.output == "reused"
-        assert prepared.device is not None and prepared.device.stream == fake_cuda_module.STREAM
+        assert prepared.device is not None and prepared.device.stream == host_cuda.STREAM
     assert candidate.key == "matmul/candidate/cuda/my_matmul"
-    assert emulated.waited == [0, fake_cuda_module.STREAM] * 3
-    assert facts["device"] == fake_cuda_module.DEVICE["name"]
+    assert emulated.waited == [0, host_cuda.STREAM] * 3
+    assert facts["device"] == host_cuda.DEVICE["name"]
     assert "-arch=sm_90" in facts["flags"]
 
 
@@ -91,7 +89,7 @@ def test_a_dropped_barrier_makes_the_example_wrong(tmp_path: Path) -> None:
         (
             "return static_cast<int>(reinterpret_cast<intptr_t>(stream));",
             KernelError,
-            f"mine.cu:candidate returned {fake_cuda_module.STREAM} for 2 inputs of bias_relu: error 77 ",
+            f"mine.cu:candidate returned {host_cuda.STREAM} for 2 inputs of bias_relu: error 77 ",
         ),
         ("return 2;  // cudaErrorMemoryAllocation", MemoryError, r"mine.cu:candidate returned 2 .*: error 2 "),
     ],
@@ -156,7 +154,7 @@ extern "C" int candidate() { return 0; }
 def test_nvcc_compiles_without_a_driver_and_its_own_words_are_the_message(
     text: str, error: type[Exception], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake_cuda_module.install(monkeypatch, has_driver=False)
+    host_cuda.install(monkeypatch, has_driver=False)
     candidate = made(tmp_path / "mine.cu", text, "matmul")
 
     with pytest.raises(error, match=words):

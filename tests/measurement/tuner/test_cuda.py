@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from profkit import tune
 from profkit.frameworks.adapter import Conditions, Implementation
 from profkit.frameworks.device_arrays import cuda_device
 from profkit.frameworks.native.cuda import ADAPTER
@@ -17,7 +16,8 @@ from profkit.measurement.result import Row
 from profkit.measurement.tuner.search import Trial, TuningOutcome, TuningTask, trial_implementation
 from profkit.measurement.tuner.tasks import choice_of, find_tasks, tunable_kernels
 from profkit.ops.matmul import MatMul
-from tests.support import fake_cuda_module
+from tests.support import host_cuda
+from tests.support.typed import Typed
 
 KEY = "matmul/native/cuda/double_buffered"
 ROUNDED = "matmul/native/cuda/tensor_core_tf32"
@@ -26,10 +26,10 @@ SPEC = MatMul(6, 7, 8)
 
 
 @pytest.fixture
-def cuda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[fake_cuda_module.FakeCuda]:
+def cuda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[host_cuda.HostCuda]:
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("PROFKIT_TUNED", raising=False)
-    fake = fake_cuda_module.install(monkeypatch)
+    fake = host_cuda.install(monkeypatch)
     fake.rows = {KEY: ["64x64x8", "128x128x8", "256"], ROUNDED: ["64x64", "128x64"], NAIVE: []}
     yield fake
     cuda_device.cache_clear()
@@ -61,7 +61,7 @@ def test_every_configuration_but_the_policys_is_a_trial() -> None:
     assert found[0].trials == [{"configuration": "64x64x8"}, {"configuration": "256"}]
 
 
-def test_a_trial_runs_its_configuration_and_the_default_the_policys(cuda: fake_cuda_module.FakeCuda) -> None:
+def test_a_trial_runs_its_configuration_and_the_default_the_policys(cuda: host_cuda.HostCuda) -> None:
     task = tasks()[0]
 
     for tuning in ({}, *task.trials):
@@ -78,7 +78,7 @@ def test_a_trial_keeps_what_its_kernel_says_of_its_rounding() -> None:
 
 
 @pytest.mark.parametrize("name", ["64x64x8", "256"])
-def test_the_choice_is_used_whatever_the_threads_of_the_host(cuda: fake_cuda_module.FakeCuda, name: str) -> None:
+def test_the_choice_is_used_whatever_the_threads_of_the_host(cuda: host_cuda.HostCuda, name: str) -> None:
     keep({"configuration": name})
 
     notes = [prepared_note(Implementation(KEY, "native_cuda"), threads) for threads in (1, 2)]
@@ -87,7 +87,7 @@ def test_the_choice_is_used_whatever_the_threads_of_the_host(cuda: fake_cuda_mod
     assert cuda.bound == [(KEY, cuda.rows[KEY].index(name))] * 2
 
 
-def test_a_choice_that_this_build_does_not_have_is_told_and_ignored(cuda: fake_cuda_module.FakeCuda) -> None:
+def test_a_choice_that_this_build_does_not_have_is_told_and_ignored(cuda: host_cuda.HostCuda) -> None:
     keep({"configuration": "64x64x8"})
     cuda.rows[KEY] = ["32x32x8", "128x128x8"]
 
@@ -111,13 +111,10 @@ def test_a_choice_belongs_to_the_device_and_the_build() -> None:
 
 
 @pytest.mark.usefixtures("cuda")
-def test_a_dry_run_plans_a_device_once_for_all_thread_counts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_plans_a_device_once_for_all_thread_counts(typed: Typed) -> None:
     words = ["matmul", "--m", "6", "--n", "7", "--k", "8", "--device", "cuda", "--threads", "1,2", "--dry-run"]
 
-    assert tune.main(words) == 0
-
-    lines = capsys.readouterr().out.splitlines()
-    assert lines == [
+    assert typed.shows("tune", *words).splitlines() == [
         f"{KEY}: m 6, n 7, k 8, dtype float32; default configuration=128x128x8",
         "configuration  [128x128x8]  64x64x8, 256",
         f"{ROUNDED}: m 6, n 7, k 8, dtype float32; default configuration=128x64",
@@ -126,15 +123,15 @@ def test_a_dry_run_plans_a_device_once_for_all_thread_counts(capsys: pytest.Capt
 
 
 def test_without_a_driver_its_reason_is_told_once(
-    cuda: fake_cuda_module.FakeCuda, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cuda: host_cuda.HostCuda, monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
     cuda.has_driver = False
-    monkeypatch.setattr("profkit.frameworks.native.cuda.no_cuda_driver", lambda: fake_cuda_module.NO_DRIVER)
+    monkeypatch.setattr("profkit.frameworks.native.cuda.no_cuda_driver", lambda: host_cuda.NO_DRIVER)
 
-    assert tune.main(["matmul", "--m", "6", "--device", "cuda"]) == 1
+    code, _, err = typed("tune", "matmul", "--m", "6", "--device", "cuda")
 
-    shown = capsys.readouterr().err.splitlines()
-    assert shown == [
-        f"{KEY}, {ROUNDED}, {NAIVE}: unavailable: {fake_cuda_module.NO_DRIVER}",
+    assert code == 1
+    assert err.splitlines() == [
+        f"{KEY}, {ROUNDED}, {NAIVE}: unavailable: {host_cuda.NO_DRIVER}",
         "there is nothing to tune",
     ]

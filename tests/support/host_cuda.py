@@ -59,7 +59,7 @@ class Stream:
     handle = STREAM
 
 
-class FakeCuda(ModuleType):
+class HostCuda(ModuleType):
     """The module; `waited` has the streams that were waited for."""
 
     def __init__(self, has_driver: bool = True) -> None:
@@ -131,9 +131,9 @@ class FakeCuda(ModuleType):
         return lambda: c.__setitem__(..., a @ b)
 
 
-def install(monkeypatch: pytest.MonkeyPatch, has_driver: bool = True) -> FakeCuda:
+def install(monkeypatch: pytest.MonkeyPatch, has_driver: bool = True) -> HostCuda:
     """Put it where profkit._cuda is, or would be."""
-    fake = FakeCuda(has_driver)
+    fake = HostCuda(has_driver)
     monkeypatch.setitem(sys.modules, "profkit._cuda", fake)
     monkeypatch.setattr("profkit._cuda", fake, raising=False)
     cuda_device.cache_clear()
