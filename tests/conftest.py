@@ -9,9 +9,17 @@ import shutil
 import tempfile
 from collections import Counter
 
-import leftover_processes
 import pytest
-from shared_work import OBJECTS_FOLDER
+
+from tests.support import leftover_processes
+from tests.support.shared_work import OBJECTS_FOLDER
+from tests.support.typed import Typed
+
+
+@pytest.fixture
+def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
+    """Commands as people type them."""
+    return Typed(capsys)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

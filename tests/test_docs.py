@@ -11,9 +11,8 @@ import pytest
 
 from profkit import cli
 from profkit.commands.arguments import Parser
+from tests.support.places import DOCS, ROOT
 
-ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 TYPED = [ROOT / "README.md", *(page for page in PAGES if "measured" not in page.parts)]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

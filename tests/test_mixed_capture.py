@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mixed_captures import CHILD, ORIGIN_NS, STEPS_NS, mixed_capture
-from trace_viewers import ARGUMENTS, COUNTERS, SLICES, Loaded, load_with_catapult, load_with_trace_processor
 
 from profkit import export
 from profkit.attribution.tree import tree_of
@@ -21,6 +19,15 @@ from profkit.rendering.sql.captures import TABLES, open_database
 from profkit.rendering.traces.captures import trace_content
 from profkit.rendering.traces.files import write_chrome, write_perfetto
 from profkit.rendering.traces.folded import write_folded_bytes, write_folded_time
+from tests.capture.mixed_captures import CHILD, ORIGIN_NS, STEPS_NS, mixed_capture
+from tests.viewers.trace_viewers import (
+    ARGUMENTS,
+    COUNTERS,
+    SLICES,
+    Loaded,
+    load_with_catapult,
+    load_with_trace_processor,
+)
 
 pytest.importorskip("duckdb", reason="DuckDB is not installed: no SQL")
 ABOUT = "profkit capture"  # the instant that tells about the trace

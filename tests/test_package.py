@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import profkit
+from profkit import cli
+from tests.support.processes import answer_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -19,7 +19,7 @@ else:
     import tomli as tomllib
 
 PACKAGE = Path(profkit.__file__).parent
-FRAMEWORKS = (
+FRAMEWORKS = [
     "torch",
     "tensorflow",
     "keras",
@@ -29,9 +29,32 @@ FRAMEWORKS = (
     "onnx",
     "cupy",
     "pandas",
+    "scipy",
     "duckdb",
     "matplotlib",
-)
+]
+COMMANDS = [f"profkit.{name}" for name in ("cli", *cli.commands())]
+# What is asked of a framework before it is chosen.
+NETWORKS = """
+from profkit.frameworks.events import load_source
+from profkit.frameworks.networks import BUILDERS, load_builder
+from profkit.frameworks.networks.contract import NetworkConditions
+from profkit.ops.networks import Mlp
+for builder in map(load_builder, BUILDERS):
+    for mode in builder.modes:
+        conditions = NetworkConditions(mode=mode, is_training=True)
+        builder.is_available(), builder.supports(Mlp(), conditions), builder.environment(conditions)
+        load_source(builder.name).passes(conditions)
+"""
+ADAPTERS = """
+from profkit.frameworks import BACKENDS, load_adapter
+from profkit.ops import SPECS, odd_specs
+for adapter in map(load_adapter, BACKENDS):
+    adapter.is_available()
+    for op in SPECS:
+        for item in adapter.implementations(op):
+            [adapter.supports(item, spec) for spec in odd_specs(op)]
+"""
 
 # Each stage may import itself and the stages named here (CONTRIBUTING.md, "Where things are").
 MAY_IMPORT = {
@@ -74,22 +97,25 @@ def test_a_stage_imports_only_what_stands_before_it(stage: str) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("statement", ["import profkit", "import profkit.api", "import profkit.conv, profkit.doctor"])
-def test_importing_profkit_imports_no_framework(statement: str) -> None:
-    code = f"import sys, json; {statement}; print(json.dumps(sorted(sys.modules)))"
+@pytest.mark.parametrize(
+    ("statements", "absent"),
+    [
+        ("import profkit", [*FRAMEWORKS, *COMMANDS, "numpy", "rich"]),
+        ("import profkit.ops", [*FRAMEWORKS, "rich"]),
+        ("import profkit.api", FRAMEWORKS),
+        ("import profkit.conv, profkit.doctor", FRAMEWORKS),
+        (ADAPTERS, FRAMEWORKS),
+        (NETWORKS, FRAMEWORKS),
+    ],
+    ids=["profkit", "operators", "api", "commands", "asking adapters", "asking networks"],
+)
+def test_what_is_not_imported(statements: str, absent: list[str]) -> None:
+    code = f"{statements}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
 
-    modules = json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout)
+    modules = answer_of([sys.executable, "-c", code])
 
     assert "profkit" in modules
-    assert not set(modules) & set(FRAMEWORKS)
-
-
-def test_import_profkit_alone_does_not_even_import_numpy() -> None:
-    code = "import sys, profkit; print('numpy' in sys.modules)"
-
-    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-
-    assert output.strip() == "False"
+    assert not set(modules) & set(absent)
 
 
 def test_the_public_names_exist_and_hide_no_module() -> None:

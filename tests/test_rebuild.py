@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 import venv
@@ -16,8 +15,10 @@ import numpy as np
 import pytest
 import rich
 
+from tests.support.places import ROOT
+from tests.support.processes import finish, succeed
+
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
-ROOT = Path(__file__).parents[1]
 # The call is noted, and made without optimisation, which ninja does not see: an object is soon there.
 LAUNCHER = '#!/bin/sh\necho "$@" >> "$COMPILER_CALLS"\nexec "$@" -O0\n'
 Compiled = Callable[[], list[str]]
@@ -52,7 +53,7 @@ def install(tree: Path) -> Compiled:
 
     def run() -> list[str]:
         log.write_text("")
-        done = subprocess.run(pip, cwd=tree, env=environment, capture_output=True, text=True, check=False)
+        done = finish(pip, environment, cwd=tree)
         if "No matching distribution found for" in done.stderr or "Could not find a version" in done.stderr:
             pytest.skip("pip cannot get what the build needs (scikit-build-core, pybind11)")
         assert done.returncode == 0, done.stdout + done.stderr
@@ -123,14 +124,10 @@ def test_an_operator_is_added_by_the_files_of_the_walk_alone(install: Compiled, 
     result = tree.parent / "result.json"
     command = [str(tree.parent / "venv" / "bin" / "python"), "-m", "profkit"]
     quick = ["--count", "1000", "--factor", "3", "--only", "native,numpy", "--budget", "0.2s", "--quiet"]
-    done = subprocess.run(
+    succeed(
         [*command, "scale", *quick, "--json", str(result)],
-        env={**os.environ, "PYTHONPATH": packages, "PROFKIT_CACHE": str(tree.parent / "cache")},
-        capture_output=True,
-        text=True,
-        check=False,
+        {**os.environ, "PYTHONPATH": packages, "PROFKIT_CACHE": str(tree.parent / "cache")},
     )
-    assert done.returncode == 0, done.stdout + done.stderr
     [cell] = json.loads(result.read_text())["cells"]
     assert {row["key"]: row["status"] for row in cell["rows"] if "/cpu" in row["key"]} == {
         "scale/native/cpu/reference": "ok",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from capture_tables import Alloc, Row, capture_of
 from hypothesis import strategies as st
 
 from profkit.capture.schema import Capture, RangeKind
+from tests.capture.tables import Alloc, Row, capture_of
 
 THREADS = ("main", "pool-1", "pool-2")
 NAMES = ("a", "b", "c")

@@ -6,8 +6,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from capture_tables import Row, capture_of
-from network_captures import Event, layer, network_capture, op, recording_of
 
 from profkit.attribution.comparison import Comparison, compare, failures
 from profkit.attribution.profiles import (
@@ -20,6 +18,8 @@ from profkit.attribution.profiles import (
 from profkit.capture.run import Run
 from profkit.errors import CaptureError
 from profkit.measurement.judging import judge
+from tests.capture.network_captures import Event, layer, network_capture, op, recording_of
+from tests.capture.tables import Row, capture_of
 
 JUDGE = partial(judge, margin=0.02)
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from random_captures import captures
-from slow_reference import SlowRow, SlowTree, slow_rows
 
 from profkit.attribution.account import THREADS
 from profkit.attribution.passes import usage_of
 from profkit.attribution.tree import tree_of
 from profkit.attribution.usage import UsageRow
 from profkit.capture.schema import Capture, RangeKind
+from tests.attribution.random_captures import captures
+from tests.attribution.slow_reference import SlowRow, SlowTree, slow_rows
 
 FIELDS = list(SlowRow.__dataclass_fields__)
 MEMORY = [name for name in FIELDS if "alloc" in name or name.endswith("bytes")]

@@ -6,11 +6,11 @@ import random
 from typing import Any
 
 import pytest
-from network_captures import Event, layer, network_capture, op, primitive, recording_of, runtime
 
 from profkit.attribution.advice import best_by_bound, best_by_native
 from profkit.attribution.gaps import GapTable, LayerGap, layer_gaps
 from profkit.capture.run import Run
+from tests.capture.network_captures import Event, layer, network_capture, op, primitive, recording_of, runtime
 
 FLOPS_PER_S, BYTES_PER_S = 100e9, 10e9
 

@@ -6,7 +6,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from capture_tables import Alloc, Row, capture_of
 
 from profkit import _core
 from profkit.attribution.account import THREADS
@@ -14,6 +13,7 @@ from profkit.attribution.passes import usage_of
 from profkit.attribution.usage import MarkCount, Usage, UsageRow
 from profkit.capture.schema import Capture, Losses, RangeKind
 from profkit.errors import UsageError
+from tests.capture.tables import Alloc, Row, capture_of
 
 SPAN, MARK = RangeKind.SPAN, RangeKind.MARK
 

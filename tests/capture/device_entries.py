@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from capture_builders import CaptureBuilder
+from tests.capture.builders import CaptureBuilder
 
 KERNEL, COPY, SET, CALL, CORRELATION, MEMORY, OVERHEAD, DEVICE, COUNTS, CLOCK, POOL = range(1, 12)
 

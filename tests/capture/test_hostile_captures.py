@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from capture_builders import CLOCK, OVERHEAD, PROCESS, CaptureBuilder, block, file_header
 
 from profkit import export, query, report
 from profkit.capture.reading import read
 from profkit.capture.schema import AllocationCall
+from tests.capture.builders import CLOCK, OVERHEAD, PROCESS, CaptureBuilder, block, file_header
 
 PROCESS_ID = 0xABC000
 DESCRIPTIONS: dict[str, dict[str, Any]] = {

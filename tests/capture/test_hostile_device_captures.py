@@ -7,15 +7,15 @@ import struct
 from pathlib import Path
 from typing import Any
 
-import device_entries as entries
 import pytest
-from capture_builders import FIRST_MONOTONIC_NS, CaptureBuilder
-from test_hostile_captures import run_commands
 
 from profkit import report
 from profkit.attribution.account import DEVICES
 from profkit.attribution.grouping import groupings_on
 from profkit.capture.reading import read
+from tests.capture import device_entries as entries
+from tests.capture.builders import FIRST_MONOTONIC_NS, CaptureBuilder
+from tests.capture.test_hostile_captures import run_commands
 
 MOST = 2**64 - 1
 

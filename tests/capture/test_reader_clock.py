@@ -6,10 +6,10 @@ import struct
 from pathlib import Path
 
 import pytest
-from capture_builders import CLOCK, DEFINITIONS, CaptureBuilder, block, file_header
 
 from profkit.capture.reading import read
 from profkit.capture.schema import Capture
+from tests.capture.builders import CLOCK, DEFINITIONS, CaptureBuilder, block, file_header
 
 PROCESS_ID = 0xABC000
 

@@ -7,15 +7,16 @@ import struct
 import subprocess
 from pathlib import Path
 
-import device_entries
 import pytest
-from capture_builders import CAPTURE_ID, CaptureBuilder, block, events_block, file_header, word
-from device_entries import every_entry
-from sanitized_programs import SOURCES, build_program
 
 from profkit.capture.reading import read
 from profkit.capture.schema import AllocationCall
 from profkit.errors import CaptureError
+from tests.capture import device_entries
+from tests.capture.builders import CAPTURE_ID, CaptureBuilder, block, events_block, file_header, word
+from tests.capture.device_entries import every_entry
+from tests.support.places import SOURCES
+from tests.support.sanitized_programs import build_program
 
 FUZZER = Path(__file__).parent / "native" / "fuzz_reader.cpp"
 FILES = 100_000

@@ -5,14 +5,14 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-import device_entries as entries
 import pytest
-from capture_builders import FIRST_MONOTONIC_NS, CaptureBuilder
 
 from profkit.attribution.account import DEVICES
 from profkit.attribution.passes import usage_of
 from profkit.capture.reading import read
 from profkit.capture.schema import NONE, Capture, CopyDirection, MemoryKind
+from tests.capture import device_entries as entries
+from tests.capture.builders import FIRST_MONOTONIC_NS, CaptureBuilder
 
 ORIGIN = FIRST_MONOTONIC_NS  # what the builder calls 0
 HOUR = 3_600_000_000_000

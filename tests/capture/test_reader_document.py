@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from capture_builders import CaptureBuilder
 
 from profkit.capture.reading import read
+from tests.capture.builders import CaptureBuilder
+from tests.support.places import DOCS, SOURCES
 
-ROOT = Path(__file__).parents[2]
-DOCUMENT = ROOT / "docs" / "capture-format.md"
-HEADERS = [ROOT / "csrc" / "tracer" / "core" / name for name in ("format.h", "device_format.h")]
+DOCUMENT = DOCS / "capture-format.md"
+HEADERS = [SOURCES / "tracer" / "core" / name for name in ("format.h", "device_format.h")]
 
 
 def test_the_small_reader_finds_the_same_ranges_as_profkit(tmp_path: Path) -> None:

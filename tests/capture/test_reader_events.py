@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from capture_builders import CaptureBuilder, word
 
 from profkit.attribution.account import THREADS
 from profkit.attribution.passes import usage_of
 from profkit.capture.reading import read
 from profkit.capture.schema import Capture, PayloadType, RangeKind, Source, payload_values
 from profkit.rendering.sql.captures import open_database
+from tests.capture.builders import CaptureBuilder, word
 
 
 def read_back(builder: CaptureBuilder, folder: Path) -> Capture:

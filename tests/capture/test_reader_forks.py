@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from capture_builders import EVENTS, CaptureBuilder, file_header
-
 from profkit.attribution.account import THREADS
 from profkit.attribution.passes import usage_of
 from profkit.capture.reading import read
 from profkit.capture.schema import Capture, RangeKind
+from tests.capture.builders import EVENTS, CaptureBuilder, file_header
 
 
 def read_blocks(blocks: list[bytes], folder: Path) -> Capture:

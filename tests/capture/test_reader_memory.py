@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from capture_builders import CaptureBuilder
-
 from profkit import _core
 from profkit.attribution.account import THREADS
 from profkit.attribution.passes import usage_of
 from profkit.capture.reading import read
 from profkit.capture.schema import AllocationCall, Capture
+from tests.capture.builders import CaptureBuilder
 
 
 def read_back(builder: CaptureBuilder, folder: Path) -> Capture:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from capture_builders import CaptureBuilder
-from capture_tables import Alloc, Row, capture_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from profkit.capture.reading import read
 from profkit.capture.schema import Capture, RangeKind
+from tests.capture.builders import CaptureBuilder
+from tests.capture.tables import Alloc, Row, capture_of
 
 NAMES = st.text(min_size=0, max_size=12)
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from network_captures import Event, layer, network_capture, op, pool, primitive, recording_of, runtime
 
 from profkit.capture.archive import load, save
 from profkit.capture.event_log import EventLog, EventThread, threads_of, with_ranges
 from profkit.capture.run import MAGIC, SCHEMA, load_run, save_run, side_by_side
 from profkit.capture.schema import NONE, TABLES, Capture, Level, RangeKind
 from profkit.errors import CaptureError
+from tests.capture.network_captures import Event, layer, network_capture, op, pool, primitive, recording_of, runtime
 
 
 def parents(*events: Event) -> dict[str, str | None]:

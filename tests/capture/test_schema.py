@@ -8,10 +8,10 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from capture_builders import CaptureBuilder
 
 from profkit.capture.reading import read
 from profkit.capture.schema import NONE, Activities, Calls, Capture, Device, Process, Ranges, Threads
+from tests.capture.builders import CaptureBuilder
 
 
 def test_a_column_that_a_source_does_not_have_reads_as_none_and_takes_no_memory() -> None:

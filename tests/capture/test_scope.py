@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recordings import record_rows, rows_of
 
 import profkit
 from profkit import _core
 from profkit.capture.reading import read
 from profkit.capture.schema import RangeKind
+from tests.capture.recordings import record_rows, rows_of
 
 MARK: Any = profkit.mark
 

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
 import pytest
-from recordings import Seen, record_rows
 
 import profkit
 from profkit.capture.schema import RangeKind
+from tests.capture.recordings import Seen, record_rows
 
 CLOCKS_AGREE_NS = 50_000
 """The recorder's clock and Python's, over a few hundredths of a second."""

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from recordings import record_rows, rows_of
 
 import profkit
 from profkit import _core
@@ -24,6 +23,7 @@ from profkit.capture.environment import (
 )
 from profkit.capture.reading import read
 from profkit.errors import ProfkitError, UsageError
+from tests.capture.recordings import record_rows, rows_of
 
 
 def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -18,9 +18,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from emulation import EMULATED_FLAGS, NATIVE, ROOT, all_cuda_sources
-from sanitized_programs import compiled_object
-from shared_work import shared_folder
+
+from tests.cuda.emulation import EMULATED_FLAGS, all_cuda_sources
+from tests.support.places import CUDA_NATIVE, ROOT
+from tests.support.processes import finish, succeed
+from tests.support.sanitized_programs import compiled_object
+from tests.support.shared_work import shared_folder
 
 BUILD_FOLDER = "PROFKIT_BUILD_FOLDER"
 """The variable that names another build folder than the one `pip install -e .` leaves."""
@@ -66,12 +69,21 @@ def double_environment() -> dict[str, str]:
 
 def _link_double(folder: Path) -> Path:
     library = folder / "libcudart_double.so"
-    plain = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-isystem", _toolkit_headers(), "-I", str(NATIVE))
+    plain = (
+        "-std=c++17",
+        "-O1",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-isystem",
+        _toolkit_headers(),
+        "-I",
+        str(CUDA_NATIVE),
+    )
     emulated = (*EMULATED_FLAGS, "-x", "c++")
     jobs = [
         *((path, emulated) for path in all_cuda_sources()),
-        *((NATIVE / name, EMULATED_FLAGS) for name in ("simt.cpp", "simt_fiber.cpp", "cudart_double_launch.cpp")),
-        *((NATIVE / f"cudart_double{part}.cpp", plain) for part in ("", "_cupti", "_state", "_stream")),
+        *((CUDA_NATIVE / name, EMULATED_FLAGS) for name in ("simt.cpp", "simt_fiber.cpp", "cudart_double_launch.cpp")),
+        *((CUDA_NATIVE / f"cudart_double{part}.cpp", plain) for part in ("", "_cupti", "_state", "_stream")),
     ]
     with ThreadPoolExecutor(2) as pool:
         objects = list(pool.map(lambda job: compiled_object(*job), jobs))
@@ -81,10 +93,7 @@ def _link_double(folder: Path) -> Path:
 
 
 def _link(target: Path, objects: list[str], flags: list[str]) -> None:
-    linked = subprocess.run(
-        ["g++", "-shared", *objects, "-o", str(target), *flags], capture_output=True, text=True, check=False
-    )
-    assert linked.returncode == 0, linked.stderr
+    succeed(["g++", "-shared", *objects, "-o", str(target), *flags])
 
 
 def _toolkit_headers() -> str:
@@ -97,11 +106,4 @@ def _toolkit_headers() -> str:
 def run_on_double(arguments: Sequence[str], **settings: object) -> subprocess.CompletedProcess[str]:
     """A Python process with profkit._cuda on the double; settings are those of cudart_double_state.h, in lower case."""
     wanted = {f"PROFKIT_CUDA_DOUBLE_{name.upper()}": str(value) for name, value in settings.items()}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        env={**os.environ, **double_environment(), **wanted},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
+    return finish([sys.executable, *arguments], {**os.environ, **double_environment(), **wanted})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import struct
-import subprocess
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,15 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sanitized_programs import compiled_object
-from shared_work import shared_folder
 
 from profkit.frameworks.candidate.library import params_struct
 from profkit.ops.spec import Spec, max_error, tolerance
+from tests.support.places import CUDA_NATIVE, SOURCES
+from tests.support.processes import finish, succeed
+from tests.support.sanitized_programs import compiled_object
+from tests.support.shared_work import shared_folder
 
-ROOT = Path(__file__).parents[2]
-SOURCES = ROOT / "csrc"
-NATIVE = Path(__file__).parent / "native"
 PROOF = "PROFKIT_PROOF"
 """The variable that names a file to which every run adds what it ran: bench/cuda_kernels.py makes its report of it."""
 ORDERS = ("ascending", "descending", "random")
@@ -32,7 +30,7 @@ POLICY = -1
 _PARTS = {"conv2d": ("matmul",)}
 # -O2: unoptimised, the deep templates of a tiled product run ten times slower; under a sanitizer -O1, since there
 # compiling takes longer than running. -fPIC: the same objects make the double of the CUDA runtime.
-EMULATED_FLAGS = ("-std=c++17", "-O2", "-g1", "-fPIC", "-DPROFKIT_EMULATED", "-I", str(SOURCES), "-I", str(NATIVE))
+EMULATED_FLAGS = ("-std=c++17", "-O2", "-g1", "-fPIC", "-DPROFKIT_EMULATED", "-I", str(SOURCES), "-I", str(CUDA_NATIVE))
 _SANITIZED = {
     "": (),
     "address": ("-DPROFKIT_UNDER_ASAN",),
@@ -98,7 +96,10 @@ def build(op: str, sanitizers: str = "") -> Path:
 
 def run_kernels(op: str) -> tuple[Path, tuple[str, ...]]:
     """The main program of an operator's kernels, with the flags it needs."""
-    return NATIVE / "run_kernels.cpp", (f"-DPROFKIT_FAMILY={op}", f'-DPROFKIT_PARAMS_HEADER="kernels/{op}/params.h"')
+    return CUDA_NATIVE / "run_kernels.cpp", (
+        f"-DPROFKIT_FAMILY={op}",
+        f'-DPROFKIT_PARAMS_HEADER="kernels/{op}/params.h"',
+    )
 
 
 def link_emulated(name: str, sources: Sequence[tuple[Path, tuple[str, ...]]], sanitizers: str = "") -> Path:
@@ -108,8 +109,8 @@ def link_emulated(name: str, sources: Sequence[tuple[Path, tuple[str, ...]]], sa
     flags = (*EMULATED_FLAGS, *_SANITIZED[sanitizers])
     jobs = [
         *((path, (*flags, "-x", "c++", *instrumented, *own)) for path, own in sources),
-        (NATIVE / "simt.cpp", flags),
-        (NATIVE / "simt_fiber.cpp", flags),
+        (CUDA_NATIVE / "simt.cpp", flags),
+        (CUDA_NATIVE / "simt_fiber.cpp", flags),
     ]
     with ThreadPoolExecutor(2) as pool:
         objects = list(pool.map(lambda job: compiled_object(*job), jobs))
@@ -118,7 +119,7 @@ def link_emulated(name: str, sources: Sequence[tuple[Path, tuple[str, ...]]], sa
     if not program.exists():
         unfinished = program.with_suffix(f".{os.getpid()}")
         command = ["g++", *instrumented, "-rdynamic", *objects, "-o", str(unfinished), "-ldl"]
-        linked = subprocess.run(command, capture_output=True, text=True, check=False)
+        linked = finish(command)
         if "cannot find" in linked.stderr:
             pytest.skip(f"the compiler has no sanitizer {sanitizers}")
         assert linked.returncode == 0, linked.stderr
@@ -128,7 +129,7 @@ def link_emulated(name: str, sources: Sequence[tuple[Path, tuple[str, ...]]], sa
 
 def kernels_of(program: Path) -> dict[str, list[str]]:
     """Keys of the registry's rows with the names of their configurations."""
-    lines = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = succeed([str(program)]).splitlines()
     return {line.split()[0]: line.split()[1:] for line in lines}
 
 
@@ -143,14 +144,7 @@ def run(
     request, answer = folder / f"request-{order}", folder / f"answer-{order}"
     request.write_bytes(_request(cases))
     command = [str(program), order, "7", str(request), str(answer)]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        env={**os.environ, **(environment or {})},
-    )
+    done = finish(command, {**os.environ, **(environment or {})}, errors="replace")
     if done.returncode:
         raise EmulationError(done.returncode, done.stderr)
     outcomes = _outcomes(cases, answer.read_bytes())

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
-from emulation import ORDERS, Case, Outcome, build, kernels_of, run, troubles
 
 from profkit.ops.spec import Spec
+from tests.cuda.emulation import ORDERS, Case, Outcome, build, kernels_of, run, troubles
 
 SANITIZERS = ("address,undefined", "thread")
 # The quick tier runs every problem in one order of threads.
@@ -38,10 +38,15 @@ def runs_by_kernel(outcomes: Iterable[Outcome]) -> dict[str, int]:
     return dict(Counter(key.rsplit("/", 1)[1] for key, _ in pairs))
 
 
-def check_family(specs: Sequence[Spec], folder: Path, order: str, sanitizers: str = "") -> dict[str, int]:
-    """Run all kernels of the specs' operator, fail with what is wrong, and tell on how many problems each ran."""
-    program = build(specs[0].op, sanitizers)
-    outcomes = run(program, cases_of(program, specs), folder, order)
+def check(program: Path, cases: list[Case], folder: Path, order: str) -> dict[str, int]:
+    """Run the cases, fail with what is wrong, and tell on how many problems each kernel ran."""
+    outcomes = run(program, cases, folder, order)
     wrong = troubles(outcomes)
     assert not wrong, f"{len(wrong)} of {len(outcomes)} are wrong\n" + "\n".join(wrong[:20])
     return runs_by_kernel(outcomes)
+
+
+def check_family(specs: Sequence[Spec], folder: Path, order: str, sanitizers: str = "") -> dict[str, int]:
+    """All kernels of the specs' operator on all of them."""
+    program = build(specs[0].op, sanitizers)
+    return check(program, cases_of(program, specs), folder, order)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from emulation import SOURCES, Case, EmulationError, link_emulated, run, run_kernels, troubles
-from shared_work import shared_folder
-
 from profkit.ops.spec import Spec
+from tests.cuda.emulation import Case, EmulationError, link_emulated, run, run_kernels, troubles
+from tests.support.places import SOURCES
+from tests.support.shared_work import shared_folder
 
 KERNELS = SOURCES / "kernels"
 

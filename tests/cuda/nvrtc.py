@@ -6,10 +6,11 @@ import ctypes
 import importlib.util
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+
+from tests.support.processes import finish
 
 
 class NvrtcError(Exception):
@@ -29,9 +30,7 @@ def toolkit_headers() -> Path | None:
     """Where cuda_fp16.h is: nvcc says which folder it would search."""
     if shutil.which("nvcc") is None:
         return None
-    done = subprocess.run(
-        ["nvcc", "--dryrun", "-x", "cu", "-c", "/dev/null"], capture_output=True, text=True, check=False
-    )
+    done = finish(["nvcc", "--dryrun", "-x", "cu", "-c", "/dev/null"])
     folders = [Path(folder) for folder in re.findall(r'"?-I([^"\s]+)', done.stderr)]
     return next((folder for folder in folders if (folder / "cuda_fp16.h").is_file()), None)
 

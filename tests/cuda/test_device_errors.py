@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cuda_double import run_on_double
+
+from tests.cuda.cuda_double import run_on_double
 
 MATMUL = ["-m", "profkit.matmul", "--m", "6", "--n", "5", "--k", "4", "--budget", "0.1s", "--threads", "1"]
 NAIVE, COALESCED, REFERENCE = "matmul/native/cuda/naive", "matmul/native/cuda/coalesced", "matmul/native/cpu/reference"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cuda_double import run_on_double
+import pytest
+
+from tests.cuda.cuda_double import run_on_double
 
 BEGIN = """
 import json
@@ -49,26 +51,30 @@ def answers(text: str, **settings: object) -> Any:
     return json.loads(done.stdout)
 
 
-def test_a_pause_of_the_host_is_in_the_time_only_when_nothing_holds_the_device() -> None:
-    held, free, value = answers(
-        BOUND
-        + """
+SAMPLE = """
 import time
-timer = _cuda.DeviceTimer(stream.handle, 60.0)
 
-def sample(holds):
+def sample(timer, holds=True, pause_s=0.0, waits=False):
     if holds:
         timer.hold()
     timer.begin()
-    time.sleep(1.0)
+    time.sleep(pause_s)
     call()
+    if waits:
+        _cuda.synchronize(stream.handle)
     timer.end()
     timer.release()
     return timer.finish()
-
-print(json.dumps([sample(True), sample(False), result()]))
 """
-    )
+
+
+def test_a_pause_of_the_host_is_in_the_time_only_when_nothing_holds_the_device() -> None:
+    text = """
+timer = _cuda.DeviceTimer(stream.handle, 60.0)
+print(json.dumps([sample(timer, holds, pause_s=1.0) for holds in (True, False)] + [result()]))
+"""
+
+    held, free, value = answers(BOUND + SAMPLE + text)
 
     # Half of the pause: on a busy machine the double's stream comes to its first event late.
     assert 0 < held[0] < 5e8 <= free[0]
@@ -76,50 +82,16 @@ print(json.dumps([sample(True), sample(False), result()]))
     assert value == 8.0
 
 
-def test_a_hold_that_somebody_waits_for_ends_by_itself_and_says_so() -> None:
-    first, second = answers(
-        BOUND
-        + """
+@pytest.mark.parametrize(
+    "then", ["waits=False", "holds=False, waits=True"], ids=["nobody waits", "a sample without a hold"]
+)
+def test_a_hold_that_somebody_waits_for_ends_by_itself_and_leaves_nothing_for_the_next_sample(then: str) -> None:
+    text = f"""
 timer = _cuda.DeviceTimer(stream.handle, 0.1)
-
-def sample(waits):
-    timer.hold()
-    timer.begin()
-    call()
-    if waits:
-        _cuda.synchronize(stream.handle)
-    timer.end()
-    timer.release()
-    return timer.finish()[1]
-
-print(json.dumps([sample(True), sample(False)]))
+print(json.dumps([sample(timer, waits=True)[1], sample(timer, {then})[1]]))
 """
-    )
 
-    assert (first, second) == (True, False)
-
-
-def test_a_sample_without_a_hold_has_nothing_of_the_one_that_gave_up_before() -> None:
-    gave_up = answers(
-        BOUND
-        + """
-timer = _cuda.DeviceTimer(stream.handle, 0.1)
-
-def sample(holds):
-    if holds:
-        timer.hold()
-    timer.begin()
-    call()
-    _cuda.synchronize(stream.handle)
-    timer.end()
-    timer.release()
-    return timer.finish()[1]
-
-print(json.dumps([sample(True), sample(False)]))
-"""
-    )
-
-    assert gave_up == [True, False]
+    assert answers(BOUND + SAMPLE + text) == [True, False]
 
 
 def test_a_timer_that_is_dropped_while_it_holds_lets_the_device_go() -> None:

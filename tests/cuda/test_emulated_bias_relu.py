@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from emulation import build, run
-from family_checks import cases_of, check_family, in_every_order, under_sanitizers
 
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.spec import Array
+from tests.cuda.emulation import build, run
+from tests.cuda.family_checks import cases_of, check_family, in_every_order, under_sanitizers
 
 DTYPES = ("float32", "float16", "bfloat16")
 # Planes and channels of 1, of odd counts (packs of one), of multiples of 4 and 8 (packs of 128 bits), of more than a

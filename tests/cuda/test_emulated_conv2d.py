@@ -5,21 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conv_shapes import conv_specs, depthwise_specs, few_conv_specs, long_specs, unit_stride_specs
-from emulation import Case, build, run, troubles
-from family_checks import SANITIZERS, cases_of, in_every_order, runs_by_kernel, under_sanitizers
 
 from profkit.ops.conv2d import WEIGHT_GRADIENT, Conv2d
+from tests.cuda.conv_shapes import conv_specs, depthwise_specs, few_conv_specs, long_specs, unit_stride_specs
+from tests.cuda.emulation import Case, build, run
+from tests.cuda.family_checks import SANITIZERS, cases_of, check, in_every_order, under_sanitizers
 
 WINOGRAD, DEPTHWISE = "conv2d/native/cuda/winograd", "conv2d/native/cuda/depthwise"
-
-
-def check(program: Path, cases: list[Case], folder: Path, order: str) -> dict[str, int]:
-    """Fail with what is wrong; on how many problems each kernel ran."""
-    outcomes = run(program, cases, folder, order)
-    wrong = troubles(outcomes)
-    assert not wrong, f"{len(wrong)} of {len(outcomes)} are wrong\n" + "\n".join(wrong[:20])
-    return runs_by_kernel(outcomes)
 
 
 @in_every_order

@@ -5,9 +5,8 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 
-from family_checks import check_family, in_every_order, under_sanitizers
-
 from profkit.ops.lrn import LocalResponseNorm
+from tests.cuda.family_checks import check_family, in_every_order, under_sanitizers
 
 # Channels below, at and above a window, a segment of 16 and a multiple of it; positions of 1, odd, more than a block.
 IMAGES: tuple[tuple[int, int, int, int], ...] = (

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from emulation import NATIVE, Case, Outcome, build, cuda_sources, link_emulated, run
-from family_checks import cases_of, in_every_order, runs_by_kernel, under_sanitizers
 
 from profkit.ops.dtypes import TF32, tolerance
 from profkit.ops.matmul import MatMul
 from profkit.ops.spec import Array
+from tests.cuda.emulation import Case, Outcome, build, cuda_sources, link_emulated, run
+from tests.cuda.family_checks import cases_of, in_every_order, runs_by_kernel, under_sanitizers
+from tests.support.places import CUDA_NATIVE
+from tests.support.processes import finish
 
 KEY = "matmul/native/cuda"
 TRANSPOSES = tuple(product((False, True), repeat=2))
@@ -179,10 +180,10 @@ def test_tf32_loses_nothing_but_the_fraction_of_its_operands(tmp_path: Path) -> 
 
 @pytest.mark.full
 def test_matrices_with_gaps_as_other_operators_have_them() -> None:
-    sources = [*cuda_sources("matmul"), NATIVE / "check_matmul_operands.cpp"]
+    sources = [*cuda_sources("matmul"), CUDA_NATIVE / "check_matmul_operands.cpp"]
     program = link_emulated("matmul-operands", [(path, ()) for path in sources], "address,undefined")
 
-    done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    done = finish([str(program)])
 
     assert (done.returncode, done.stdout) == (0, "80 products\n"), done.stdout + done.stderr[:2000]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from emulation import build, run
-from family_checks import cases_of, check_family, in_every_order, under_sanitizers
 
 from profkit.ops.pool2d import Pool2d
 from profkit.ops.spec import Array
+from tests.cuda.emulation import build, run
+from tests.cuda.family_checks import cases_of, check_family, in_every_order, under_sanitizers
 
 WINDOWS: tuple[dict[str, Any], ...] = (
     {"height": 1, "width": 1, "kernel_size": 1, "stride": 1, "padding": 0},

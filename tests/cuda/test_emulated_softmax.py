@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulation import build, run
-from family_checks import cases_of, check_family, in_every_order, under_sanitizers
 
 from profkit.ops.softmax import Softmax
 from profkit.ops.spec import Array
+from tests.cuda.emulation import build, run
+from tests.cuda.family_checks import cases_of, check_family, in_every_order, under_sanitizers
 
 # Around the limits of 8 and 32 lanes, of 2, 4 and 32 values per lane, and of a block's packs.
 COLUMNS = (1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 100, 127, 128, 129, 255, 256, 257, 1000, 1023, 1024)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-from emulation import NATIVE
-from sanitized_programs import build_program
+from tests.support.places import CUDA_NATIVE
+from tests.support.processes import succeed
+from tests.support.sanitized_programs import build_program
 
 
 def test_fast_division_is_exact_for_small_divisors_and_around_powers_of_two(tmp_path: Path) -> None:
-    flags = ("-O2", "-DPROFKIT_EMULATED", "-I", str(NATIVE))
-    program = build_program(tmp_path / "check", [NATIVE / "check_fast_divide.cpp"], "undefined", flags)
+    flags = ("-O2", "-DPROFKIT_EMULATED", "-I", str(CUDA_NATIVE))
+    program = build_program(tmp_path / "check", [CUDA_NATIVE / "check_fast_divide.cpp"], "undefined", flags)
 
-    done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    output = succeed([str(program)])
 
-    assert done.returncode == 0, done.stdout[:2000] + done.stderr[:2000]
-    assert int(done.stdout.split()[-2]) > 2_000_000
+    assert int(output.split()[-2]) > 2_000_000

@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from cuda_double import run_on_double
 
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from tests.cuda.cuda_double import run_on_double
 
 BATCH, GROUPS = 4, 2
 PROGRAM = """

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from emulation import SOURCES, Case, build, run
-from family_checks import cases_of, runs_by_kernel
 
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import Conv2d
@@ -19,6 +17,9 @@ from profkit.ops.matmul import MatMul
 from profkit.ops.pool2d import Pool2d
 from profkit.ops.softmax import Softmax
 from profkit.ops.spec import Array, Spec
+from tests.cuda.emulation import Case, build, run
+from tests.cuda.family_checks import cases_of, runs_by_kernel
+from tests.support.places import SOURCES
 
 TURING = 75
 WITHOUT_TENSOR_CORES: dict[str, tuple[Spec, ...]] = {

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cuda_double import run_on_double
-from emulation import SOURCES, note_proof
 
-RUNNER = str(Path(__file__).parent / "launch_runner.py")
+from tests.cuda.cuda_double import run_on_double
+from tests.cuda.emulation import note_proof
+from tests.support.places import ROOT, SOURCES
+
 OPERATORS = sorted(path.parents[1].name for path in SOURCES.glob("kernels/*/cuda/rows.cpp"))
 KEYS = "import json; from profkit import _cuda; print(json.dumps(_cuda.kernels({op!r})))"
 
@@ -22,7 +23,7 @@ def launches_of(log: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("op", OPERATORS)
 def test_every_kernel_is_launched_and_right(op: str, tmp_path: Path) -> None:
-    done = run_on_double([RUNNER, op], log=tmp_path / "launches")
+    done = run_on_double([str(ROOT / "tests" / "cuda" / "launch_runner.py"), op], log=tmp_path / "launches")
     assert done.returncode == 0, done.stderr[-3000:]
     runs = json.loads(done.stdout.splitlines()[-1])
     wrong = [run for run in runs if run[3]]

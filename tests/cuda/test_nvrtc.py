@@ -6,18 +6,18 @@ What is compiled is what the launchers start: the instances are read from their 
 from __future__ import annotations
 
 import re
-import subprocess
 from functools import cache
-from pathlib import Path
 
 import pytest
-from emulation import EMULATED_FLAGS
-from nvrtc import NvrtcError, compile_kernels, library_path, toolkit_headers
-from sanitized_programs import compiled_object
 
 from profkit.frameworks.headers import include_flags, kernel_headers
+from tests.cuda.emulation import EMULATED_FLAGS
+from tests.cuda.nvrtc import NvrtcError, compile_kernels, library_path, toolkit_headers
+from tests.support.places import SOURCES
+from tests.support.processes import succeed
+from tests.support.sanitized_programs import compiled_object
 
-KERNELS = Path(__file__).parents[2] / "csrc" / "kernels"
+KERNELS = SOURCES / "kernels"
 ARCHITECTURE, OTHERS = "sm_90", ("sm_80", "sm_120")
 pytestmark = [
     pytest.mark.skipif(library_path() is None, reason="nvidia-cuda-nvrtc is not installed"),
@@ -46,7 +46,7 @@ def started_kernels(op: str) -> frozenset[str]:
     """Every function in the objects of an operator's launchers that could be a kernel, as C++ names it."""
     sources = sorted((KERNELS / op).glob("cuda/*.cu"))
     objects = [compiled_object(path, (*EMULATED_FLAGS, "-x", "c++")) for path in sources]
-    listed = subprocess.run(["nm", "-C", "--defined-only", *objects], capture_output=True, text=True, check=True).stdout
+    listed = succeed(["nm", "-C", "--defined-only", *objects])
     symbols = re.findall(r"^[0-9a-f]+ [WTtu] ((?:void )?profkit::cuda::.*\))$", listed, re.M)
     return frozenset(template_id(symbol) for symbol in symbols)
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mutants import Mutant, occurrences, reports
 
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
 from profkit.ops.pool2d import Pool2d
 from profkit.ops.softmax import Softmax
+from tests.cuda.mutants import Mutant, occurrences, reports
 
 ADDRESS, THREAD = "address", "thread"
 WRONG_RESULT, OVERFLOW, RACE = ", at most ", "heap-buffer-overflow", "data race"

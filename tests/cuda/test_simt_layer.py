@@ -5,8 +5,11 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from emulation import NATIVE, ORDERS, link_emulated
-from family_checks import in_every_order
+
+from tests.cuda.emulation import ORDERS, link_emulated
+from tests.cuda.family_checks import in_every_order
+from tests.support.places import CUDA_NATIVE
+from tests.support.processes import finish, succeed
 
 ADDRESS, THREAD = "address,undefined", "thread"
 RIGHT = [str(number) for number in range(63, -1, -1)]
@@ -46,8 +49,8 @@ RULES = (
 
 
 def run(rule: str, sanitizers: str, kind: str, order: str) -> subprocess.CompletedProcess[str]:
-    program = link_emulated("simt-layer", [(NATIVE / "check_simt_layer.cpp", ())], sanitizers)
-    return subprocess.run([str(program), rule, kind, order], capture_output=True, text=True, check=False)
+    program = link_emulated("simt-layer", [(CUDA_NATIVE / "check_simt_layer.cpp", ())], sanitizers)
+    return finish([str(program), rule, kind, order])
 
 
 @in_every_order
@@ -79,8 +82,8 @@ def test_the_twin_that_keeps_the_rule_passes(rule: str, sanitizers: str) -> None
 
 
 def test_every_kernel_of_the_check_is_tested() -> None:
-    program = link_emulated("simt-layer", [(NATIVE / "check_simt_layer.cpp", ())])
+    program = link_emulated("simt-layer", [(CUDA_NATIVE / "check_simt_layer.cpp", ())])
 
-    names = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout.split()
+    names = succeed([str(program)]).split()
 
     assert sorted(names) == sorted(rule for rule, _, _ in RULES)

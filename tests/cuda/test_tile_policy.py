@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from cuda_double import run_on_double
+from tests.cuda.cuda_double import run_on_double
 
 PROGRAM = """
 import json, sys

@@ -12,13 +12,13 @@ import traceback
 from typing import Any
 
 import numpy as np
-from spec_sample import sample_of
 
 from profkit.errors import UnavailableError
 from profkit.frameworks import load_adapter
 from profkit.frameworks.adapter import Adapter, Conditions, Implementation
 from profkit.ops import SPECS, Spec, odd_specs
 from profkit.ops.spec import max_error, tolerance
+from tests.frameworks.spec_sample import sample_of
 
 
 def run_spec(adapter: Adapter, implementation: Implementation, spec: Spec, conditions: Conditions) -> dict[str, Any]:

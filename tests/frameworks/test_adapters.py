@@ -6,22 +6,20 @@ import functools
 import importlib.util
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
-from fresh_interpreter import run_python
-from odd_spec_faults import faults
 
 from profkit.errors import UnavailableError, UnsupportedError
 from profkit.frameworks import BACKENDS, load_adapter
 from profkit.frameworks.adapter import Conditions, Implementation
 from profkit.frameworks.framework import Framework
 from profkit.ops import SPECS, Conv2d, LocalResponseNorm, odd_specs
+from tests.frameworks.odd_spec_faults import faults
+from tests.support.processes import answer_of_python
 
 IN_PROCESS = ("numpy", "numba")
-RUNNER = Path(__file__).with_name("odd_specs_runner.py")
-FRAMEWORK_MODULES = ("torch", "tensorflow", "keras", "jax", "numba", "onnxruntime", "onnx", "cupy")
+RUNNER = "tests.frameworks.odd_specs_runner"
 IMPLEMENTATIONS = [item for name in BACKENDS for op in SPECS for item in load_adapter(name).implementations(op)]
 FRAMEWORKS = [adapter for adapter in map(load_adapter, BACKENDS) if isinstance(adapter, Framework)]
 
@@ -62,7 +60,7 @@ FEWEST_ODD_SPECS = {
 @functools.cache
 def outcome(adapter: str, environment: str, part: str) -> Any:
     """What the runner says about all implementations that can share a process; computed once per session."""
-    return run_python([str(RUNNER), adapter, environment, part], json.loads(environment))
+    return answer_of_python(["-m", RUNNER, adapter, environment, part], json.loads(environment))
 
 
 def outcome_of(implementation: Implementation, part: str) -> Any:
@@ -109,28 +107,6 @@ def test_starting_tells_the_version(framework: Framework) -> None:
 
     assert facts["version"][0].isdigit()
     assert all(isinstance(value, str) for value in facts.values())
-
-
-def test_asking_an_adapter_what_it_has_imports_no_framework() -> None:
-    question = (
-        "import json, sys\n"
-        "from profkit.frameworks import BACKENDS, load_adapter\n"
-        "from profkit.ops import SPECS, odd_specs\n"
-        "imported = {}\n"
-        "for name in BACKENDS:\n"
-        "    adapter = load_adapter(name)\n"
-        "    adapter.is_available()\n"
-        "    for op in SPECS:\n"
-        "        for item in adapter.implementations(op):\n"
-        "            for spec in odd_specs(op):\n"
-        "                adapter.supports(item, spec)\n"
-        f"    imported[name] = sorted({set(FRAMEWORK_MODULES)!r} & {{key.split('.')[0] for key in sys.modules}})\n"
-        "print(json.dumps(imported))\n"
-    )
-
-    imported = run_python(["-c", question], {})
-
-    assert imported == {name: [] for name in BACKENDS}
 
 
 def test_keys_are_unique_and_name_operator_framework_and_device() -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fresh_interpreter import run_python
 
 from profkit.errors import UnavailableError
 from profkit.frameworks.adapter import Conditions, Implementation
@@ -21,6 +20,7 @@ from profkit.ops import Spec, odd_specs
 from profkit.ops.conv2d import FORWARD, Conv2d
 from profkit.ops.layout import from_nchw, to_nchw
 from profkit.ops.spec import max_error, tolerance
+from tests.support.processes import answer_of_python
 
 
 def is_taken(spec: Spec) -> bool:
@@ -90,7 +90,7 @@ def test_cupys_products_and_softmax_match_the_reference_when_numpy_stands_in(spe
 
 @needs_numba
 def test_the_numba_cuda_kernels_match_the_reference_in_the_simulator() -> None:
-    rows = run_python(["-c", SIMULATED], {"NUMBA_ENABLE_CUDASIM": "1"})
+    rows = answer_of_python(["-c", SIMULATED], {"NUMBA_ENABLE_CUDASIM": "1"})
 
     keys = {"conv2d/numba_cuda/cuda", "matmul/numba_cuda/cuda/naive", "matmul/numba_cuda/cuda/tiled_shared"}
     assert {row[0] for row in rows} == keys
@@ -113,7 +113,7 @@ def test_a_missing_device_is_reported_in_the_drivers_own_words(name: str) -> Non
         "    print(json.dumps(str(error)))\n"
     )
 
-    reason = run_python(["-c", question], {"CUDA_VISIBLE_DEVICES": "-1"})
+    reason = answer_of_python(["-c", question], {"CUDA_VISIBLE_DEVICES": "-1"})
 
     assert any(word in reason for word in ("driver", "device", "not installed"))
 

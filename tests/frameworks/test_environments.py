@@ -15,8 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from foreign_networks import environment_of
-from tiny_environments import made_tiny, tiny
 
 import profkit
 from profkit.errors import UnavailableError, UsageError
@@ -35,6 +33,9 @@ from profkit.frameworks.environments import (
     interpreter_for,
     look,
 )
+from tests.frameworks.networks.foreign_networks import environment_of
+from tests.support.processes import succeed
+from tests.support.tiny_environments import made_tiny, tiny
 
 
 def make(foreign: IsolatedFramework, again: bool = False) -> list[str]:
@@ -65,7 +66,7 @@ def test_an_environment_is_made_from_its_pins_and_runs_the_framework(
     assert interpreter_for("tiny") == found.python != sys.executable
     assert availability("tiny").available
     code = "import tiny, sys; print(tiny.VERSION, sys.prefix)"
-    output = subprocess.run([found.python, "-c", code], capture_output=True, text=True, check=True).stdout
+    output = succeed([found.python, "-c", code])
     assert output.split() == ["1.0", str(found.folder)]
     assert told[0].startswith("virtual environment with Python ")
     assert told[-1] == "importing it"

@@ -5,9 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from network_checks import built_here
-from odd_spec_faults import faults
-from odd_specs_runner import rows_of
 
 from profkit.frameworks import load_adapter
 from profkit.frameworks.adapter import Conditions
@@ -17,6 +14,9 @@ from profkit.ops import SPECS, Conv2d, MatMul, Spec, odd_specs
 from profkit.ops.dtypes import is_narrow
 from profkit.ops.networks import Cifar10, Training
 from profkit.ops.spec import max_error, tolerance
+from tests.frameworks.networks.network_checks import built_here
+from tests.frameworks.odd_spec_faults import faults
+from tests.frameworks.odd_specs_runner import rows_of
 
 by_backend = pytest.mark.parametrize("backend", ["numpy", "numba"])
 

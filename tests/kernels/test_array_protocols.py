@@ -101,33 +101,54 @@ def test_a_bound_call_keeps_its_memory_alive_and_no_longer(wrap: Any) -> None:
     assert alive() is None
 
 
-def test_a_read_only_capsule_is_refused_as_output() -> None:
+class Failing:
+    """A tensor that is not to be shared."""
+
+    def __dlpack__(self, **ignored: Any) -> Any:
+        raise BufferError("this tensor requires a gradient")
+
+
+class Strange:
+    """Gives something else than a capsule."""
+
+    def __dlpack__(self, **ignored: Any) -> Any:
+        return object()
+
+
+class CudaOnly:
+    """An array of only the CUDA interface."""
+
+    __cuda_array_interface__: ClassVar = {"shape": (3, 5), "typestr": "<f4", "data": (1, False), "version": 3}
+
+
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        (
+            DlpackOnly(np.zeros((5, 3), np.float32).T),
+            r"input x: is not contiguous: .* strides of \(4, 12\) bytes",
+        ),
+        (DlpackOnly(X, device=(2, 0)), "input x: lies in CUDA device memory"),
+        (CudaOnly(), "input x: lies in CUDA device memory"),
+        (Failing(), "DLPack of this Failing failed: this tensor requires a gradient"),
+        (Strange(), "input x: __dlpack__ gave no DLPack capsule"),
+    ],
+    ids=["strided", "on CUDA", "CUDA interface", "failing", "no capsule"],
+)
+def test_an_input_that_cannot_be_read_is_refused(x: object, words: str) -> None:
+    with pytest.raises(KernelError, match=words):
+        run(x, np.zeros((3, 5), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("producer", "words"), [({}, "is read-only"), ({"copy": True}, "lends only a copy")], ids=["read-only", "copy"]
+)
+def test_a_capsule_that_the_result_cannot_go_into_is_refused_as_output(producer: dict[str, Any], words: str) -> None:
     output = np.zeros((3, 5), np.float32)
-    output.flags.writeable = False
+    output.flags.writeable = bool(producer)
 
-    with pytest.raises(KernelError, match="output: cannot be written: this DlpackOnly is read-only"):
-        run(X, DlpackOnly(output))
-
-
-def test_a_capsule_that_holds_a_copy_is_refused_as_output_because_the_result_would_be_lost() -> None:
-    output = np.zeros((3, 5), np.float32)
-
-    with pytest.raises(KernelError, match="output: cannot be written: this DlpackOnly lends only a copy"):
-        run(X, DlpackOnly(output, copy=True))
-
-
-def test_a_strided_capsule_is_refused_as_non_contiguous() -> None:
-    transposed = np.zeros((5, 3), np.float32).T
-
-    with pytest.raises(KernelError, match=r"input x: is not contiguous: .* strides of \(4, 12\) bytes"):
-        run(DlpackOnly(transposed), np.zeros((3, 5), np.float32))
-
-
-def test_device_memory_is_refused_without_touching_it() -> None:
-    on_cuda = DlpackOnly(X, device=(2, 0))
-
-    with pytest.raises(KernelError, match="input x: lies in CUDA device memory"):
-        run(on_cuda, np.zeros((3, 5), np.float32))
+    with pytest.raises(KernelError, match=f"output: cannot be written: this DlpackOnly {words}"):
+        run(X, DlpackOnly(output, **producer))
 
 
 @pytest.mark.parametrize("versioned", [False, True], ids=["plain", "versioned"])
@@ -156,32 +177,6 @@ def moved_to_cuda(capsule: Any, versioned: bool) -> Any:
     return capsule
 
 
-def test_an_array_of_only_the_cuda_interface_is_refused_as_device_memory() -> None:
-    class CudaOnly:
-        __cuda_array_interface__: ClassVar = {"shape": (3, 5), "typestr": "<f4", "data": (1, False), "version": 3}
-
-    with pytest.raises(KernelError, match="input x: lies in CUDA device memory"):
-        run(CudaOnly(), np.zeros((3, 5), np.float32))
-
-
-def test_a_producers_own_error_is_passed_on() -> None:
-    class Failing:
-        def __dlpack__(self, **ignored: Any) -> Any:
-            raise BufferError("this tensor requires a gradient")
-
-    with pytest.raises(KernelError, match="DLPack of this Failing failed: this tensor requires a gradient"):
-        run(Failing(), np.zeros((3, 5), np.float32))
-
-
-def test_something_else_than_a_capsule_is_refused() -> None:
-    class Strange:
-        def __dlpack__(self, **ignored: Any) -> Any:
-            return object()
-
-    with pytest.raises(KernelError, match="input x: __dlpack__ gave no DLPack capsule"):
-        run(Strange(), np.zeros((3, 5), np.float32))
-
-
 def test_torch_tensors_are_read_and_written_in_place() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     output = torch.zeros(3, 5)
@@ -198,23 +193,15 @@ def test_a_torch_tensor_that_requires_a_gradient_is_refused() -> None:
         run(torch.from_numpy(X.copy()).requires_grad_(), np.zeros((3, 5), np.float32))
 
 
-def test_jax_arrays_are_read_and_refused_as_output_because_they_are_immutable() -> None:
-    jnp = pytest.importorskip("jax.numpy", reason="jax is not installed")
+@pytest.mark.parametrize(
+    ("module", "convert", "name"), [("jax.numpy", "asarray", "ArrayImpl"), ("tensorflow", "constant", "EagerTensor")]
+)
+def test_immutable_arrays_are_read_and_refused_as_output(module: str, convert: str, name: str) -> None:
+    framework = pytest.importorskip(module, reason=f"{module.split('.')[0]} is not installed")
     output = np.zeros((3, 5), np.float32)
 
-    run(jnp.asarray(X), output)
+    run(getattr(framework, convert)(X), output)
 
     np.testing.assert_allclose(output, EXPECTED, rtol=1e-6)
-    with pytest.raises(KernelError, match="output: cannot be written: this ArrayImpl is read-only"):
-        run(X, jnp.zeros((3, 5), jnp.float32))
-
-
-def test_tensorflow_tensors_are_read_and_refused_as_output_because_they_are_immutable() -> None:
-    tensorflow = pytest.importorskip("tensorflow", reason="tensorflow is not installed")
-    output = np.zeros((3, 5), np.float32)
-
-    run(tensorflow.constant(X), output)
-
-    np.testing.assert_allclose(output, EXPECTED, rtol=1e-6)
-    with pytest.raises(KernelError, match="output: cannot be written: this EagerTensor is read-only"):
-        run(X, tensorflow.zeros((3, 5)))
+    with pytest.raises(KernelError, match=f"output: cannot be written: this {name} is read-only"):
+        run(X, getattr(framework, convert)(output))

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_calls import all_keys
 from numpy.typing import NDArray
 
 from profkit import _core
@@ -24,6 +23,7 @@ from profkit.ops.conv2d import Conv2d
 from profkit.ops.matmul import MatMul
 from profkit.ops.pool2d import Pool2d
 from profkit.ops.softmax import Softmax
+from tests.kernels.kernel_calls import all_keys
 
 KEY = "bias_relu/native/cpu/reference"
 SPEC = BiasRelu(batch=2, channels=3, height=4, width=5)

@@ -6,13 +6,13 @@ import itertools
 from functools import partial
 
 import pytest
-from kernel_calls import assert_right, describe, inputs_of, keys_of, taken
 
 from profkit import _core
 from profkit.errors import KernelError
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.matmul import MatMul
 from profkit.ops.spec import Spec
+from tests.kernels.kernel_calls import assert_right, describe, inputs_of, keys_of, taken
 
 BLOCKED = "matmul/native/cpu/blocked"
 DIRECTIONS = (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)

@@ -6,11 +6,11 @@ import itertools
 from typing import Any
 
 import pytest
-from kernel_calls import assert_right, keys_of, taken
 
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.matmul import MatMul
 from profkit.ops.spec import Spec
+from tests.kernels.kernel_calls import assert_right, keys_of, taken
 
 # batch, in channels, height, width; then out channels and what is special.
 CONVOLUTIONS: tuple[tuple[tuple[int, int, int, int], dict[str, Any]], ...] = (

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from sanitized_programs import SOURCES, build_program, isa_units, operator_list
 
 from profkit import _core
+from tests.support.places import SOURCES
+from tests.support.processes import succeed
+from tests.support.sanitized_programs import build_program, isa_units, operator_list
 
 pytestmark = pytest.mark.full
 PROGRAM = Path(__file__).parent / "native" / "run_every_row.cpp"
@@ -51,13 +52,8 @@ def test_every_row_agrees_with_the_reference_without_a_finding(program: Path) ->
     if "avx2" not in _core.cpu_features()["simd_processor"]:
         pytest.skip("this processor has no avx2")
 
-    done = subprocess.run(
-        [str(program), SETS],
-        env={**os.environ, "PROFKIT_SIMD": "avx2", "UBSAN_OPTIONS": "print_stacktrace=1"},
-        capture_output=True,
-        text=True,
-        check=False,
+    output = succeed(
+        [str(program), SETS], {**os.environ, "PROFKIT_SIMD": "avx2", "UBSAN_OPTIONS": "print_stacktrace=1"}
     )
 
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 1000
+    assert int(output) > 1000

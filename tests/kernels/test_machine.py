@@ -6,16 +6,17 @@ import importlib.util
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from profkit import _core
 from profkit.errors import KernelError
+from tests.support.places import ROOT
+from tests.support.processes import finish
 
 RUN_ALL_KERNELS = """
 import sys
-from kernel_calls import all_keys, assert_right, taken_odd_specs
+from tests.kernels.kernel_calls import all_keys, assert_right, taken_odd_specs
 from profkit import _core
 
 assert _core.cpu_features()["simd_active"] == sys.argv[1]
@@ -31,10 +32,8 @@ sys.exit("\\n".join(found) or None)
 
 def run_at(level: str, code: str) -> subprocess.CompletedProcess[str]:
     """Run code in a fresh process with PROFKIT_SIMD set: the level is chosen once per process."""
-    environment = {**os.environ, "PROFKIT_SIMD": level, "PYTHONPATH": str(Path(__file__).parent)}
-    return subprocess.run(
-        [sys.executable, "-c", code, level], env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    environment = {**os.environ, "PROFKIT_SIMD": level, "PYTHONPATH": str(ROOT)}
+    return finish([sys.executable, "-c", code, level], environment)
 
 
 @pytest.mark.parametrize("level", _core.cpu_features()["simd_processor"])

@@ -12,15 +12,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kernel_calls import FEWEST_ODD_SPECS, OPERATORS, all_keys, inputs_of, reference_of
-from sanitized_programs import isa_units, operator_list
 
 from profkit.frameworks.candidate.library import params_struct
 from profkit.ops import odd_specs
 from profkit.ops.dtypes import is_narrow
 from profkit.ops.spec import Spec, tolerance
+from tests.kernels.kernel_calls import FEWEST_ODD_SPECS, OPERATORS, all_keys, inputs_of, reference_of
+from tests.support.places import SOURCES
+from tests.support.processes import succeed
+from tests.support.sanitized_programs import isa_units, operator_list
 
-SOURCES = Path(__file__).parents[2] / "csrc"
 pytestmark = pytest.mark.full
 COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64-static"
 INSTALL = "apt-get install g++-aarch64-linux-gnu qemu-user-static"
@@ -52,8 +53,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         level = "-O0" if source.stem.endswith("_generic") else "-O1"
         folders = [f"-I{SOURCES}", f"-I{operator_list()}"]
         command = [COMPILER, *FLAGS, level, *folders, "-c", str(source), "-o", str(target)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        succeed(command)
         return str(target)
 
     with ThreadPoolExecutor(2) as pool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from kernel_calls import keys_of, reference_of, run_kernel
 
 from profkit import _core
 from profkit.errors import UsageError
@@ -13,6 +12,7 @@ from profkit.frameworks.adapter import Conditions
 from profkit.frameworks.native.operators import ADAPTER
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.spec import max_error, tolerance
+from tests.kernels.kernel_calls import keys_of, reference_of, run_kernel
 
 # Winograd kernels take few of these specs: they have random specs of their own.
 KERNELS = [key for key in keys_of("conv2d") if "winograd" not in key]

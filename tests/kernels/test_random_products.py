@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_calls import inputs_of, keys_of, reference_of, run_kernel
 
 from profkit import _core
 from profkit.ops.matmul import MatMul
 from profkit.ops.spec import max_error, tolerance
 from profkit.selftests.guarded import HostMemory
+from tests.kernels.kernel_calls import inputs_of, keys_of, reference_of, run_kernel
 
 KERNELS = keys_of("matmul")
 SIDES = st.one_of(st.integers(1, 70), st.integers(71, 600))

@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_calls import (
+
+from profkit import _core
+from profkit.errors import UnsupportedError
+from profkit.ops import odd_specs
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
+from profkit.ops.dtypes import is_narrow
+from profkit.ops.spec import Spec
+from tests.kernels.kernel_calls import (
     FEWEST_ODD_SPECS,
     OPERATORS,
     all_keys,
@@ -19,13 +26,6 @@ from kernel_calls import (
     taken_odd_specs,
     takes,
 )
-
-from profkit import _core
-from profkit.errors import UnsupportedError
-from profkit.ops import odd_specs
-from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
-from profkit.ops.dtypes import is_narrow
-from profkit.ops.spec import Spec
 
 DIRECTIONS = (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
 THREADS = (1, 2, 3)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from kernel_calls import run_kernel
-from sanitized_programs import SOURCES, build_program
 
 from profkit import _core
 from profkit.errors import KernelError
 from profkit.ops.matmul import MatMul
+from tests.kernels.kernel_calls import run_kernel
+from tests.support.places import SOURCES
+from tests.support.processes import succeed
+from tests.support.sanitized_programs import build_program
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
@@ -92,11 +93,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork on Windows")
 def test_a_forked_child_gets_threads_of_its_own() -> None:
     # In a process of its own: nothing else that is imported here may have threads or fork handlers.
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORKING], capture_output=True, text=True, timeout=60, check=False
-    )
-
-    assert done.returncode == 0, done.stderr
+    succeed([sys.executable, "-W", "ignore", "-c", FORKING])
 
 
 @pytest.mark.full
@@ -108,8 +105,7 @@ def test_jobs_from_several_callers_are_clean_under_sanitizers(sanitizer: str, tm
         sanitizer,
     )
 
-    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=120, check=False)
+    output = succeed([str(program)])
 
     expected = sum(2 + (turn * 7 + caller * 5) % 18 for caller in range(3) for turn in range(150))
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == expected
+    assert int(output) == expected

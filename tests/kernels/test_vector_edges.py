@@ -3,7 +3,6 @@ instruction set that this processor runs."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_calls import run_kernel
 from numpy.typing import NDArray
 
 from profkit import _core
 from profkit.errors import SpecError
 from profkit.ops import BiasRelu, LocalResponseNorm, Pool2d, Softmax
 from profkit.ops.spec import Spec, max_error, tolerance
+from tests.kernels.kernel_calls import run_kernel
+from tests.support.processes import succeed
 
 LAYOUTS = st.sampled_from(["NCHW", "NHWC"])
 DTYPES = st.sampled_from(["float32", "float64"])
@@ -189,12 +189,6 @@ def test_all_of_this_holds_at_every_simd_level(level: str, monkeypatch: pytest.M
         pytest.skip("the tests above ran at this level")
     monkeypatch.setenv("PROFKIT_SIMD", level)  # the level is chosen once per process
 
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", str(Path(__file__)), "-k", "not level"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    succeed(
+        [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", str(Path(__file__)), "-k", "not level"]
     )
-
-    assert done.returncode == 0, done.stdout + done.stderr

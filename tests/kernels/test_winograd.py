@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_calls import assert_right, inputs_of, keys_of, reference_of, run_kernel, taken
 
 from profkit import _core
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.spec import Spec, max_error, tolerance
 from profkit.selftests.guarded import HostMemory
+from tests.kernels.kernel_calls import assert_right, inputs_of, keys_of, reference_of, run_kernel, taken
 
 SMALL_TILES, LARGE_TILES = "conv2d/native/cpu/winograd_6x6", "conv2d/native/cpu/winograd_8x8"
 KEYS = [key for key in keys_of("conv2d") if key in (SMALL_TILES, LARGE_TILES)]

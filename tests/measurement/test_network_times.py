@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from network_captures import network_capture
 
 from profkit.measurement.network_times import step_times
+from tests.capture.network_captures import network_capture
 
 
 def test_a_pass_is_compared_with_the_unrecorded_steps_around_it() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -196,25 +194,3 @@ def test_inputs_are_the_same_bytes_for_the_same_seed() -> None:
     assert all(first[name].tobytes() == again[name].tobytes() for name in first)
     assert all(first[name].tobytes() != other[name].tobytes() for name in first)
     assert {array.dtype for array in first.values()} == {np.dtype("float32")}
-
-
-def test_importing_the_operators_brings_numpy_and_nothing_heavier() -> None:
-    code = "import profkit.ops, sys; print(sorted(m for m in sys.modules if '.' not in m))"
-
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-
-    modules = set(done.stdout.strip("[]\n").replace("'", "").split(", "))
-    assert {"numpy", "profkit"} <= modules
-    heavy = {
-        "torch",
-        "tensorflow",
-        "keras",
-        "jax",
-        "numba",
-        "onnxruntime",
-        "cupy",
-        "rich",
-        "pandas",
-        "scipy",
-    }
-    assert not heavy & modules

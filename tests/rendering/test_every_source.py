@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign_traces import KinetoTrace, NsightExport, by_real_file, gpu_work, opened_trace, real_trace
-from perfetto_packets import message, packets
 
 from profkit import compare, export, query, report
 from profkit.attribution.account import DEVICES, THREADS
@@ -37,6 +35,15 @@ from profkit.rendering.sql.captures import open_database
 from profkit.rendering.traces.captures import trace_content
 from profkit.rendering.traces.files import write_chrome, write_perfetto
 from profkit.rendering.traces.folded import write_folded_bytes, write_folded_time
+from tests.capture.importers.foreign_traces import (
+    KinetoTrace,
+    NsightExport,
+    by_real_file,
+    gpu_work,
+    opened_trace,
+    real_trace,
+)
+from tests.rendering.traces.perfetto_packets import message, packets
 
 duckdb = pytest.importorskip("duckdb")
 

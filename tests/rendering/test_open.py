@@ -7,13 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import device_entries as entries
 import pytest
-from builders import realistic_cell, result
-from capture_builders import FIRST_MONOTONIC_NS as ORIGIN
-from capture_builders import CaptureBuilder
-from foreign_traces import KinetoTrace, NsightExport, by_real_file, real_trace
-from network_captures import network_capture, op, recording_of
 
 import profkit
 from profkit import report
@@ -27,6 +21,12 @@ from profkit.rendering.tables.json_file import render_json
 from profkit.rendering.tables.table import Table
 from profkit.rendering.usage.content import visible
 from profkit.rendering.usage.tfprof import micros_text
+from tests.capture import device_entries as entries
+from tests.capture.builders import FIRST_MONOTONIC_NS as ORIGIN
+from tests.capture.builders import CaptureBuilder
+from tests.capture.importers.foreign_traces import KinetoTrace, NsightExport, by_real_file, real_trace
+from tests.capture.network_captures import network_capture, op, recording_of
+from tests.rendering.builders import realistic_cell, result
 
 ODD = "<b>step & \u00e9</b>"
 """A name that HTML must not take for its own."""

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import TextIO
 
 import pytest
-from builders import realistic_cell, result
-from capture_builders import CaptureBuilder
 from rich.cells import cell_len
 
 from profkit import cli, doctor, query, report
@@ -22,6 +20,8 @@ from profkit.rendering.progress import TerminalDisplay
 from profkit.rendering.results.content import result_document
 from profkit.rendering.tables.table import Item, Items
 from profkit.rendering.terminal import stream_width, takes_styles
+from tests.capture.builders import CaptureBuilder
+from tests.rendering.builders import realistic_cell, result
 
 LONG = "a reason of many words, " * 12
 

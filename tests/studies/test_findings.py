@@ -6,11 +6,11 @@ import math
 from dataclasses import replace
 
 import pytest
-from study_builders import PUBLISHED, TEXT, cell_of, gap_of, small_study
 
 from profkit.studies import findings
 from profkit.studies.opportunities import opportunities
 from profkit.studies.summary import RepetitionRange, Summary, TrainingResult, summarise
+from tests.studies.builders import PUBLISHED, TEXT, cell_of, gap_of, small_study
 
 COMBINED = TEXT + '"half" = { filters = 4 }\n"both" = { stride = 2, filters = 4 }\n' + PUBLISHED
 

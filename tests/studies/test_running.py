@@ -8,7 +8,6 @@ import json
 from pathlib import Path
 
 import pytest
-from study_builders import LEARNING, TEXT, failing, faster_with_stride, small_conditions, small_study
 
 import profkit
 from profkit.capture.run import Run
@@ -18,6 +17,7 @@ from profkit.studies.conditions import StudyConditions
 from profkit.studies.folder import ResultsFolder, differences, open_folder
 from profkit.studies.plan import BASELINE, LEARN, MEASURE, estimate_s, plan_cells, select_cells
 from profkit.studies.running import CellRunners, RunReport, StudyProgress, run_cells
+from tests.studies.builders import LEARNING, TEXT, failing, faster_with_stride, small_conditions, small_study
 
 
 def run_in(

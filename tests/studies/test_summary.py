@@ -6,17 +6,6 @@ import math
 from pathlib import Path
 
 import pytest
-from network_captures import network_capture
-from study_builders import (
-    LEARNING,
-    PUBLISHED,
-    TEXT,
-    cell_of,
-    failing,
-    faster_with_stride,
-    small_conditions,
-    small_study,
-)
 
 from profkit.attribution.passes import run_usage
 from profkit.errors import CaptureError
@@ -28,6 +17,17 @@ from profkit.studies.plan import plan_cells
 from profkit.studies.results import Results, learned_of, read_results
 from profkit.studies.running import CellRunners, RunNetwork, run_cells
 from profkit.studies.summary import NOT_RUN, focus_flops, focus_output_bytes, spread, summarise
+from tests.capture.network_captures import network_capture
+from tests.studies.builders import (
+    LEARNING,
+    PUBLISHED,
+    TEXT,
+    cell_of,
+    failing,
+    faster_with_stride,
+    small_conditions,
+    small_study,
+)
 
 
 def results_in(path: Path, text: str = TEXT, run: RunNetwork = faster_with_stride) -> Results:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from capture_tables import Alloc, Row, capture_of
-
 from profkit.capture.schema import Capture, RangeKind, Source
+from tests.capture.tables import Alloc, Row, capture_of
 
 AWKWARD_NAME = 'quotes " \\ \t\n\x01\x7f ü 漢 🦉 </script>'
 

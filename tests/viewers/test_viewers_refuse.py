@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from capture_tables import Row, capture_of
-from trace_viewers import load_with_catapult, load_with_trace_processor
 
 from profkit.rendering.traces.captures import trace_content
 from profkit.rendering.traces.files import write_perfetto
+from tests.capture.tables import Row, capture_of
+from tests.viewers.trace_viewers import load_with_catapult, load_with_trace_processor
 
 
 def event(**changes: Any) -> dict[str, Any]:

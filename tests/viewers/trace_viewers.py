@@ -6,13 +6,14 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.processes import finish
 
 HERE = Path(__file__).parent
 TIMEOUT_S = 120
@@ -86,7 +87,7 @@ def _run(program: str, source: Path, trace: Path, words: str) -> Any:
     if node is None:
         pytest.skip("needs node to run the viewers' code")
     command = [node, str(HERE / program), str(source), str(trace)]
-    done = subprocess.run(command, input=words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    done = finish(command, input=words)
     if not done.stdout:
         raise AssertionError(f"{program} gave nothing: {done.stderr}")
     return json.loads(done.stdout)

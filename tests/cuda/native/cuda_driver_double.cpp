@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr int kInvalidValue = 1, kStub = 34, kNoDevice = 100, kInvalidDevice = 101, kMismatch = 803;
+constexpr int kInvalidValue = 1, kInvalidDevice = 101;
 constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;
 
 std::string setting(const char* name, const char* usual) {
@@ -42,6 +42,25 @@ std::vector<Device> devices() {
 }
 
 bool is_initialised = false;
+
+struct Error {
+  int code;
+  const char *name, *text;
+};
+constexpr Error kErrors[] = {
+    {34, "CUDA_ERROR_STUB_LIBRARY", "CUDA driver is a stub library"},
+    {100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+     "system has unsupported display driver / cuda driver combination"},
+};
+
+int tell(int code, const char** text, const char* Error::* what) {
+  *text = nullptr;
+  for (const Error& error : kErrors) {
+    if (error.code == code) *text = error.*what;
+  }
+  return *text == nullptr ? kInvalidValue : 0;
+}
 
 }  // namespace
 
@@ -101,37 +120,7 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
   }
 }
 
-int cuGetErrorString(int code, const char** text) {
-  switch (code) {
-    case kStub:
-      *text = "CUDA driver is a stub library";
-      return 0;
-    case kNoDevice:
-      *text = "no CUDA-capable device is detected";
-      return 0;
-    case kMismatch:
-      *text = "system has unsupported display driver / cuda driver combination";
-      return 0;
-    default:
-      *text = nullptr;
-      return kInvalidValue;
-  }
-}
+int cuGetErrorString(int code, const char** text) { return tell(code, text, &Error::text); }
 
-int cuGetErrorName(int code, const char** text) {
-  switch (code) {
-    case kStub:
-      *text = "CUDA_ERROR_STUB_LIBRARY";
-      return 0;
-    case kNoDevice:
-      *text = "CUDA_ERROR_NO_DEVICE";
-      return 0;
-    case kMismatch:
-      *text = "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH";
-      return 0;
-    default:
-      *text = nullptr;
-      return kInvalidValue;
-  }
-}
+int cuGetErrorName(int code, const char** text) { return tell(code, text, &Error::name); }
 }

@@ -221,8 +221,7 @@ PROFKIT_DOUBLE cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* hos
 
 PROFKIT_DOUBLE cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
                                               size_t shared_bytes, cudaStream_t stream) {
-  const cudaError_t before = answer(cudaSuccess);
-  if (before != cudaSuccess) return before;
+  if (const cudaError_t before = answer(cudaSuccess)) return before;
   const auto found = kernels().find(kernel);
   if (found == kernels().end()) return answer(cudaErrorInvalidDeviceFunction);
   return answer(start(found->second, grid, block, arguments, shared_bytes, stream));
@@ -274,8 +273,7 @@ PROFKIT_DOUBLE cudaError_t cudaFuncSetAttribute(const void* host, cudaFuncAttrib
 }
 
 PROFKIT_DOUBLE cudaError_t cudaMalloc(void** memory, size_t bytes) {
-  const cudaError_t before = answer(cudaSuccess);
-  if (before != cudaSuccess) return before;
+  if (const cudaError_t before = answer(cudaSuccess)) return before;
   const std::lock_guard<std::mutex> lock(memory_mutex);
   *memory = used_bytes + bytes <= settings().memory_bytes ? new_memory(bytes) : nullptr;
   if (*memory == nullptr) return answer(cudaErrorMemoryAllocation);
@@ -315,8 +313,7 @@ PROFKIT_DOUBLE cudaError_t cudaFreeHost(void* memory) {
 // Copies and fills without a stream wait for the default stream and for no other, as streams made "non
 // blocking" are not waited for by it: a result that is fetched too early is NaN here.
 PROFKIT_DOUBLE cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcpyKind kind) {
-  const cudaError_t before = answer(cudaSuccess);
-  if (before != cudaSuccess) return before;
+  if (const cudaError_t before = answer(cudaSuccess)) return before;
   const uint32_t correlation = cudart_double::tell_call(RuntimeCall::memcpy);
   stream_of(nullptr).wait();
   const uint64_t start = cudart_double::cupti_now();
@@ -326,22 +323,19 @@ PROFKIT_DOUBLE cudaError_t cudaMemcpy(void* target, const void* source, size_t b
   return answer(cudaSuccess);
 }
 PROFKIT_DOUBLE cudaError_t cudaMemset(void* target, int byte, size_t bytes) {
-  const cudaError_t before = answer(cudaSuccess);
-  if (before != cudaSuccess) return before;
+  if (const cudaError_t before = answer(cudaSuccess)) return before;
   // Returns before it is done, as on a device.
   fill_later(target, byte, bytes, nullptr, RuntimeCall::memset);
   return answer(cudaSuccess);
 }
 PROFKIT_DOUBLE cudaError_t cudaMemsetAsync(void* target, int byte, size_t bytes, cudaStream_t stream) {
-  const cudaError_t before = answer(cudaSuccess);
-  if (before != cudaSuccess) return before;
+  if (const cudaError_t before = answer(cudaSuccess)) return before;
   fill_later(target, byte, bytes, stream, RuntimeCall::memset_async);
   return answer(cudaSuccess);
 }
 
 PROFKIT_DOUBLE cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  const cudaError_t before = answer(cudaSuccess);
-  if (before != cudaSuccess) return before;
+  if (const cudaError_t before = answer(cudaSuccess)) return before;
   *stream = reinterpret_cast<cudaStream_t>(new WorkStream);
   return answer(cudaSuccess);
 }
@@ -365,8 +359,7 @@ PROFKIT_DOUBLE cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return answer(cudaSuccess);
 }
 PROFKIT_DOUBLE cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  const cudaError_t before = answer(cudaSuccess);
-  if (before != cudaSuccess) return before;
+  if (const cudaError_t before = answer(cudaSuccess)) return before;
   const Event state = *state_of(event);
   {
     const std::lock_guard<std::mutex> lock(state->mutex);

@@ -7,13 +7,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from network_checks import built_here
 
 from profkit.capture.schema import NONE, Capture, Level
 from profkit.frameworks.events import SourceSubject, load_source
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.ops.networks import Network
+from tests.frameworks.networks.network_checks import built_here
 
 Row = dict[str, Any]
 

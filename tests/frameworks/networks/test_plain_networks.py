@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import weakref
 from typing import Any
 
 import numpy as np
 import pytest
-from network_checks import NETWORKS, WITH_MOMENTUM, built_here, name_of
 from numpy.typing import NDArray
 
 from profkit import _core
@@ -22,6 +19,7 @@ from profkit.frameworks.networks.plain_layers import refusal
 from profkit.ops.networks import Cifar10, Layer, Mlp, Network, Solar, Training
 from profkit.ops.networks.network import Chain
 from profkit.ops.pool2d import Pool2d
+from tests.frameworks.networks.network_checks import NETWORKS, WITH_MOMENTUM, built_here, name_of
 
 SMALL = Cifar10(batch=4, crop=24, filters=8)
 TRAINED = [*NETWORKS[:-1], pytest.param(NETWORKS[-1], marks=pytest.mark.full)]
@@ -161,20 +159,3 @@ def test_chains_of_layers_that_a_user_writes_are_run() -> None:
     trial = built_here(load_builder("native"), Own(batch=3), NetworkConditions(is_training=True))
 
     assert trial.training_error(Training(), 1) <= trial.tolerance(is_training=True)
-
-
-def test_asking_what_can_be_run_imports_no_framework() -> None:
-    code = (
-        "import sys; from profkit.frameworks.networks import load_builder\n"
-        "from profkit.frameworks.events import load_source\n"
-        "from profkit.frameworks.networks.contract import NetworkConditions as C\n"
-        "from profkit.ops.networks import Mlp\n"
-        "for name in ('native', 'numpy', 'numba', 'cupy', 'onnxruntime'):\n"
-        "    builder = load_builder(name); builder.is_available(); builder.supports(Mlp(), C(is_training=True))\n"
-        "    load_source(name).passes(C())\n"
-        "print(sorted({'numba', 'cupy', 'onnxruntime', 'onnx'} & set(sys.modules)))"
-    )
-
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-
-    assert done.stdout.strip() == "[]"

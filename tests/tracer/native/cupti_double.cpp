@@ -86,31 +86,13 @@ uint64_t device_ns() {
 
 size_t size_of(uint32_t kind) {
   const at::Sizes& sizes = at::sizes_of(version());
-  switch (kind) {
-    case kKernel:
-      return sizes.kernel;
-    case kMemcpy:
-      return sizes.memcpy;
-    case kPeer:
-      return sizes.peer;
-    case kMemset:
-      return sizes.memset;
-    case kMemory:
-      return sizes.memory;
-    case kPool:
-      return sizes.pool;
-    case kOverhead:
-      return sizes.overhead;
-    case kDevice:
-      return sizes.device;
-    case kDriver:
-    case kRuntime:
-      return at::kApi;
-    case kExternal:
-      return at::kExternal;
-    default:
-      return 56;  // as SYNCHRONIZATION; good enough for what nobody decodes
-  }
+  static const std::map<uint32_t, size_t> known = {
+      {kKernel, sizes.kernel}, {kMemcpy, sizes.memcpy}, {kPeer, sizes.peer},         {kMemset, sizes.memset},
+      {kMemory, sizes.memory}, {kPool, sizes.pool},     {kOverhead, sizes.overhead}, {kDevice, sizes.device},
+      {kDriver, at::kApi},     {kRuntime, at::kApi},    {kExternal, at::kExternal},
+  };
+  const auto found = known.find(kind);
+  return found == known.end() ? 56 : found->second;  // as SYNCHRONIZATION, for what nobody decodes
 }
 
 class Record {
@@ -201,19 +183,10 @@ EXPORT int cuptiGetTimestamp(uint64_t* result) {
 }
 
 EXPORT int cuptiGetResultString(int result, const char** text) {
-  switch (result) {
-    case 35:
-      *text = "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES";
-      break;
-    case 39:
-      *text = "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED";
-      break;
-    case 999:
-      *text = "CUPTI_ERROR_UNKNOWN";
-      break;
-    default:
-      *text = "CUPTI_ERROR_OF_THE_DOUBLE";
-  }
+  *text = result == 35    ? "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"
+          : result == 39  ? "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"
+          : result == 999 ? "CUPTI_ERROR_UNKNOWN"
+                          : "CUPTI_ERROR_OF_THE_DOUBLE";
   return kSuccess;
 }
 
@@ -410,34 +383,33 @@ EXPORT void double_kernel(const char* name, uint32_t correlation, uint64_t start
   add(record);
 }
 
+// What copies and sets begin with; those between devices have their own places for the rest.
+static Record transfer(uint32_t kind, uint64_t bytes, uint64_t start, uint64_t end) {
+  return Record(kind)
+      .put(at::copy::bytes, bytes)
+      .put(at::copy::start, start)
+      .put(at::copy::end, end)
+      .put<uint32_t>(at::copy::device, 0)
+      .put<uint32_t>(at::copy::context, 1)
+      .put<uint32_t>(at::copy::stream, 7);
+}
+
 EXPORT void double_copy(uint32_t copy_kind, uint32_t source, uint32_t target, uint64_t bytes,
                         uint32_t correlation, uint64_t start, uint64_t end) {
-  add(Record(kMemcpy)
+  add(transfer(kMemcpy, bytes, start, end)
           .put(at::copy::copy_kind, static_cast<uint8_t>(copy_kind))
           .put(at::copy::source_kind, static_cast<uint8_t>(source))
           .put(at::copy::target_kind, static_cast<uint8_t>(target))
-          .put(at::copy::bytes, bytes)
-          .put(at::copy::start, start)
-          .put(at::copy::end, end)
-          .put<uint32_t>(at::copy::device, 0)
-          .put<uint32_t>(at::copy::context, 1)
-          .put<uint32_t>(at::copy::stream, 7)
           .put(at::copy::correlation, correlation)
           .put<uint64_t>(at::copy::graph_node, 0)
           .put<uint32_t>(at::copy::graph, 0));
 }
 
 EXPORT void double_peer_copy(uint64_t bytes, uint32_t correlation, uint64_t start, uint64_t end) {
-  add(Record(kPeer)
+  add(transfer(kPeer, bytes, start, end)
           .put<uint8_t>(at::copy::copy_kind, 10)
           .put<uint8_t>(at::copy::source_kind, 3)
           .put<uint8_t>(at::copy::target_kind, 3)
-          .put(at::copy::bytes, bytes)
-          .put(at::copy::start, start)
-          .put(at::copy::end, end)
-          .put<uint32_t>(at::copy::device, 0)
-          .put<uint32_t>(at::copy::context, 1)
-          .put<uint32_t>(at::copy::stream, 7)
           .put<uint32_t>(at::peer::source_device, 0)
           .put<uint32_t>(at::peer::target_device, 1)
           .put(at::peer::correlation, correlation)
@@ -446,19 +418,13 @@ EXPORT void double_peer_copy(uint64_t bytes, uint32_t correlation, uint64_t star
 }
 
 EXPORT void double_set(uint64_t bytes, uint32_t correlation, uint64_t start, uint64_t end) {
-  add(Record(kMemset)
+  add(transfer(kMemset, bytes, start, end)
           .put<uint32_t>(at::set::value, 0)
-          .put(at::set::bytes, bytes)
-          .put(at::set::start, start)
-          .put(at::set::end, end)
-          .put<uint32_t>(at::set::device, 0)
-          .put<uint32_t>(at::set::context, 1)
-          .put<uint32_t>(at::set::stream, 7)
-          .put(at::set::correlation, correlation)
+          .put(at::copy::correlation, correlation)
           .put<uint16_t>(at::set::flags, 0)
           .put<uint16_t>(at::set::memory_kind, 3)
-          .put<uint64_t>(at::set::graph_node, 0)
-          .put<uint32_t>(at::set::graph, 0));
+          .put<uint64_t>(at::copy::graph_node, 0)
+          .put<uint32_t>(at::copy::graph, 0));
 }
 
 EXPORT void double_memory(int is_release, uint64_t address, uint64_t bytes, uint32_t correlation,

@@ -44,9 +44,8 @@ constexpr size_t copy_kind = 4, source_kind = 5, target_kind = 6, bytes = 8, sta
 namespace peer {
 constexpr size_t source_device = 44, target_device = 52, correlation = 60, graph_node = 72, graph = 80;
 }
-namespace set {
-constexpr size_t value = 4, bytes = 8, start = 16, end = 24, device = 32, context = 36, stream = 40,
-                 correlation = 44, flags = 48, memory_kind = 50, graph_node = 64, graph = 72;
+namespace set {  // and the places of copies
+constexpr size_t value = 4, flags = 48, memory_kind = 50;
 }
 namespace api {
 constexpr size_t callback = 4, start = 8, end = 16, process = 24, thread = 28, correlation = 32, result = 36;

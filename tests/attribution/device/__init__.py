@@ -1,0 +1,1 @@
+"""The wall clock of devices."""

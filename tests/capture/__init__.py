@@ -1,0 +1,1 @@
+"""Capture files, the reader, scopes and sessions; builders of captures for the stages behind them."""

@@ -1,0 +1,1 @@
+"""What people type: words in, text, files and exit codes out."""

@@ -1,0 +1,125 @@
+"""The commands from words to table with real measurements: native and NumPy, tiny shapes, one thread."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import workers_of
+from tests.support.typed import Typed
+
+pytest.importorskip("profkit._core", reason="the compiled core is not built")
+
+TINY = {
+    "conv": "--batch 1 --in-channels 3 --height 7 --width 5 --out-channels 4 --kernel-size 3 --padding 1",
+    "matmul": "--m 7 --n 5 --k 3",
+    "pool": "--batch 1 --channels 2 --height 7 --width 5",
+    "lrn": "--batch 1 --channels 5 --height 3 --width 2",
+    "bias_relu": "--batch 1 --channels 2 --height 3 --width 3",
+    "softmax": "--rows 3",
+}
+QUICK = ["--only", "native,numpy", "--threads", "1", "--budget", "1s", "--quiet"]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Peaks are kept with the tests, not in the user's folder."""
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.mark.parametrize(
+    "command", [pytest.param(name, marks=() if name in ("conv", "matmul") else pytest.mark.full) for name in TINY]
+)
+def test_each_command_measures_native_and_numpy(command: str, tmp_path: Path, typed: Typed) -> None:
+    target = tmp_path / "result.json"
+
+    code, out, err = typed(command, *TINY[command].split(), *QUICK, "--strict", "--json", target)
+
+    assert code == 0, out + err
+    assert "native/reference" in out
+    assert max(map(len, out.splitlines())) <= 100
+    rows = json.loads(target.read_text())["cells"][0]["rows"]
+    assert {row["key"].split("/")[1] for row in rows if row["status"] == "ok"} == {"native", "numpy"}
+    assert all(row["samples_ns"] for row in rows if row["status"] == "ok")
+    assert typed.shows("report", target) == out
+
+
+def test_a_sweep_over_a_field_and_threads_has_all_cells(tmp_path: Path, typed: Typed) -> None:
+    target = tmp_path / "result.json"
+    few = ["--exclude", "native/winograd*,native/im2col*,native/reference,native/direct"]
+
+    out = typed.shows("conv", *TINY["conv"].split(), "--stride", "1,2", *QUICK, *few, "--json", target)
+
+    assert [cell["spec"]["stride"] for cell in json.loads(target.read_text())["cells"]] == [1, 2]
+    assert "summary: conv2d over stride" in out
+    assert typed.shows("report", target) == out
+    assert typed.shows("compare", target, target).count("verdict a") == 2
+
+
+def test_an_unknown_key_is_a_usage_error(typed: Typed) -> None:
+    assert "torch" in typed.refuses("conv", "--only", "torhc")
+
+
+def test_list_shows_what_exists_without_measuring(typed: Typed) -> None:
+    lines = typed.shows("conv", "--list").splitlines()
+
+    assert any(line.split()[:2] == ["native/cpu/reference", "available"] for line in lines)
+    assert any("torch/cpu" in line for line in lines)
+    assert max(map(len, lines)) <= 100
+
+
+def test_the_list_has_the_baseline_beside_what_was_asked_for(typed: Typed) -> None:
+    out = typed.shows("conv", "--list", "--only", "numpy", "--baseline", "native/reference")
+
+    assert [line.split()[0] for line in out.splitlines()] == ["native/cpu/reference", "numpy/cpu"]
+
+
+@pytest.mark.parametrize(("device", "other"), [("cpu", "cuda"), ("cuda", "cpu")])
+def test_a_device_filters_the_list(device: str, other: str, typed: Typed) -> None:
+    _, out, _ = typed("conv", "--list", "--device", device)
+
+    assert f"/{device}" in out and f"/{other}" not in out
+
+
+def test_a_broken_candidate_shows_the_compilers_words(tmp_path: Path, typed: Typed) -> None:
+    kernel = tmp_path / "mine.cpp"
+    kernel.write_text("this is not C++\n")
+
+    code, out, _ = typed("conv", *TINY["conv"].split(), *QUICK, "--strict", "--candidate", kernel)
+
+    assert code == 3
+    assert "candidate/mine" in out
+    # The line is wrapped wherever the path's length has it.
+    assert "mine.cpp:1" in "".join(out.split())
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked for in /proc")
+def test_ctrl_c_prints_what_was_measured_and_leaves_no_process() -> None:
+    # For one image both do the same: no quiet machine tells them apart before the budget is over.
+    alike = "native/cpu/im2col,native/cpu/im2col_batched"
+    words = ["--batch", "1", "--only", alike, "--threads", "1", "--budget", "300s", "--margin", "0.001%"]
+    command = [sys.executable, "-m", "profkit.conv", *words]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stderr is not None
+    said = ""
+    while "measure" not in (line := process.stderr.readline()):
+        said += line
+        assert line, f"it ended before it measured: {said}{process.communicate()[0]}"
+    running = workers_of(process.pid)
+
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130, out + err
+    assert "interrupted" in out
+    assert "Traceback" not in err
+    assert len(running) >= 2
+    assert workers_of(process.pid) == []

@@ -1,0 +1,223 @@
+"""`profkit query`: SQL on captures, its answers printed and saved, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from profkit.capture.schema import RangeKind
+from profkit.query import main, write_parquet
+from tests.capture.builders import CaptureBuilder
+from tests.capture.tables import Alloc, Row, capture_of
+from tests.support.typed import Typed
+
+duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: no SQL")
+
+
+@pytest.fixture
+def capture_path(tmp_path: Path) -> str:
+    builder = CaptureBuilder().thread("main").begin(10, "outer", domain="app", payload=2.5, colour=0xFF102030)
+    builder.begin(20, "inner", category="io", payload=-7).alloc(21, 0x1000, 4096).end(30).mark(32, "tick").end(40)
+    builder.alloc(41, 0x2000, 100).free(50, 0x1000).sample(25, 1 << 20)
+    builder.thread("worker").span_begin(5, 1, "job").span_end(60, 1)
+    return builder.write(tmp_path / "run.profkit")
+
+
+def answer(path: str, sql: str, tmp_path: Path) -> list[dict[str, object]]:
+    """The rows of a query, through its JSON file."""
+    target = tmp_path / "answer.json"
+    assert main([path, sql, "--json", str(target)]) == 0
+    rows: list[dict[str, object]] = json.loads(target.read_text())
+    return rows
+
+
+def test_ranges_come_with_texts_and_numbers(capture_path: str, tmp_path: Path) -> None:
+    rows = answer(capture_path, "select * from ranges where kind = 'range' order by row", tmp_path)
+
+    outer, inner = rows
+    assert (outer["title"], outer["name"], outer["domain"], outer["category"]) == ("app:outer", "outer", "app", None)
+    assert (inner["title"], inner["category"], inner["parent"], inner["depth"]) == ("inner", "io", 0, 1)
+    assert (inner["start_ns"], inner["end_ns"], inner["duration_ns"]) == (20, 30, 10)
+    assert (outer["payload"], outer["payload_integer"], outer["payload_type"]) == (2.5, None, "float64")
+    assert (inner["payload"], inner["payload_integer"], inner["payload_type"]) == (-7.0, -7, "int64")
+    assert (outer["thread_name"], outer["pid"], outer["source"]) == ("main", 1000, "nvtx")
+    assert (outer["colour"], inner["colour"], outer["minor_faults"]) == ("#ff102030", None, None)
+
+
+def test_allocations_threads_processes_samples_and_the_capture_are_tables(capture_path: str, tmp_path: Path) -> None:
+    memory = answer(capture_path, "select * from allocations order by time_ns", tmp_path)
+    threads = answer(capture_path, "select thread_name, process, pid from threads order by thread", tmp_path)
+    processes = answer(capture_path, "select pid, command, has_ended from processes", tmp_path)
+    samples = answer(capture_path, "select pid, time_ns, resident_bytes from samples", tmp_path)
+    losses = answer(capture_path, "select dropped_records, warnings from capture", tmp_path)
+
+    assert [(m["bytes"], m["call"], m["range_name"], m["lifetime_ns"]) for m in memory] == [
+        (4096, "malloc", "inner", 29),
+        (100, "malloc", None, None),
+    ]
+    assert [t["thread_name"] for t in threads] == ["main", "worker"]
+    assert processes == [{"pid": 1000, "command": ["python", "program.py"], "has_ended": True}]
+    assert samples == [{"pid": 1000, "time_ns": 25, "resident_bytes": 1 << 20}]
+    assert losses == [{"dropped_records": 0, "warnings": []}]
+
+
+def test_an_answer_is_printed_as_a_table(capture_path: str, typed: Typed) -> None:
+    lines = typed.shows(
+        "query", capture_path, "select title, duration_ns, category from ranges where kind = 'range';"
+    ).splitlines()
+
+    assert lines[0].split() == ["title", "duration_ns", "category"]
+    assert lines[2].split() == ["app:outer", "30", "\u2013"]
+    assert lines[3].split() == ["inner", "10", "io"]
+
+
+def test_a_wide_answer_shortens_texts_and_never_numbers(capture_path: str, typed: Typed) -> None:
+    wide = "select repeat('long name ', 30) as name, 12345678901234 as ns, " + ", ".join(
+        f"{10**12 + i} as column_{i}" for i in range(8)
+    )
+
+    out = typed.shows("query", capture_path, wide)
+
+    output = out
+    assert max(map(len, output.splitlines())) <= 100
+    assert "…" in output
+    assert all(str(number) in output for number in [12345678901234, *(10**12 + i for i in range(8))])
+
+
+def test_many_rows_are_counted_not_printed(capture_path: str, typed: Typed) -> None:
+    lines = typed.shows("query", capture_path, "select range as n from range(1000)", "--rows", "5").splitlines()
+
+    assert len(lines) == 2 + 5 + 1
+    assert lines[-1] == "995 more rows (--rows 1000, or --csv FILE)"
+
+
+def test_answers_are_saved_as_csv_json_and_parquet(capture_path: str, tmp_path: Path) -> None:
+    targets = {kind: tmp_path / f"answer.{kind}" for kind in ("csv", "json", "parquet")}
+    flags = [word for kind, target in targets.items() for word in (f"--{kind}", str(target))]
+
+    code = main([capture_path, "select name, duration_ns from ranges order by row -- a remark", *flags])
+
+    expected = [("outer", 30), ("inner", 10), ("tick", 0), ("job", 55)]
+    assert code == 0
+    with targets["csv"].open(newline="") as stream:
+        assert [(row["name"], int(row["duration_ns"])) for row in csv.DictReader(stream)] == expected
+    assert [(row["name"], row["duration_ns"]) for row in json.loads(targets["json"].read_text())] == expected
+    assert duckdb.connect().read_parquet(str(targets["parquet"])).fetchall() == expected
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "answer.csv",
+        "answer.json",
+        "answer.parquet",
+        "run.profkit",
+    ]
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="there is no /dev/stdout")
+def test_an_answer_into_standard_output_stays_between_what_others_print(capture_path: str, tmp_path: Path) -> None:
+    shell = '(echo before; "$0" -m profkit.query "$1" "select 7 as n" --csv /dev/stdout; echo after) > out.txt'
+
+    subprocess.run(["sh", "-c", shell, sys.executable, capture_path], check=True, cwd=tmp_path)
+
+    assert (tmp_path / "out.txt").read_text().split() == ["before", "n", "7", "after"]
+
+
+def test_all_tables_are_saved_as_parquet(tmp_path: Path) -> None:
+    rows = [Row("a", 0, 100), Row("b", 10, 20, domain="d"), Row("x", 15, 120, kind=RangeKind.SPAN)]
+    capture = capture_of(rows, [Alloc(12, 4096, 50)])
+
+    paths = write_parquet(capture, str(tmp_path / "tables"))
+
+    names = ["ranges", "steps", "calls", "activities", "copies", "allocations", "memory_events", "samples"]
+    names += ["threads", "processes", "devices", "capture"]
+    assert [Path(path).name for path in paths] == [f"{name}.parquet" for name in names]
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == sorted(f"{name}.parquet" for name in names)
+    read_back = duckdb.connect().read_parquet(paths[0]).project("title, duration_ns, kind").fetchall()
+    assert read_back == [("a", 100, "range"), ("d:b", 10, "range"), ("x", 105, "span")]
+
+
+def test_an_empty_capture_has_empty_tables(tmp_path: Path, typed: Typed) -> None:
+    path = CaptureBuilder().write(tmp_path / "empty.profkit")
+
+    out = typed.shows("query", path, "select * from ranges", "--tables", "--parquet-folder", tmp_path / "tables")
+
+    assert "ranges (0 rows)" in out
+
+
+def test_the_tables_are_shown_with_their_columns(capture_path: str, typed: Typed) -> None:
+    out = typed.shows("query", capture_path, "--tables")
+
+    output = out
+    assert "ranges (4 rows)" in output
+    assert any(line.split() == ["duration_ns", "bigint"] for line in output.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["select nme from ranges"], 'Candidate bindings: "name"'),
+        (["selec"], "syntax error"),
+        (["select 1; select 2"], "one query at a time, got 2"),
+        ([], "nothing asked"),
+        (["--csv", "x.csv"], "give one"),
+        (["select 1", "--rows", "0"], "must be at least 1"),
+        (["select 1", "--cvs", "x"], "did you mean --csv?"),
+        (["select 1", "--csv", "missing/folder/x.csv"], "there is no folder"),
+        (["select 1", "--json", "-"], "standard output is /dev/stdout"),
+        (["--parquet-folder", "-"], "standard output is /dev/stdout"),
+    ],
+)
+def test_wrong_questions_are_explained(capture_path: str, typed: Typed, words: list[str], sentence: str) -> None:
+    assert sentence in typed.refuses("query", capture_path, *words)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select * from read_csv('/etc/passwd')",
+        "select * from '/etc/passwd'",
+        "attach '{folder}/new.db'",
+        "copy (select 1) to '{folder}/new.csv'",
+        "install httpfs",
+        "load httpfs",
+        "set enable_external_access = true",
+    ],
+)
+def test_queries_reach_nothing_outside_the_capture(
+    capture_path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], sql: str
+) -> None:
+    assert main([capture_path, sql.format(folder=tmp_path)]) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["run.profkit"]
+
+
+def test_what_is_no_capture_ends_with_1(tmp_path: Path, typed: Typed) -> None:
+    (tmp_path / "other").write_text("hello")
+
+    code, _, err = typed("query", tmp_path / "other", "select 1")
+    assert code == 1
+    assert "is not a profkit capture" in " ".join(err.split())
+
+
+def test_losses_and_damage_are_told_beside_the_answer(tmp_path: Path, typed: Typed) -> None:
+    path = tmp_path / "lossy.profkit"
+    path.write_bytes(CaptureBuilder(counters=[1234]).begin(1, "a").end(2).build() + b"rubbish!")
+
+    code, out, err = typed("query", path, "select count(*) as n from ranges")
+
+    assert code == 0
+    assert err.splitlines()[0] == "1,234 records were dropped"
+    assert "8 bytes skipped" in err
+    assert out.split() == ["n", "─", "1"]
+
+
+def test_without_duckdb_the_line_to_type_is_shown(
+    capture_path: str, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+
+    code, _, err = typed("query", capture_path, "select 1")
+    assert code == 1
+    assert 'pip install "profkit[query]"' in err

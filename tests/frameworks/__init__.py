@@ -1,0 +1,1 @@
+"""Adapters; a folder per framework."""

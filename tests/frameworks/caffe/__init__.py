@@ -1,0 +1,1 @@
+"""Caffe, in an environment of its own."""

@@ -1,0 +1,1 @@
+"""CuPy, with NumPy in its place."""

@@ -1,0 +1,1 @@
+"""What the event sources of several frameworks share."""

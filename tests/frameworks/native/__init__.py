@@ -1,0 +1,1 @@
+"""profkit's own kernels behind their adapter: policy, tuned rows, threads."""

@@ -1,0 +1,1 @@
+"""Theano, in an environment of its own."""

@@ -1,0 +1,1 @@
+"""The native CPU kernels and their binding."""

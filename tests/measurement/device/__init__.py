@@ -1,0 +1,1 @@
+"""Rows on a GPU, on fake ones."""

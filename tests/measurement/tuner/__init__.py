@@ -1,0 +1,1 @@
+"""The tuner, on the CPU and on fake GPUs."""

@@ -1,0 +1,1 @@
+"""Specs, their geometry and their references."""

@@ -1,0 +1,1 @@
+"""Reports, plots and progress of studies."""

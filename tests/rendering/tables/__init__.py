@@ -1,0 +1,1 @@
+"""The Table and its writers."""

@@ -1,0 +1,1 @@
+"""Chrome, Perfetto and folded files."""

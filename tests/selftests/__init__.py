@@ -1,0 +1,1 @@
+"""`profkit selftest`: that it passes, and that it finds what is wrong."""

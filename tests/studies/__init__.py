@@ -1,0 +1,1 @@
+"""Declared sweeps and their analyses."""

@@ -1,0 +1,1 @@
+"""What tests of several folders share: places, processes, compilers, fake GPUs."""

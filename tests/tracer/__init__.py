@@ -1,0 +1,1 @@
+"""The recorder in other programs, and its declarations against the real headers."""

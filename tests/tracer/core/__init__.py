@@ -1,0 +1,1 @@
+"""Buffers, writer and file, whatever the program does."""

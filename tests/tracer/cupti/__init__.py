@@ -1,0 +1,1 @@
+"""GPU activities, with doubles of CUPTI and of the driver."""

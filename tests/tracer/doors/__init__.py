@@ -1,0 +1,1 @@
+"""NVTX, ITT and allocations."""

@@ -1,0 +1,1 @@
+"""The viewers of exported traces, run by node."""
