@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "bindings/arguments.h"
+#include "bindings/kernels/arguments.h"
 #include "runtime/check.h"
 #include "runtime/cpu_features.h"
 #include "runtime/nvtx_emit.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bindings/arguments.h"
+#include "bindings/kernels/arguments.h"
 #include "kernels/operators.h"
 #include "runtime/check.h"
 #include "runtime/threads.h"

@@ -2,9 +2,9 @@
 // <profkit/params.h>, for users' own C, C++ and CUDA kernels: plain C, no other header of profkit.
 //
 // An operator's fields are listed once, as PROFKIT_FIELDS_<operator>, in the order of its spec in
-// profkit/ops: the struct is made of the list, and so is its reading from Python (bindings/arguments.cpp).
-// All counts are in elements; weights are [out_channels][in_channels/groups][kernel_h][kernel_w] whatever the
-// layout of the images.
+// profkit/ops: the struct is made of the list, and so is its reading from Python
+// (bindings/kernels/arguments.cpp). All counts are in elements; weights are
+// [out_channels][in_channels/groups][kernel_h][kernel_w] whatever the layout of the images.
 #pragma once
 
 #include <stdint.h>

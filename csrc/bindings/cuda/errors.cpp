@@ -1,4 +1,4 @@
-#include "bindings/cuda_errors.h"
+#include "bindings/cuda/errors.h"
 
 #include <pybind11/pybind11.h>
 

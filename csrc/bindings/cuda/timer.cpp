@@ -1,4 +1,4 @@
-#include "bindings/cuda_timer.h"
+#include "bindings/cuda/timer.h"
 
 #include "runtime/check.h"
 #include "runtime/cuda_timer.h"

@@ -1,6 +1,6 @@
 // Trace files for Python: profkit.rendering.traces.content.TraceContent goes in by its attributes, bytes go
 // to a callable. Columns are checked here, so that the serialisers need not be.
-#include "bindings/trace_files.h"
+#include "bindings/captures/export.h"
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>

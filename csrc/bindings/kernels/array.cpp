@@ -1,9 +1,9 @@
 // Reads buffers and DLPack capsules into Array, and checks what kernels rely on.
-#include "bindings/array.h"
+#include "bindings/kernels/array.h"
 
 #include <utility>
 
-#include "bindings/dlpack.h"
+#include "bindings/kernels/dlpack.h"
 #include "runtime/aligned_memory.h"
 #include "runtime/check.h"
 

@@ -3,7 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include "bindings/tracer.h"
+#include "bindings/tracer/library.h"
 
 namespace profkit {
 

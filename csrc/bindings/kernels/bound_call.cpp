@@ -1,5 +1,5 @@
 // Checks a call once, then runs it as often as asked: Python arguments in, the output array filled.
-#include "bindings/kernels.h"
+#include "bindings/kernels/bound_call.h"
 
 #include <pybind11/stl.h>
 
@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/arguments.h"
-#include "bindings/array.h"
-#include "bindings/tracer.h"
+#include "bindings/kernels/arguments.h"
+#include "bindings/kernels/array.h"
+#include "bindings/tracer/library.h"
 #include "kernels/cpu_tuning.h"
 #include "kernels/cuda_structs.h"
 #include "kernels/operators.h"

@@ -1,5 +1,5 @@
 // Checks the arguments of scopes and marks, and turns names into ids with a cache by object identity.
-#include "bindings/scope_arguments.h"
+#include "bindings/tracer/scope_arguments.h"
 
 #include <cstring>
 #include <string>

@@ -1,14 +1,14 @@
 // profkit.scope as a C type: context manager, async context manager and decorator; and profkit.mark.
 // In: a name, a number, a category; out: ranges, spans and instants to whoever listens.
-#include "bindings/scope.h"
+#include "bindings/tracer/scope.h"
 
 #include <vector>
 
-#include "bindings/free_list.h"
-#include "bindings/python_types.h"
-#include "bindings/scope_arguments.h"
-#include "bindings/scope_methods.h"
-#include "bindings/scope_object.h"
+#include "bindings/tracer/free_list.h"
+#include "bindings/tracer/python_types.h"
+#include "bindings/tracer/scope_arguments.h"
+#include "bindings/tracer/scope_methods.h"
+#include "bindings/tracer/scope_object.h"
 
 namespace py = pybind11;
 

@@ -1,5 +1,5 @@
 // Captures for Python: columns as NumPy arrays that own the reader's memory; nothing is copied.
-#include "bindings/captures.h"
+#include "bindings/captures/read.h"
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>

@@ -1,6 +1,6 @@
 // profkit._core.RangeTable: the ranges of a capture, checked once, and the passes over them; and the sweep
 // over the steps of a network. NumPy columns in, NumPy columns out; the GIL is released while a pass runs.
-#include "bindings/attribution.h"
+#include "bindings/captures/attribute.h"
 
 #include <pybind11/numpy.h>
 

@@ -1,14 +1,14 @@
 // A plain function decorated with a scope, as a C type: a wrapper in Python would cost three times the range.
 // In: a scope and a function; out: a callable that opens one range per call and otherwise is the function.
-#include "bindings/scoped_function.h"
+#include "bindings/tracer/scoped_function.h"
 
 #include <structmember.h>
 
 #include <cstddef>
 
-#include "bindings/python_types.h"
-#include "bindings/scope.h"
-#include "bindings/tracer.h"
+#include "bindings/tracer/library.h"
+#include "bindings/tracer/python_types.h"
+#include "bindings/tracer/scope.h"
 
 namespace py = pybind11;
 

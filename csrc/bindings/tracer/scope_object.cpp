@@ -1,9 +1,9 @@
 // Which ranges of a scope are open, and which of them an exit closes.
-#include "bindings/scope_object.h"
+#include "bindings/tracer/scope_object.h"
 
 #include <cstdlib>
 
-#include "bindings/scope_arguments.h"
+#include "bindings/tracer/scope_arguments.h"
 
 namespace profkit {
 

@@ -1,5 +1,5 @@
 // Finds libprofkit_inject.so beside this module, attaches to it, and starts and stops captures for Python.
-#include "bindings/tracer.h"
+#include "bindings/tracer/library.h"
 
 #include <pybind11/stl.h>
 

@@ -1,4 +1,4 @@
-#include "bindings/arguments.h"
+#include "bindings/kernels/arguments.h"
 
 #include <cstring>
 #include <sstream>

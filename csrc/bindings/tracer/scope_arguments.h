@@ -3,7 +3,7 @@
 
 #include <Python.h>
 
-#include "bindings/tracer.h"
+#include "bindings/tracer/library.h"
 
 namespace profkit {
 

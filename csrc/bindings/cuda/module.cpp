@@ -3,10 +3,10 @@
 // is linked statically).
 #include <pybind11/pybind11.h>
 
-#include "bindings/cuda_devices.h"
-#include "bindings/cuda_errors.h"
-#include "bindings/cuda_kernels.h"
-#include "bindings/cuda_timer.h"
+#include "bindings/cuda/devices.h"
+#include "bindings/cuda/errors.h"
+#include "bindings/cuda/kernels.h"
+#include "bindings/cuda/timer.h"
 
 PYBIND11_MODULE(_cuda, module) {
   profkit::register_cuda_errors();

@@ -1,4 +1,4 @@
-#include "bindings/cuda_devices.h"
+#include "bindings/cuda/devices.h"
 
 #include <pybind11/stl.h>
 

@@ -1,16 +1,16 @@
 // How a `with` reaches a scope. Looking up an ordinary method makes a garbage-collected object each time,
 // twice per `with`: more than the range itself costs. These descriptors bind to small objects from a free
 // list; they hold a scope, which holds only strings: no cycle is possible.
-#include "bindings/scope_methods.h"
+#include "bindings/tracer/scope_methods.h"
 
 #include <pybind11/pybind11.h>
 #include <structmember.h>
 
 #include <cstddef>
 
-#include "bindings/free_list.h"
-#include "bindings/python_types.h"
-#include "bindings/scope_object.h"
+#include "bindings/tracer/free_list.h"
+#include "bindings/tracer/python_types.h"
+#include "bindings/tracer/scope_object.h"
 
 namespace profkit {
 namespace {

@@ -1,5 +1,5 @@
 // Checks a call on device memory once, then enqueues it as often as asked.
-#include "bindings/cuda_kernels.h"
+#include "bindings/cuda/kernels.h"
 
 #include <pybind11/stl.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/arguments.h"
+#include "bindings/kernels/arguments.h"
 #include "kernels/cuda_registry.h"
 #include "kernels/operators.h"
 #include "runtime/check.h"

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "bindings/tracer.h"
+#include "bindings/tracer/library.h"
 
 namespace profkit {
 
