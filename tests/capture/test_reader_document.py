@@ -14,7 +14,7 @@ from profkit.capture.reading import read
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "capture-format.md"
-HEADERS = [ROOT / "csrc" / "tracer" / "core" / name for name in ("format.h", "device_format.h")]
+HEADERS = [ROOT / "csrc" / "tracer" / "file" / name for name in ("format.h", "device_format.h")]
 
 
 def test_the_small_reader_finds_the_same_ranges_as_profkit(tmp_path: Path) -> None:

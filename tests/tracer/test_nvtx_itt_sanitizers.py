@@ -20,7 +20,7 @@ LEFT_OUT = {
     "tracer/doors/allocations.cpp",
     "tracer/doors/mappings.cpp",
     "tracer/doors/next_allocator.cpp",
-    "tracer/core/process_hooks.cpp",
+    "tracer/process/hooks.cpp",
 }
 
 

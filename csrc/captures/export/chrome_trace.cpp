@@ -6,7 +6,7 @@
 
 #include "captures/export/output_buffer.h"
 #include "captures/export/trace_content.h"
-#include "tracer/core/format.h"
+#include "tracer/file/format.h"
 
 namespace profkit::captures {
 namespace {

@@ -10,7 +10,7 @@
 #include "captures/export/perfetto_stages.h"
 #include "captures/export/protobuf.h"
 #include "captures/export/trace_content.h"
-#include "tracer/core/format.h"
+#include "tracer/file/format.h"
 
 namespace profkit::captures {
 namespace {

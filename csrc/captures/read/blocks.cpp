@@ -1,7 +1,7 @@
 // Walks from block to block; where one is damaged, looks for the next magic number, byte by byte.
 #include "captures/read/blocks.h"
 
-#include "tracer/core/crc32c.h"
+#include "tracer/file/crc32c.h"
 
 namespace profkit::captures {
 namespace {

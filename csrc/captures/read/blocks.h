@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "tracer/core/format.h"
+#include "tracer/file/format.h"
 
 namespace profkit::captures {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tracer/core/format.h"
+#include "tracer/file/format.h"
 
 namespace profkit::captures {
 

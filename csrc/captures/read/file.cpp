@@ -12,7 +12,7 @@
 
 #include "captures/read/blocks.h"
 #include "captures/read/reader.h"
-#include "tracer/core/crc32c.h"
+#include "tracer/file/crc32c.h"
 
 namespace profkit::captures {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "captures/read/blocks.h"
 #include "captures/read/clock.h"
-#include "captures/read/device.h"
+#include "captures/read/device/rows.h"
 #include "captures/read/file.h"
 #include "captures/read/memory.h"
 #include "captures/read/names.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "captures/read/device_columns.h"
-#include "tracer/core/format.h"
+#include "captures/read/device/columns.h"
+#include "tracer/file/format.h"
 
 namespace profkit::captures {
 

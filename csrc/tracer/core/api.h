@@ -12,7 +12,7 @@ extern "C" {
 
 #define PROFKIT_TRACER_API_VERSION 1
 
-enum profkit_payload_type { /* as tracer/core/format.h PayloadType */
+enum profkit_payload_type { /* as tracer/file/format.h PayloadType */
                             PROFKIT_PAYLOAD_INT64 = 1,
                             PROFKIT_PAYLOAD_UINT64 = 2,
                             PROFKIT_PAYLOAD_FLOAT64 = 3,

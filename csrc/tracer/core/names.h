@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tracer/core/format.h"
+#include "tracer/file/format.h"
 
 namespace profkit::tracer {
 

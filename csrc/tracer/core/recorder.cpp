@@ -12,7 +12,7 @@
 #include "tracer/core/chunks.h"
 #include "tracer/core/session.h"
 #include "tracer/core/threads.h"
-#include "tracer/core/writer.h"
+#include "tracer/file/writer.h"
 
 namespace profkit::tracer {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "tracer/core/clock.h"
-#include "tracer/core/format.h"
+#include "tracer/file/format.h"
 
 namespace profkit::tracer {
 

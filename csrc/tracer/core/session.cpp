@@ -12,12 +12,12 @@
 #include "tracer/core/chunks.h"
 #include "tracer/core/names.h"
 #include "tracer/core/threads.h"
-#include "tracer/core/writer.h"
 #include "tracer/cupti/door.h"
 #include "tracer/cupti/queue.h"
 #include "tracer/doors/allocations.h"
 #include "tracer/doors/itt.h"
 #include "tracer/doors/nvtx.h"
+#include "tracer/file/writer.h"
 
 namespace profkit::tracer {
 namespace {

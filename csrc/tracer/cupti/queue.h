@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tracer/core/device_format.h"
+#include "tracer/file/device_format.h"
 
 namespace profkit::tracer {
 

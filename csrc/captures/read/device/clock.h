@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tracer/core/device_format.h"
+#include "tracer/file/device_format.h"
 
 namespace profkit::captures {
 

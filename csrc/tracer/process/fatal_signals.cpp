@@ -1,5 +1,5 @@
 // Keeps a handler of its own for a few signals as long as the program wants their default action.
-#include "tracer/core/fatal_signals.h"
+#include "tracer/process/fatal_signals.h"
 
 #include <dlfcn.h>
 #include <signal.h>

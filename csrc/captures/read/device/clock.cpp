@@ -1,5 +1,5 @@
 // Interpolates the distance of two clocks, in integers.
-#include "captures/read/device_clock.h"
+#include "captures/read/device/clock.h"
 
 #include <algorithm>
 #include <cstdlib>

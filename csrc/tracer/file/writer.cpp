@@ -1,5 +1,5 @@
 // The writer thread and its work.
-#include "tracer/core/writer.h"
+#include "tracer/file/writer.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -14,7 +14,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tracer/core/capture_file.h"
 #include "tracer/core/chunks.h"
 #include "tracer/core/clock.h"
 #include "tracer/core/names.h"
@@ -24,6 +23,7 @@
 #include "tracer/cupti/door.h"
 #include "tracer/cupti/flusher.h"
 #include "tracer/cupti/queue.h"
+#include "tracer/file/capture_file.h"
 
 namespace profkit::tracer {
 namespace {

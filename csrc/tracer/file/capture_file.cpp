@@ -1,5 +1,5 @@
 // The capture file: header page, shared counters, blocks appended by one write each.
-#include "tracer/core/capture_file.h"
+#include "tracer/file/capture_file.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -16,8 +16,8 @@
 
 #include "tracer/core/chunks.h"
 #include "tracer/core/clock.h"
-#include "tracer/core/crc32c.h"
-#include "tracer/core/device_format.h"
+#include "tracer/file/crc32c.h"
+#include "tracer/file/device_format.h"
 
 namespace profkit::tracer {
 namespace {

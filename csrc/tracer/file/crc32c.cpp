@@ -1,5 +1,5 @@
 // CRC-32C: the processor's instruction where it has one, otherwise eight bytes a step from tables.
-#include "tracer/core/crc32c.h"
+#include "tracer/file/crc32c.h"
 
 #include <cstring>
 

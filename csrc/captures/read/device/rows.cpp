@@ -1,11 +1,11 @@
 // Two passes over the entries of a process: clocks and correlations first, since CUPTI promises no order,
 // then everything that has a time.
-#include "captures/read/device.h"
+#include "captures/read/device/rows.h"
 
 #include <algorithm>
 
-#include "captures/read/device_clock.h"
-#include "tracer/core/device_format.h"
+#include "captures/read/device/clock.h"
+#include "tracer/file/device_format.h"
 
 namespace profkit::captures {
 namespace {

@@ -11,9 +11,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tracer/core/fatal_signals.h"
 #include "tracer/core/recorder.h"
 #include "tracer/core/session.h"
+#include "tracer/process/fatal_signals.h"
 
 #define PROFKIT_EXPORT __attribute__((visibility("default")))
 
