@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu_entry.h"
+#include "kernels/cpu/entry.h"
 #include "kernels/params.h"
 #include "runtime/check.h"
 

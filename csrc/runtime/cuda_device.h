@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda_registry.h"
+#include "kernels/cuda/registry.h"
 
 namespace profkit {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bindings/kernels/arguments.h"
-#include "kernels/cuda_registry.h"
+#include "kernels/cuda/registry.h"
 #include "kernels/operators.h"
 #include "runtime/check.h"
 #include "runtime/cuda_device.h"

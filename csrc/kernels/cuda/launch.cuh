@@ -3,7 +3,7 @@
 // they are.
 #pragma once
 
-#include "kernels/cuda_registry.h"
+#include "kernels/cuda/registry.h"
 
 #if defined(PROFKIT_EMULATED)
 #include "simt_launch.h"

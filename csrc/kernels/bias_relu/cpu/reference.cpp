@@ -1,7 +1,7 @@
 // Bias per channel, then ReLU, in either layout: plain loops. One thread owns whole (image, channel) planes.
 // Bottleneck: memory; in NHWC the planes make it stride over the channels.
 #include "kernels/bias_relu/kernels.h"
-#include "kernels/image_index.h"
+#include "kernels/cpu/image_index.h"
 #include "runtime/threads.h"
 
 namespace profkit {

@@ -1,6 +1,6 @@
 // Door of bias_relu/native/cpu/vectorized; the kernel is in cpu/vectorized.inl.
 #include "kernels/bias_relu/kernels.h"
-#include "kernels/cpu_dispatch.h"
+#include "kernels/cpu/dispatch.h"
 
 namespace profkit {
 

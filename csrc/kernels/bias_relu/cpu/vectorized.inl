@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/bias_relu/params.h"
-#include "kernels/cpu_entry.h"
+#include "kernels/cpu/entry.h"
 #include "kernels/matmul/cpu/gemm.inl"
 
 namespace profkit {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/bias_relu/params.h"
-#include "kernels/cuda_registry.h"
+#include "kernels/cuda/registry.h"
 
 namespace profkit {
 

@@ -6,7 +6,7 @@
 // waste the rest. Bottleneck: FMA, then unaligned loads.
 #pragma once
 
-#include "kernels/conv2d/cpu/gather_pixels.inl"
+#include "kernels/conv2d/cpu/gather/pixels.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

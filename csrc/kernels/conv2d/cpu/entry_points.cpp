@@ -1,7 +1,7 @@
 // Entry points of the conv2d kernels that exist per instruction set: their limits. The kernels are in the
 // cpu_*.inl of the same name.
 #include "kernels/conv2d/kernels.h"
-#include "kernels/cpu_dispatch.h"
+#include "kernels/cpu/dispatch.h"
 
 namespace profkit {
 

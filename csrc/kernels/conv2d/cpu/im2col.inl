@@ -4,7 +4,7 @@
 // times the image).
 #pragma once
 
-#include "kernels/conv2d/cpu/column_products.inl"
+#include "kernels/conv2d/cpu/columns/products.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

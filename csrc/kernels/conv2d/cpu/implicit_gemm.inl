@@ -1,13 +1,13 @@
 // conv2d/native/cpu/implicit_gemm: the matrix product of im2col without its matrix. NCHW packs panels of
-// positions on the fly (cpu/gather_planar.inl), NHWC reads positions in place (cpu/gather_pixels.inl), the
-// weight gradient reads filter elements in place (cpu/weight_gradient.inl); the input gradient is one gather
-// per residue of the stride. Memory: packed weights, and per thread a slab and one block of panels.
+// positions on the fly (cpu/gather/planar.inl), NHWC reads positions in place (cpu/gather/pixels.inl), the
+// weight gradient reads filter elements in place (cpu/weight_gradient/by_taps.inl); the input gradient is one
+// gather per residue of the stride. Memory: packed weights, and per thread a slab and one block of panels.
 // Bottleneck: FMA.
 #pragma once
 
-#include "kernels/conv2d/cpu/gather_pixels.inl"
-#include "kernels/conv2d/cpu/gather_planar.inl"
-#include "kernels/conv2d/cpu/weight_gradient.inl"
+#include "kernels/conv2d/cpu/gather/pixels.inl"
+#include "kernels/conv2d/cpu/gather/planar.inl"
+#include "kernels/conv2d/cpu/weight_gradient/by_taps.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

@@ -4,7 +4,7 @@
 // it once per tap.
 #pragma once
 
-#include "kernels/conv2d/cpu/geometry.inl"
+#include "kernels/conv2d/cpu/gather/geometry.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

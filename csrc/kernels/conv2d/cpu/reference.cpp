@@ -3,7 +3,7 @@
 // Indices: n image, oc/ic output/input channel, c input channel inside its group, y/x output position,
 // h/w input position, r/s filter row/column.
 #include "kernels/conv2d/kernels.h"
-#include "kernels/image_index.h"
+#include "kernels/cpu/image_index.h"
 #include "runtime/threads.h"
 
 namespace profkit {

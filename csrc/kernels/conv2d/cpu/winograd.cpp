@@ -1,7 +1,7 @@
 // Doors of Winograd's kernels: what they take, and what they refuse because their errors would be too large.
 // The kernels are in cpu/winograd.inl.
 #include "kernels/conv2d/kernels.h"
-#include "kernels/cpu_dispatch.h"
+#include "kernels/cpu/dispatch.h"
 
 namespace profkit {
 
@@ -18,7 +18,7 @@ int64_t winograd_taps(int64_t kernel, int64_t stride) { return (kernel + stride 
 // be large, and errors count relative to the largest.
 constexpr int64_t kWinogradFewestTaps = 3, kWinogradMostTaps = 5;
 constexpr int64_t kWinogradFewestResults = 64;
-constexpr int64_t kWinogradMostStride = 4;  // as in cpu/winograd_filters.inl
+constexpr int64_t kWinogradMostStride = 4;  // as in cpu/winograd/filters.inl
 
 std::string winograd_supports(const Conv& params, const int64_t* shortest) {
   if (params.direction == PROFKIT_WEIGHT_GRADIENT) {

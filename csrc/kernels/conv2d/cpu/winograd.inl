@@ -1,12 +1,12 @@
 // conv2d/native/cpu/winograd_6x6 and winograd_8x8: Winograd's minimal filtering. Tiles of Side x Side pixels
 // become values at Side^2 points, each point is a matrix product [tiles x channels] x [channels x out
 // channels], and the results of Side - taps + 1 pixels per axis come back from the points: 2.8 to 6.3 times
-// fewer products than taps. Strides become channels (cpu/winograd_images.inl); the input gradient at stride 1
+// fewer products than taps. Strides become channels (cpu/winograd/images.inl); the input gradient at stride 1
 // is the same with rotated weights. A thread owns a rectangle of tiles x out channels, and goes through it by
 // blocks whose values stay in the caches. Bottleneck: FMA; with few channels, the transforms.
 #pragma once
 
-#include "kernels/conv2d/cpu/winograd_filters.inl"
+#include "kernels/conv2d/cpu/winograd/filters.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/conv2d/params.h"
-#include "kernels/cuda_registry.h"
+#include "kernels/cuda/registry.h"
 
 namespace profkit {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/image_index.h"
+#include "kernels/cpu/image_index.h"
 #include "kernels/lrn/kernels.h"
 #include "runtime/threads.h"
 

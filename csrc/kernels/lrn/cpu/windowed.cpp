@@ -1,5 +1,5 @@
 // Door of lrn/native/cpu/windowed: its limits; the kernel is in cpu/windowed.inl.
-#include "kernels/cpu_dispatch.h"
+#include "kernels/cpu/dispatch.h"
 #include "kernels/lrn/kernels.h"
 
 namespace profkit {

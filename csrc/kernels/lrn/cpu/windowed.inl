@@ -4,7 +4,7 @@
 // one pixel in the buffer. A thread owns pixels. Bottleneck: loads of the first cache, then the division.
 #pragma once
 
-#include "kernels/cpu_entry.h"
+#include "kernels/cpu/entry.h"
 #include "kernels/lrn/params.h"
 #include "kernels/matmul/cpu/gemm.inl"
 

@@ -1,7 +1,7 @@
 // The launchers of the CUDA lrn kernels, for cuda/rows.cpp.
 #pragma once
 
-#include "kernels/cuda_registry.h"
+#include "kernels/cuda/registry.h"
 #include "kernels/lrn/params.h"
 
 namespace profkit {

@@ -1,5 +1,5 @@
 // Door of matmul/native/cpu/blocked; the kernel is in cpu/blocked.inl.
-#include "kernels/cpu_dispatch.h"
+#include "kernels/cpu/dispatch.h"
 #include "kernels/matmul/kernels.h"
 
 namespace profkit {

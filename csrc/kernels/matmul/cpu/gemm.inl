@@ -5,7 +5,7 @@
 // its own part of C. Bottleneck: FMA.
 #pragma once
 
-#include "kernels/cpu_entry.h"
+#include "kernels/cpu/entry.h"
 #include "kernels/matmul/cpu/micro_kernel.inl"
 #include "kernels/matmul/cpu/packing.inl"
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "kernels/matmul/cpu/simd.inl"
+#include "kernels/cpu/simd.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

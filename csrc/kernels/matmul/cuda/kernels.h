@@ -1,7 +1,7 @@
 // The launchers of the CUDA matmul kernels, for cuda/rows.cpp, and the product that other operators use.
 #pragma once
 
-#include "kernels/cuda_registry.h"
+#include "kernels/cuda/registry.h"
 #include "kernels/matmul/params.h"
 
 namespace profkit {

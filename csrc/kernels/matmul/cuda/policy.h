@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda_registry.h"
+#include "kernels/cuda/registry.h"
 #include "kernels/matmul/params.h"
 
 namespace profkit {

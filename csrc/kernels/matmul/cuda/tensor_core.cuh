@@ -6,9 +6,9 @@
 #include "kernels/cuda/copy_async.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/mma.cuh"
-#include "kernels/matmul/cuda/half_tile.cuh"
 #include "kernels/matmul/cuda/problem.cuh"
-#include "kernels/matmul/cuda/warp_tile.cuh"
+#include "kernels/matmul/cuda/tiles/half.cuh"
+#include "kernels/matmul/cuda/tiles/warp.cuh"
 
 namespace profkit::cuda {
 

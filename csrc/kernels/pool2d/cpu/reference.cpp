@@ -1,6 +1,6 @@
 // Maximum or average under a sliding window, in either layout: plain loops, sums in double. Padding takes no
 // part. One thread owns whole (image, channel) planes.
-#include "kernels/image_index.h"
+#include "kernels/cpu/image_index.h"
 #include "kernels/pool2d/cpu/window.h"
 #include "kernels/pool2d/kernels.h"
 #include "runtime/threads.h"

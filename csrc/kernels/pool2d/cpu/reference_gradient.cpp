@@ -1,7 +1,7 @@
 // Input gradient of pooling, as the definition says it: each window hands its dy to the element that was its
 // maximum (the first one, row by row), or in equal shares to all its elements inside the image. One thread
 // owns whole (image, channel) planes, so that windows which overlap are added up by one thread, in order.
-#include "kernels/image_index.h"
+#include "kernels/cpu/image_index.h"
 #include "kernels/pool2d/cpu/window.h"
 #include "kernels/pool2d/kernels.h"
 #include "runtime/threads.h"

@@ -1,5 +1,5 @@
 // Door of pool2d/native/cpu/separable: its limits; the kernel is in cpu/separable.inl.
-#include "kernels/cpu_dispatch.h"
+#include "kernels/cpu/dispatch.h"
 #include "kernels/pool2d/kernels.h"
 
 namespace profkit {

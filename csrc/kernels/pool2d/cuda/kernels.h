@@ -1,7 +1,7 @@
 // The launchers of the CUDA pool2d kernels, for cuda/rows.cpp.
 #pragma once
 
-#include "kernels/cuda_registry.h"
+#include "kernels/cuda/registry.h"
 #include "kernels/pool2d/params.h"
 
 namespace profkit {

@@ -3,7 +3,7 @@
 // smallest normal number is 0; a NaN stays one.
 #pragma once
 
-#include "kernels/matmul/cpu/simd.inl"
+#include "kernels/cpu/simd.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

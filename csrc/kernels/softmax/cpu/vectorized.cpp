@@ -1,5 +1,5 @@
 // Door of softmax/native/cpu/vectorized; the kernel is in cpu/vectorized.inl.
-#include "kernels/cpu_dispatch.h"
+#include "kernels/cpu/dispatch.h"
 #include "kernels/softmax/kernels.h"
 
 namespace profkit {

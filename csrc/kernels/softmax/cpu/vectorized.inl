@@ -3,7 +3,7 @@
 // -inf, whose exponential is 0. A thread owns whole rows. Bottleneck: the arithmetic of the exponential.
 #pragma once
 
-#include "kernels/cpu_entry.h"
+#include "kernels/cpu/entry.h"
 #include "kernels/matmul/cpu/gemm.inl"
 #include "kernels/softmax/cpu/exponential.inl"
 #include "kernels/softmax/params.h"

@@ -1,7 +1,7 @@
 // The launchers of the CUDA softmax kernels, for cuda/rows.cpp.
 #pragma once
 
-#include "kernels/cuda_registry.h"
+#include "kernels/cuda/registry.h"
 #include "kernels/softmax/params.h"
 
 namespace profkit {

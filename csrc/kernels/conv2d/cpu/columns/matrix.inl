@@ -4,8 +4,8 @@
 // of a batch stand side by side (NCHW) or below each other (NHWC). Bottleneck: memory bandwidth.
 #pragma once
 
-#include "kernels/conv2d/cpu/geometry.inl"
-#include "kernels/conv2d/cpu/rows.inl"
+#include "kernels/conv2d/cpu/gather/geometry.inl"
+#include "kernels/conv2d/cpu/gather/rows.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

@@ -3,7 +3,7 @@
 // Bottleneck: FMA and L1; a tile's values in between (Side^2 vectors) stay in L1.
 #pragma once
 
-#include "kernels/conv2d/cpu/winograd_matrices.inl"
+#include "kernels/conv2d/cpu/winograd/matrices.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

@@ -4,7 +4,7 @@
 // runs.
 #pragma once
 
-#include "kernels/conv2d/cpu/gather_planar.inl"
+#include "kernels/conv2d/cpu/gather/planar.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

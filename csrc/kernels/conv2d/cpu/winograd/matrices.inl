@@ -5,7 +5,7 @@
 // than half of what the usual +-1, +-2 lose; with 8 points the usual +-1/2, +-1, +-2 are the best.
 #pragma once
 
-#include "kernels/matmul/cpu/simd.inl"
+#include "kernels/cpu/simd.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

@@ -1,5 +1,5 @@
 // Candidates follow from the number of parts, not from the size: equal parts leave no small rest at the end.
-#include "kernels/cpu_tuning.h"
+#include "kernels/cpu/tuning.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,8 +6,8 @@
 // the bits do not depend on the threads. Bottleneck: FMA, then packing (a vector copy per 8 elements).
 #pragma once
 
-#include "kernels/conv2d/cpu/position_tiles.inl"
-#include "kernels/conv2d/cpu/rows.inl"
+#include "kernels/conv2d/cpu/gather/rows.inl"
+#include "kernels/conv2d/cpu/weight_gradient/position_tiles.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

@@ -5,8 +5,8 @@
 // rectangle, which fits L1. Bottleneck: shuffles (NCHW) or L1 bandwidth (NHWC).
 #pragma once
 
-#include "kernels/conv2d/cpu/geometry.inl"
-#include "kernels/conv2d/cpu/rows.inl"
+#include "kernels/conv2d/cpu/gather/geometry.inl"
+#include "kernels/conv2d/cpu/gather/rows.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu_entry.h"
+#include "kernels/cpu/entry.h"
 
 namespace profkit {
 

@@ -4,7 +4,7 @@
 // and panels ascend).
 #pragma once
 
-#include "kernels/conv2d/cpu/slab.inl"
+#include "kernels/conv2d/cpu/gather/slab.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

@@ -1,5 +1,5 @@
 // Vectors of one instruction set: width, loads and stores, the interleave that transposes are made of.
-// Enters: PROFKIT_ISA, PROFKIT_VECTOR_BYTES, PROFKIT_TILE_ROWS, PROFKIT_TILE_VECTORS (kernels/isa_*.h).
+// Enters: PROFKIT_ISA, PROFKIT_VECTOR_BYTES, PROFKIT_TILE_ROWS, PROFKIT_TILE_VECTORS (kernels/cpu/isa_*.h).
 // Written with compiler vector extensions, so that one text serves every instruction set.
 #pragma once
 

@@ -3,10 +3,11 @@
 // inside the image are visited, so that a border is neither copied nor multiplied. dy is packed as panels of
 // out channels, once per block of positions for all taps. A thread owns tiles (tap, channels) x out channels
 // and sums over all positions in one order: no partial sums are merged, so the bits do not depend on the
-// threads. Few channels go through cpu/weight_columns.inl. Bottleneck: FMA; for small grids, ends of runs.
+// threads. Few channels go through cpu/weight_gradient/by_columns.inl. Bottleneck: FMA; for small grids, ends
+// of runs.
 #pragma once
 
-#include "kernels/conv2d/cpu/weight_columns.inl"
+#include "kernels/conv2d/cpu/weight_gradient/by_columns.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "kernels/conv2d/cpu/columns.inl"
+#include "kernels/conv2d/cpu/columns/matrix.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

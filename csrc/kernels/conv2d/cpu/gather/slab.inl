@@ -7,8 +7,8 @@
 // A thread owns its slab. Bottleneck: cache bandwidth, once per element instead of once per tap.
 #pragma once
 
-#include "kernels/conv2d/cpu/geometry.inl"
-#include "kernels/conv2d/cpu/rows.inl"
+#include "kernels/conv2d/cpu/gather/geometry.inl"
+#include "kernels/conv2d/cpu/gather/rows.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

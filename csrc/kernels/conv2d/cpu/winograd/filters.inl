@@ -3,8 +3,8 @@
 // threads share the work by (group, panel, channel). Bottleneck: writing Side^2 / Taps^2 times the weights.
 #pragma once
 
-#include "kernels/conv2d/cpu/winograd_images.inl"
-#include "kernels/conv2d/cpu/winograd_transforms.inl"
+#include "kernels/conv2d/cpu/winograd/images.inl"
+#include "kernels/conv2d/cpu/winograd/transforms.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

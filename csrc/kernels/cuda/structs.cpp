@@ -1,4 +1,4 @@
-#include "kernels/cuda_structs.h"
+#include "kernels/cuda/structs.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Copying and zeroing one row of an image: mostly short, and many.
 #pragma once
 
-#include "kernels/matmul/cpu/simd.inl"
+#include "kernels/cpu/simd.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

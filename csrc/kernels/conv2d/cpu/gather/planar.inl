@@ -4,8 +4,8 @@
 // copies per k and panel.
 #pragma once
 
-#include "kernels/conv2d/cpu/pack_positions.inl"
-#include "kernels/conv2d/cpu/weights.inl"
+#include "kernels/conv2d/cpu/gather/pack_positions.inl"
+#include "kernels/conv2d/cpu/gather/weights.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

@@ -9,7 +9,7 @@
 #include "kernels/cuda/copy_async.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/mma.cuh"
-#include "kernels/matmul/cuda/operand_tile.cuh"
+#include "kernels/matmul/cuda/tiles/operand.cuh"
 
 namespace profkit::cuda {
 

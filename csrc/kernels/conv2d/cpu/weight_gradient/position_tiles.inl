@@ -5,7 +5,7 @@
 // One thread owns one tile. Bottleneck: FMA; for runs of a few positions, their ends.
 #pragma once
 
-#include "kernels/conv2d/cpu/geometry.inl"
+#include "kernels/conv2d/cpu/gather/geometry.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

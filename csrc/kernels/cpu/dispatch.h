@@ -2,7 +2,7 @@
 // leave.
 #pragma once
 
-#include "kernels/cpu_entry.h"
+#include "kernels/cpu/entry.h"
 #include "kernels/registry.h"
 #include "runtime/cpu_features.h"
 
