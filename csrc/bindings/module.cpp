@@ -1,16 +1,5 @@
 // profkit._core: a table of contents. What each function takes and gives is written in profkit/_core.pyi.
-#include <pybind11/pybind11.h>
-
-#include "bindings/captures/attribute.h"
-#include "bindings/captures/export.h"
-#include "bindings/captures/read.h"
-#include "bindings/errors.h"
-#include "bindings/kernels/bound_call.h"
-#include "bindings/machine.h"
-#include "bindings/probes.h"
-#include "bindings/tracer/library.h"
-#include "bindings/tracer/scope.h"
-#include "bindings/tracer/scoped_function.h"
+#include "bindings/module.h"
 
 PYBIND11_MODULE(_core, module) {
   profkit::register_errors();

@@ -25,13 +25,6 @@ PROFKIT_OPERATORS(PROFKIT_DECLARE)
 constexpr const char* kOperators[] = {PROFKIT_OPERATORS(PROFKIT_NAME)};
 #undef PROFKIT_NAME
 
-template <size_t kCount>
-std::string joined(const char* const (&names)[kCount]) {
-  std::string text;
-  for (const char* name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
-}
-
 // Calls action(rows of the operator); the rows' type carries the params struct.
 template <class Action>
 auto with_operator(const std::string& op, Action&& action) {

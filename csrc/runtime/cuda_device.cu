@@ -9,7 +9,7 @@
 namespace profkit {
 namespace {
 
-CudaErrorKind trouble_of(cudaError_t code) {
+CudaErrorKind kind_of(cudaError_t code) {
   switch (code) {
     case cudaErrorMemoryAllocation:
       return CudaErrorKind::out_of_memory;
@@ -83,7 +83,7 @@ CudaDevice launch_facts(int device) {
 void check_cuda(cudaError_t code, const char* doing) {
   if (code == cudaSuccess) return;
   cudaGetLastError();  // an error that is not sticky is forgotten, so that the next call is not blamed for it
-  throw CudaError(trouble_of(code), code, std::string(doing) + ": " + cuda_error_text(code) + advice(code));
+  throw CudaError(kind_of(code), std::string(doing) + ": " + cuda_error_text(code) + advice(code));
 }
 
 std::string cuda_error_text(int code) {

@@ -18,10 +18,9 @@ enum class CudaErrorKind {
 };
 
 struct CudaError : std::runtime_error {
-  CudaError(CudaErrorKind trouble_, int code_, const std::string& message)
-      : std::runtime_error(message), trouble(trouble_), code(code_) {}
-  CudaErrorKind trouble;
-  int code;  // cudaError_t
+  CudaError(CudaErrorKind error_kind, const std::string& message)
+      : std::runtime_error(message), kind(error_kind) {}
+  CudaErrorKind kind;
 };
 
 struct CudaVersions {

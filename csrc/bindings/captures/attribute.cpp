@@ -1,14 +1,12 @@
 // profkit._core.RangeTable: the ranges of a capture, checked once, and the passes over them; and the sweep
 // over the steps of a network. NumPy columns in, NumPy columns out; the GIL is released while a pass runs.
-#include "bindings/captures/attribute.h"
-
-#include <pybind11/numpy.h>
-
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bindings/captures/arrays.h"
+#include "bindings/module.h"
 #include "captures/attribute/memory.h"
 #include "captures/attribute/step_shares.h"
 #include "captures/attribute/usage.h"
@@ -17,17 +15,6 @@ namespace py = pybind11;
 
 namespace profkit {
 namespace {
-
-template <typename T>
-using Column = py::array_t<T, py::array::c_style | py::array::forcecast>;
-
-// Hands a vector to NumPy without copying it.
-template <typename T>
-py::array_t<T> to_array(std::vector<T>&& values) {
-  auto* owned = new std::vector<T>(std::move(values));
-  const py::capsule owner(owned, [](void* pointer) { delete static_cast<std::vector<T>*>(pointer); });
-  return py::array_t<T>({static_cast<py::ssize_t>(owned->size())}, owned->data(), owner);
-}
 
 template <typename T>
 const T* data_of(const Column<T>& column, size_t rows, const char* name) {
@@ -70,7 +57,7 @@ class RangeTable {
     refuse(view_.check());
   }
 
-  py::array_t<int64_t> own_times() const {
+  py::array own_times() const {
     return to_array(without_gil([this] { return captures::own_times(view_); }));
   }
 
@@ -86,7 +73,7 @@ class RangeTable {
                           to_array(std::move(paths.title)));
   }
 
-  py::array_t<uint8_t> outermost(const Column<int32_t>& group, size_t groups) const {
+  py::array outermost(const Column<int32_t>& group, size_t groups) const {
     const int32_t* checked = groups_of(group, groups);
     return to_array(without_gil([&] { return captures::outermost_of_group(view_, checked, groups); }));
   }
@@ -94,29 +81,17 @@ class RangeTable {
   py::dict group_times(const Column<int64_t>& own_ns, const Column<int32_t>& group, size_t groups) const {
     const int64_t* own = data_of(own_ns, view_.count, "own_ns");
     const int32_t* checked = groups_of(group, groups);
-    auto times = without_gil([&] { return captures::group_times(view_, own, checked, groups); });
-    py::dict result;
-    result["calls"] = to_array(std::move(times.calls));
-    result["span_calls"] = to_array(std::move(times.span_calls));
-    result["open_calls"] = to_array(std::move(times.open_calls));
-    result["inclusive_ns"] = to_array(std::move(times.inclusive_ns));
-    result["exclusive_ns"] = to_array(std::move(times.exclusive_ns));
-    result["min_ns"] = to_array(std::move(times.min_ns));
-    result["mean_ns"] = to_array(std::move(times.mean_ns));
-    result["median_ns"] = to_array(std::move(times.median_ns));
-    result["max_ns"] = to_array(std::move(times.max_ns));
-    return result;
+    return to_dict(without_gil([&] { return captures::group_times(view_, own, checked, groups); }));
   }
 
-  py::array_t<int64_t> sum_by_group(const Column<int64_t>& values, const Column<uint8_t>& is_chosen,
-                                    const Column<int32_t>& group, size_t groups) const {
+  py::array sum_by_group(const Column<int64_t>& values, const Column<uint8_t>& is_chosen,
+                         const Column<int32_t>& group, size_t groups) const {
     return to_array(captures::sum_by_group(data_of(values, view_.count, "values"),
                                            data_of(is_chosen, view_.count, "is_chosen"),
                                            groups_of(group, groups), view_.count, groups));
   }
 
-  py::array_t<int64_t> max_by_group(const Column<int64_t>& values, const Column<int32_t>& group,
-                                    size_t groups) const {
+  py::array max_by_group(const Column<int64_t>& values, const Column<int32_t>& group, size_t groups) const {
     return to_array(captures::max_by_group(data_of(values, view_.count, "values"), groups_of(group, groups),
                                            view_.count, groups));
   }
@@ -133,15 +108,8 @@ class RangeTable {
                                         data_of(is_part, rows, "is_part"),
                                         rows};
     refuse(view.check(view_.count));
-    auto memory = without_gil([&] { return captures::attribute_memory(view_, view); });
-    py::dict result;
-    result["own_calls"] = to_array(std::move(memory.own_calls));
-    result["own_bytes"] = to_array(std::move(memory.own_bytes));
-    result["calls"] = to_array(std::move(memory.calls));
-    result["bytes"] = to_array(std::move(memory.bytes));
-    result["live_bytes"] = to_array(std::move(memory.live_bytes));
-    result["peak_bytes"] = to_array(std::move(memory.peak_bytes));
-    result["freed_elsewhere_bytes"] = to_array(std::move(memory.freed_elsewhere_bytes));
+    captures::RangeMemory memory = without_gil([&] { return captures::attribute_memory(view_, view); });
+    py::dict result = to_dict(std::move(memory));
     result["total_peak_bytes"] = memory.total_peak_bytes;
     return result;
   }
@@ -181,13 +149,7 @@ py::dict share_steps(const Column<int8_t>& level, const Column<int32_t>& step, c
                                  data_of(step_end_ns, count, "step_end_ns"), count};
   refuse(spans.check(count));
   refuse(steps.check());
-  auto shares = without_gil([&] { return captures::share_steps(spans, steps); });
-  py::dict result;
-  result["wall_ns"] = to_array(std::move(shares.wall_ns));
-  result["runtime_ns"] = to_array(std::move(shares.runtime_ns));
-  result["layer_ns"] = to_array(std::move(shares.layer_ns));
-  result["empty_ns"] = to_array(std::move(shares.empty_ns));
-  return result;
+  return to_dict(without_gil([&] { return captures::share_steps(spans, steps); }));
 }
 
 }  // namespace

@@ -1,14 +1,13 @@
 // Trace files for Python: profkit.rendering.traces.content.TraceContent goes in by its attributes, bytes go
 // to a callable. Columns are checked here, so that the serialisers need not be.
-#include "bindings/captures/export.h"
-
-#include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include <deque>
 #include <string>
 #include <vector>
 
+#include "bindings/captures/arrays.h"
+#include "bindings/module.h"
 #include "captures/export/trace_content.h"
 #include "captures/export/trace_layout.h"
 
@@ -59,7 +58,7 @@ class ContentHolder {
 
   template <class T>
   const T* column(const py::object& source, size_t count, const char* what) {
-    const auto array = py::array_t<T, py::array::c_style | py::array::forcecast>::ensure(source);
+    const auto array = Column<T>::ensure(source);
     if (!array) throw py::error_already_set();
     if (array.ndim() != 1 || static_cast<size_t>(array.size()) != count) {
       throw py::value_error(std::string(what) + " has " + std::to_string(array.size()) + " values, not " +
@@ -220,16 +219,8 @@ void write_trace(const py::object& source, const py::object& write) {
   });
 }
 
-template <class T>
-using Input = py::array_t<T, py::array::c_style | py::array::forcecast>;
-
-template <class T>
-py::array_t<T> as_array(const std::vector<T>& values) {
-  return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
-}
-
-py::tuple lay_out(const Input<uint8_t>& kind, const Input<int32_t>& thread, const Input<int64_t>& start_ns,
-                  const Input<int64_t>& end_ns, const Input<int32_t>& parent, size_t threads) {
+py::tuple lay_out(const Column<uint8_t>& kind, const Column<int32_t>& thread, const Column<int64_t>& start_ns,
+                  const Column<int64_t>& end_ns, const Column<int32_t>& parent, size_t threads) {
   const auto count = static_cast<size_t>(kind.size());
   for (const auto size : {thread.size(), start_ns.size(), end_ns.size(), parent.size()}) {
     if (static_cast<size_t>(size) != count) throw py::value_error("columns of different lengths");
@@ -251,7 +242,8 @@ py::tuple lay_out(const Input<uint8_t>& kind, const Input<int32_t>& thread, cons
     const py::gil_scoped_release release;
     layout = captures::lay_out(input);
   }
-  return py::make_tuple(as_array(layout.lane), as_array(layout.depth), as_array(layout.lanes_of_thread));
+  return py::make_tuple(to_array(std::move(layout.lane)), to_array(std::move(layout.depth)),
+                        to_array(std::move(layout.lanes_of_thread)));
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
-#include "bindings/cuda/devices.h"
-
+// Devices, their memory and streams.
 #include <pybind11/stl.h>
 
 #include <string>
 
+#include "bindings/module.h"
 #include "runtime/check.h"
 #include "runtime/cuda_device.h"
 

@@ -1,28 +1,20 @@
-#include "bindings/cuda/errors.h"
+// Translates the errors of kernels and of the CUDA runtime for profkit._cuda.
+#include "bindings/errors.h"
 
-#include <pybind11/pybind11.h>
-
-#include "runtime/check.h"
+#include "bindings/module.h"
 #include "runtime/cuda_device.h"
-
-namespace py = pybind11;
 
 namespace profkit {
 namespace {
 
-void raise(const char* type, const char* message) {
-  const py::object cls = py::module_::import("profkit.errors").attr(type);
-  PyErr_SetString(cls.ptr(), message);
-}
-
-void raise(const CudaError& error) {
-  switch (error.trouble) {
+void set_cuda_error(const CudaError& error) {
+  switch (error.kind) {
     case CudaErrorKind::unavailable:
-      return raise("UnavailableError", error.what());
+      return set_error("UnavailableError", error.what());
     case CudaErrorKind::out_of_memory:
       return PyErr_SetString(PyExc_MemoryError, error.what());
     case CudaErrorKind::failed:
-      return raise("KernelError", error.what());
+      return set_error("KernelError", error.what());
   }
 }
 
@@ -30,15 +22,11 @@ void raise(const CudaError& error) {
 
 void register_cuda_errors() {
   // Local: profkit._core has its own translator for errors of the same names.
-  py::register_local_exception_translator([](std::exception_ptr pointer) {
+  pybind11::register_local_exception_translator([](std::exception_ptr pointer) {
     try {
-      if (pointer) std::rethrow_exception(pointer);
+      translate_kernel_error(pointer);
     } catch (const CudaError& error) {
-      raise(error);
-    } catch (const KernelError& error) {
-      raise("KernelError", error.what());
-    } catch (const UnsupportedError& error) {
-      raise("UnsupportedError", error.what());
+      set_cuda_error(error);
     }
   });
 }

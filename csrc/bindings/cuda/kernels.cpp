@@ -1,6 +1,4 @@
 // Checks a call on device memory once, then enqueues it as often as asked.
-#include "bindings/cuda/kernels.h"
-
 #include <pybind11/stl.h>
 
 #include <functional>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "bindings/kernels/arguments.h"
+#include "bindings/module.h"
 #include "kernels/cuda/registry.h"
 #include "kernels/operators.h"
 #include "runtime/check.h"
@@ -38,16 +37,6 @@ auto with_rows(const std::string& key, Action&& action) {
   throw KernelError("unknown operator " + op + "; known: " + joined(kCudaOperators));
 }
 
-template <class Params>
-const CudaKernel<Params>& find_row(const std::vector<CudaKernel<Params>>& rows, const std::string& key) {
-  std::string known;
-  for (const CudaKernel<Params>& row : rows) {
-    if (row.key == key) return row;
-    known += (known.empty() ? "" : ", ") + row.key;
-  }
-  throw KernelError("unknown CUDA kernel " + key + "; known: " + known);
-}
-
 template <class Params, class Action>
 auto with_params(const CudaKernel<Params>& row, const py::dict& values, Action&& action) {
   const Params params = read_params<Params>(values);
@@ -59,7 +48,7 @@ auto with_params(const CudaKernel<Params>& row, const py::dict& values, Action&&
 template <class Action>
 auto with_row(const std::string& key, const py::dict& values, Action&& action) {
   return with_rows(key, [&](const auto& rows) {
-    const auto& row = find_row(rows, key);
+    const auto& row = find_row(rows, key, "CUDA kernel");
     return with_params(row, values, action);
   });
 }
@@ -160,11 +149,7 @@ CudaBoundCall bind_call(const std::string& key, const py::dict& values,
 }
 
 std::vector<std::string> keys(const std::string& op) {
-  return with_rows(op, [](const auto& rows) {
-    std::vector<std::string> result;
-    for (const auto& row : rows) result.push_back(row.key);
-    return result;
-  });
+  return with_rows(op, [](const auto& rows) { return keys_of(rows); });
 }
 
 }  // namespace
@@ -173,32 +158,26 @@ void register_cuda_kernels(py::module_& module) {
   for (const char* op : kCudaOperators) keys(op);
   py::class_<CudaBoundCall>(module, "CudaBoundCall").def("__call__", &CudaBoundCall::operator());
   module.def("kernels", &keys, py::arg("op"));
-  module.def(
-      "supports",
-      [](const std::string& key, const py::dict& values, const py::object& device) {
-        const CudaDevice facts = device_of(device);
-        return with_row(key, values,
-                        [&](const auto& row, const auto& params) { return row.supports(params, facts); });
-      },
-      py::arg("key"), py::arg("params"), py::arg("device") = py::none());
-  module.def(
-      "configurations",
-      [](const std::string& key, const py::dict& values, const py::object& device) {
-        const CudaDevice facts = device_of(device);
-        return with_row(key, values, [&](const auto& row, const auto& params) {
-          return configurations_of(row, params, facts);
-        });
-      },
-      py::arg("key"), py::arg("params"), py::arg("device") = py::none());
-  module.def(
-      "policy",
-      [](const std::string& key, const py::dict& values, const py::object& device) {
-        const CudaDevice facts = device_of(device);
-        return with_row(key, values, [&](const auto& row, const auto& params) {
-          return row.policy == nullptr ? kByPolicy : row.policy(params, facts);
-        });
-      },
-      py::arg("key"), py::arg("params"), py::arg("device") = py::none());
+  // `answer(row, params, device)` for a key, its parameters and a device that need not be there.
+  const auto define = [&](const char* name, auto answer) {
+    module.def(
+        name,
+        [answer](const std::string& key, const py::dict& values, const py::object& device) {
+          const CudaDevice facts = device_of(device);
+          return with_row(key, values,
+                          [&](const auto& row, const auto& params) { return answer(row, params, facts); });
+        },
+        py::arg("key"), py::arg("params"), py::arg("device") = py::none());
+  };
+  define("supports", [](const auto& row, const auto& params, const CudaDevice& device) {
+    return row.supports(params, device);
+  });
+  define("configurations", [](const auto& row, const auto& params, const CudaDevice& device) {
+    return configurations_of(row, params, device);
+  });
+  define("policy", [](const auto& row, const auto& params, const CudaDevice& device) {
+    return row.policy == nullptr ? kByPolicy : row.policy(params, device);
+  });
   module.def(
       "workspace_bytes",
       [](const std::string& key, const py::dict& values, int configuration, const py::object& device) {

@@ -1,12 +1,7 @@
 // profkit._cuda: a table of contents. What each function takes and gives is written in profkit/_cuda.pyi. A
 // module of its own, so that profkit._core never needs CUDA; it loads without a driver, too (the CUDA runtime
 // is linked statically).
-#include <pybind11/pybind11.h>
-
-#include "bindings/cuda/devices.h"
-#include "bindings/cuda/errors.h"
-#include "bindings/cuda/kernels.h"
-#include "bindings/cuda/timer.h"
+#include "bindings/module.h"
 
 PYBIND11_MODULE(_cuda, module) {
   profkit::register_cuda_errors();

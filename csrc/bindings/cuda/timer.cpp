@@ -1,5 +1,5 @@
-#include "bindings/cuda/timer.h"
-
+// The timer of device work.
+#include "bindings/module.h"
 #include "runtime/check.h"
 #include "runtime/cuda_timer.h"
 

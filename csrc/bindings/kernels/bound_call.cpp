@@ -1,6 +1,4 @@
 // Checks a call once, then runs it as often as asked: Python arguments in, the output array filled.
-#include "bindings/kernels/bound_call.h"
-
 #include <pybind11/stl.h>
 
 #include <atomic>
@@ -15,6 +13,7 @@
 
 #include "bindings/kernels/arguments.h"
 #include "bindings/kernels/array.h"
+#include "bindings/module.h"
 #include "bindings/tracer/library.h"
 #include "kernels/cpu/tuning.h"
 #include "kernels/cuda/structs.h"
@@ -31,12 +30,7 @@ std::string operator_of(const std::string& key) { return key.substr(0, key.find(
 
 template <class Params>
 const Kernel<Params>& find_kernel(const std::vector<Kernel<Params>>& rows, const std::string& key) {
-  std::string known;
-  for (const Kernel<Params>& row : rows) {
-    if (row.key == key) return row;
-    known += (known.empty() ? "" : ", ") + row.key;
-  }
-  throw KernelError("unknown kernel " + key + "; known: " + known);
+  return find_row(rows, key, "kernel");
 }
 
 template <class Params>
@@ -135,9 +129,9 @@ class BoundCall {
 
   void take_inputs(const Arrays& expected, const py::sequence& given) {
     if (given.size() != expected.inputs.size()) {
-      std::string names;
-      for (const NamedShape& input : expected.inputs) names += (names.empty() ? "" : ", ") + input.name;
-      throw KernelError("expected " + std::to_string(expected.inputs.size()) + " inputs (" + names +
+      std::vector<std::string> names;
+      for (const NamedShape& input : expected.inputs) names.push_back(input.name);
+      throw KernelError("expected " + std::to_string(expected.inputs.size()) + " inputs (" + joined(names) +
                         "), got " + std::to_string(given.size()));
     }
     inputs_.reserve(given.size());
@@ -180,10 +174,15 @@ CpuTunables tunables_of(const Kernel<Params>& kernel, const Params& params, int 
 }
 
 template <class Params>
+CpuBlocks blocks_of(const Kernel<Params>& kernel, const Params& params, int threads, const Tuning& tuning) {
+  return tuning.empty() ? CpuBlocks{}
+                        : checked_blocks(kernel.key, tunables_of(kernel, params, threads), tuning);
+}
+
+template <class Params>
 size_t workspace_of(const Kernel<Params>& kernel, const Params& params, int threads, const Tuning& tuning) {
   if (tuning.empty()) return kernel.workspace_bytes(params, threads);
-  const CpuBlocks blocks = checked_blocks(kernel.key, tunables_of(kernel, params, threads), tuning);
-  return kernel.tuning.workspace_bytes(params, threads, blocks);
+  return kernel.tuning.workspace_bytes(params, threads, blocks_of(kernel, params, threads, tuning));
 }
 
 template <class Params>
@@ -194,16 +193,10 @@ BoundCall::Launch launch_of(const Kernel<Params>& kernel, const Params& params, 
       launch(params, buffers, threads);
     };
   }
-  const CpuBlocks blocks = checked_blocks(kernel.key, tunables_of(kernel, params, threads), tuning);
+  const CpuBlocks blocks = blocks_of(kernel, params, threads, tuning);
   return [launch = kernel.tuning.launch, params, threads, blocks](const Buffers& buffers) {
     launch(params, buffers, threads, blocks);
   };
-}
-
-template <class Params>
-CpuBlocks blocks_of(const Kernel<Params>& kernel, const Params& params, int threads, const Tuning& tuning) {
-  return tuning.empty() ? CpuBlocks{}
-                        : checked_blocks(kernel.key, tunables_of(kernel, params, threads), tuning);
 }
 
 template <class Params>
@@ -285,11 +278,7 @@ BoundCall bind_candidate(uintptr_t address, const std::string& op, const py::dic
 }
 
 std::vector<std::string> keys(const std::string& op) {
-  return with_operator(op, [](const auto& rows) {
-    std::vector<std::string> result;
-    for (const auto& row : rows) result.push_back(row.key);
-    return result;
-  });
+  return with_operator(op, [](const auto& rows) { return keys_of(rows); });
 }
 
 // Name and type of every field of the operator's struct, in order.

@@ -12,7 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/check.h"
+#include "bindings/errors.h"
+#include "bindings/module.h"
 
 namespace py = pybind11;
 
@@ -66,24 +67,36 @@ std::string attach(int) { return "recording needs Linux"; }
 constexpr int kOnlyIfLoaded = 0;
 #endif
 
-const char* text_or_null(std::string_view text) { return text.data(); }
-
-void raise(const char* type, const std::string& message) {
-  const py::object cls = py::module_::import("profkit.errors").attr(type);
-  PyErr_SetString(cls.ptr(), message.c_str());
+[[noreturn]] void raise(const char* type, const std::string& message) {
+  set_error(type, message.c_str());
   throw py::error_already_set();
 }
 
-void start(const std::string& path, const std::string& options) {
+const profkit_tracer_api& loaded_api() {
   const std::string problem = attach(0);
   if (!problem.empty()) raise("UnavailableError", "the tracer cannot be loaded: " + problem);
+  return *tracer_api.load();
+}
+
+// Calls without the GIL; what is returned is nullptr, or why it failed.
+template <class Call>
+void require_success(const Call& call) {
   std::string reason;
   {
     const py::gil_scoped_release release;
-    const char* text = tracer_api.load()->start(path.c_str(), options.c_str());
+    const char* text = call();
     if (text != nullptr) reason = text;
   }
   if (!reason.empty()) raise("ProfkitError", reason);
+}
+
+py::str decoded(const char* text, const char* errors) {
+  return py::str(py::bytes(text).attr("decode")("utf-8", errors));
+}
+
+void start(const std::string& path, const std::string& options) {
+  const profkit_tracer_api& api = loaded_api();
+  require_success([&] { return api.start(path.c_str(), options.c_str()); });
   is_started_here = true;
 }
 
@@ -91,13 +104,7 @@ void stop() {
   const profkit_tracer_api* api = tracer_api.load();
   if (api == nullptr) return;
   is_started_here = false;
-  std::string reason;
-  {
-    const py::gil_scoped_release release;
-    const char* text = api->stop();
-    if (text != nullptr) reason = text;
-  }
-  if (!reason.empty()) raise("ProfkitError", reason);
+  require_success([&] { return api->stop(); });
 }
 
 void flush() {
@@ -114,20 +121,19 @@ std::string cupti_message(const profkit_tracer_api& api) {
 }
 
 py::dict find_cupti(const std::string& wheels) {
-  const std::string problem = attach(0);
-  if (!problem.empty()) raise("UnavailableError", "the tracer cannot be loaded: " + problem);
+  const profkit_tracer_api& api = loaded_api();
   profkit_cupti_findings found;
   {
     const py::gil_scoped_release release;
     static std::mutex one_at_a_time;
     const std::lock_guard<std::mutex> lock(one_at_a_time);
-    tracer_api.load()->examine_cupti(wheels.c_str(), &found);
+    api.examine_cupti(wheels.c_str(), &found);
   }
   py::dict result;
-  result["library"] = py::str(py::bytes(found.library).attr("decode")("utf-8", "surrogateescape"));
+  result["library"] = decoded(found.library, "surrogateescape");
   result["version"] = found.version;
   result["is_usable"] = found.is_usable != 0;
-  result["reason"] = py::str(py::bytes(found.reason).attr("decode")("utf-8", "replace"));
+  result["reason"] = decoded(found.reason, "replace");
   return result;
 }
 
@@ -154,8 +160,7 @@ py::dict state() {
   result["is_loaded"] = api != nullptr;
   result["is_recording"] = is_recording();
   result["is_started_here"] = is_recording() && is_started_here;
-  result["path"] =
-      path != nullptr ? py::str(py::bytes(path).attr("decode")("utf-8", "surrogateescape")) : py::str();
+  result["path"] = decoded(path != nullptr ? path : "", "surrogateescape");
   result["nvtx"] = (doors & 1u) != 0;
   result["itt"] = (doors & 2u) != 0;
   result["allocations"] = (doors & 4u) != 0;
@@ -171,7 +176,7 @@ py::dict state() {
 void RangeName::define(std::string_view name, std::string_view category) {
   const profkit_tracer_api* api = tracer_api.load(std::memory_order_relaxed);
   if (label == 0 && api != nullptr) {
-    label = api->label(name.data(), name.size(), text_or_null(category), category.size());
+    label = api->label(name.data(), name.size(), category.data(), category.size());
   }
   if (nvtx_name == 0 && nvtx_listens) {
     nvtx_name = nvtx_register(std::string(name).c_str());

@@ -3,8 +3,6 @@
 // ranges.
 #pragma once
 
-#include <pybind11/pybind11.h>
-
 #include <atomic>
 #include <cstdint>
 #include <string_view>
@@ -78,7 +76,5 @@ class NativeRange {
  private:
   OpenTokens tokens_;
 };
-
-void register_tracer(pybind11::module_& module);
 
 }  // namespace profkit

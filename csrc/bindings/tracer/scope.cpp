@@ -1,9 +1,8 @@
 // profkit.scope as a C type: context manager, async context manager and decorator; and profkit.mark.
 // In: a name, a number, a category; out: ranges, spans and instants to whoever listens.
-#include "bindings/tracer/scope.h"
-
 #include <vector>
 
+#include "bindings/module.h"
 #include "bindings/tracer/free_list.h"
 #include "bindings/tracer/python_types.h"
 #include "bindings/tracer/scope_arguments.h"
@@ -31,6 +30,11 @@ PyObject* new_scope(PyObject* name, PyObject* category, const Payload& payload) 
   return reinterpret_cast<PyObject*>(scope);
 }
 
+PyObject* refuse_name(const char* what, PyObject* name) {
+  return PyErr_Format(PyExc_TypeError, "the name of a %s must be a str, got %.100s", what,
+                      Py_TYPE(name)->tp_name);
+}
+
 // Decorating is rare and has many cases: profkit/capture/decoration.py does it.
 PyObject* decorate(PyObject* scope, PyObject* function) {
   PyObject* module = PyImport_ImportModule("profkit.capture.decoration");
@@ -52,8 +56,7 @@ PyObject* decorate_unnamed(PyObject* function) {
   if (name == nullptr || !PyUnicode_Check(name)) {
     Py_XDECREF(name);
     PyErr_Clear();
-    return PyErr_Format(PyExc_TypeError, "the name of a scope must be a str, got %.100s",
-                        Py_TYPE(function)->tp_name);
+    return refuse_name("scope", function);
   }
   PyObject* scope = new_scope(name, nullptr, {});
   Py_DECREF(name);
@@ -74,8 +77,7 @@ PyObject* make_scope(PyObject*, PyObject* const* values, size_t flags, PyObject*
   if (!PyUnicode_Check(arguments.name)) {
     const bool is_bare = count == 1 && keywords == nullptr;
     if (is_bare) return decorate_unnamed(arguments.name);
-    return PyErr_Format(PyExc_TypeError, "the name of a scope must be a str, got %.100s",
-                        Py_TYPE(arguments.name)->tp_name);
+    return refuse_name("scope", arguments.name);
   }
   if (!read_payload(arguments.payload, &payload)) return nullptr;
   return new_scope(arguments.name, arguments.category, payload);
@@ -146,8 +148,7 @@ PyObject* mark(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject* k
   Payload payload;
   if (!read_arguments("mark", values, count, keywords, &arguments)) return nullptr;
   if (!PyUnicode_Check(arguments.name)) {
-    return PyErr_Format(PyExc_TypeError, "the name of a mark must be a str, got %.100s",
-                        Py_TYPE(arguments.name)->tp_name);
+    return refuse_name("mark", arguments.name);
   }
   if (!read_payload(arguments.payload, &payload)) return nullptr;
   if (anyone_listens()) record_mark(find_name(arguments.name, arguments.category), payload);
@@ -181,13 +182,6 @@ void add_method(const char* name, Action action) {
 }
 
 }  // namespace
-
-PyTypeObject* scope_class() { return scope_type; }
-
-OpenTokens begin_scope_range(PyObject* object) {
-  Scope* scope = as_scope(object);
-  return begin_range(ids_of(scope), scope->payload);
-}
 
 void register_scope(py::module_& module) {
   make_scope_method_types();

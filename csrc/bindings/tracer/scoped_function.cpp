@@ -1,14 +1,12 @@
 // A plain function decorated with a scope, as a C type: a wrapper in Python would cost three times the range.
 // In: a scope and a function; out: a callable that opens one range per call and otherwise is the function.
-#include "bindings/tracer/scoped_function.h"
-
 #include <structmember.h>
 
 #include <cstddef>
 
-#include "bindings/tracer/library.h"
+#include "bindings/module.h"
 #include "bindings/tracer/python_types.h"
-#include "bindings/tracer/scope.h"
+#include "bindings/tracer/scope_object.h"
 
 namespace py = pybind11;
 
@@ -29,7 +27,8 @@ ScopedFunction* cast(PyObject* object) { return reinterpret_cast<ScopedFunction*
 PyObject* call_in_range(PyObject* self, PyObject* const* values, size_t flags, PyObject* keywords) {
   PyObject* function = cast(self)->function;
   if (!anyone_listens()) return PyObject_Vectorcall(function, values, flags, keywords);
-  const OpenTokens tokens = begin_scope_range(cast(self)->scope);
+  Scope* scope = as_scope(cast(self)->scope);
+  const OpenTokens tokens = begin_range(ids_of(scope), scope->payload);
   PyObject* result = PyObject_Vectorcall(function, values, flags, keywords);
   end_range(tokens, true);
   return result;
@@ -39,7 +38,7 @@ PyObject* make(PyTypeObject* type, PyObject* values, PyObject* keywords) {
   PyObject* scope = nullptr;
   PyObject* function = nullptr;
   static const char* names[] = {"scope", "function", nullptr};
-  if (!PyArg_ParseTupleAndKeywords(values, keywords, "O!O", const_cast<char**>(names), scope_class(), &scope,
+  if (!PyArg_ParseTupleAndKeywords(values, keywords, "O!O", const_cast<char**>(names), scope_type, &scope,
                                    &function)) {
     return nullptr;
   }

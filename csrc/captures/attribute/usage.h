@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "captures/columns.h"
+
 namespace profkit::captures {
 
 // Borrowed columns of RangeColumns. `check` must have passed before anything else is asked.
@@ -51,6 +53,9 @@ struct GroupTimes {
   explicit GroupTimes(size_t groups);
   std::vector<int64_t> calls, span_calls, open_calls, inclusive_ns, exclusive_ns, min_ns, mean_ns, median_ns,
       max_ns;
+
+  PROFKIT_COLUMNS(calls, span_calls, open_calls, inclusive_ns, exclusive_ns, min_ns, mean_ns, median_ns,
+                  max_ns)
 };
 GroupTimes group_times(const RangeView& ranges, const int64_t* own_ns, const int32_t* group, size_t groups);
 

@@ -133,7 +133,7 @@ void Decoder::sort_blocks(const std::vector<Block>& blocks) {
     if (block.type == BlockType::events) words += block.bytes / 8;
   }
   // A range takes two words at least. Untouched pages cost nothing.
-  reserve_rows(capture_.ranges, words / 2 + 16);
+  capture_.ranges.visit([&](std::string_view, auto& column) { column.reserve(words / 2 + 16); });
 }
 
 bool Decoder::sort_block(const Block& block) {
@@ -246,7 +246,7 @@ void Decoder::decode_process(size_t index) {
   ProcessSummary story = replay(process, {});
   if (!story.foreign_ends.empty()) {
     const ForeignEnds foreign_ends = sorted_by_time(std::move(story.foreign_ends));
-    cut_rows(capture_.ranges, first_row);
+    capture_.ranges.visit([&](std::string_view, auto& column) { column.resize(first_row); });
     for (auto& [token, told_rows] : process.tokens) told_rows.clear();
     story = replay(process, foreign_ends);
   }

@@ -100,9 +100,6 @@ struct ReplayContext {
 void replay_thread(const ReplayContext& context, int32_t thread_row, uint32_t thread_index, bool is_ended,
                    std::vector<EventBlock>& blocks);
 
-void reserve_rows(RangeColumns& ranges, size_t rows);
-void cut_rows(RangeColumns& ranges, size_t rows);
-
 // The clock of the first event, if the block has one.
 bool first_ticks(const EventBlock& block, uint64_t& ticks);
 

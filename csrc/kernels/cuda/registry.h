@@ -27,32 +27,34 @@ struct CudaCall {
   int configuration = kByPolicy;  // index into the row's configurations
 };
 
+// Empty, or the reason why not.
+template <class Params>
+using CudaSupports = std::string(const Params&, const CudaDevice&);
+// Bytes of device memory, aligned to 256.
+template <class Params>
+using CudaWorkspace = size_t(const Params&, const CudaCall&);
+// Enqueues on call.stream; waits for nothing. All buffers begin at multiples of 16 bytes: kernels load packs.
+template <class Params>
+using CudaLaunch = void(const Params&, const Buffers&, const CudaCall&);
+// What a tuner may choose from ("128x128x8"), and the index taken for kByPolicy.
+template <class Params>
+using CudaConfigurations = std::vector<std::string>(const Params&, const CudaDevice&);
+template <class Params>
+using CudaPolicy = int(const Params&, const CudaDevice&);
+
 template <class Params>
 struct CudaKernel {
-  std::string key;                                            // matmul/native/cuda/tiled_shared
-  std::string (*supports)(const Params&, const CudaDevice&);  // empty, or the reason why not
-  size_t (*workspace_bytes)(const Params&, const CudaCall&);  // device memory, aligned to 256
-  // Enqueues on call.stream; waits for nothing. All buffers begin at multiples of 16 bytes: kernels load
-  // packs.
-  void (*launch)(const Params&, const Buffers&, const CudaCall&);
-  // What a tuner may choose from ("128x128x8"); empty: there is one way only.
-  std::vector<std::string> (*configurations)(const Params&, const CudaDevice&) = nullptr;
-  int (*policy)(const Params&, const CudaDevice&) = nullptr;  // the index taken for kByPolicy
+  std::string key;  // matmul/native/cuda/tiled_shared
+  CudaSupports<Params>* supports;
+  CudaWorkspace<Params>* workspace_bytes;
+  CudaLaunch<Params>* launch;
+  CudaConfigurations<Params>* configurations = nullptr;  // null: there is one only
+  CudaPolicy<Params>* policy = nullptr;
 };
 
 // One list per operator, <operator>_cuda_kernels in <operator>/cuda/rows.cpp, best known first; the simplest
-// kernel is the last row and takes every float32 problem. To add one: a row there, a declaration in
-// <operator>/cuda/kernels.h, its .cu.
-
-// The rows as they came; a key that appears twice would hide a kernel.
-template <class Params>
-std::vector<CudaKernel<Params>> unique_cuda_rows(std::vector<CudaKernel<Params>> rows) {
-  std::set<std::string> keys;
-  for (const CudaKernel<Params>& row : rows) {
-    PROFKIT_CHECK(keys.insert(row.key).second, "two CUDA kernels are named " + row.key);
-  }
-  return rows;
-}
+// kernel is the last row and takes every float32 problem. To add one: a row there, and a .cu that defines its
+// functions.
 
 template <class Params>
 size_t no_cuda_workspace(const Params&, const CudaCall&) {

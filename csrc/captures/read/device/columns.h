@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "captures/columns.h"
+
 namespace profkit::captures {
 
 enum class DeviceActivityKind : uint8_t { kernel = 0, copy = 1, set = 2 };  // as ActivityKind in schema.py
@@ -21,6 +23,10 @@ struct DeviceActivityColumns {
   std::vector<uint8_t> copy_kind, source_kind, target_kind;
   std::vector<int32_t> grid_x, grid_y, grid_z, block_x, block_y, block_z;  // -1 but for kernels; so the rest
   std::vector<int32_t> registers, static_shared_bytes, dynamic_shared_bytes;
+
+  PROFKIT_COLUMNS(kind, process, device, context, stream, start_ns, end_ns, queued_ns, name, correlation,
+                  graph_node, bytes, copy_kind, source_kind, target_kind, grid_x, grid_y, grid_z, block_x,
+                  block_y, block_z, registers, static_shared_bytes, dynamic_shared_bytes)
 };
 
 struct DeviceCallColumns {
@@ -32,6 +38,9 @@ struct DeviceCallColumns {
   std::vector<uint8_t> is_driver;
   std::vector<uint8_t> has_token;    // CUPTI was told a range
   std::vector<int32_t> token_range;  // that range's row; -1 none, or not in the file
+
+  PROFKIT_COLUMNS(process, os_thread_id, start_ns, end_ns, name, correlation, return_code, is_driver,
+                  has_token, token_range)
 };
 
 struct DeviceMemoryColumns {
@@ -41,6 +50,8 @@ struct DeviceMemoryColumns {
   std::vector<int64_t> bytes;  // negative: given back
   std::vector<uint8_t> kind;
   std::vector<int64_t> correlation;
+
+  PROFKIT_COLUMNS(process, device, time_ns, address, pool, bytes, kind, correlation)
 };
 
 // The sizes of memory pools over time.
@@ -50,12 +61,16 @@ struct DevicePoolColumns {
   std::vector<uint64_t> address;
   std::vector<int64_t> reserved_bytes, used_bytes;
   std::vector<uint8_t> operation;  // as CUPTI numbers them; 0: an allocation or a free
+
+  PROFKIT_COLUMNS(process, device, time_ns, address, reserved_bytes, used_bytes, operation)
 };
 
 struct DeviceOverheadColumns {
   std::vector<int32_t> process;
   std::vector<int64_t> start_ns, end_ns;
   std::vector<uint32_t> kind;
+
+  PROFKIT_COLUMNS(process, start_ns, end_ns, kind)
 };
 
 struct DeviceDeviceColumns {
@@ -63,6 +78,10 @@ struct DeviceDeviceColumns {
   std::vector<uint32_t> id, capability_major, capability_minor, multiprocessors, warps_per_multiprocessor,
       shared_bytes_per_multiprocessor, core_clock_khz, l2_bytes;
   std::vector<uint64_t> memory_bytes, memory_bandwidth;
+
+  PROFKIT_COLUMNS(process, name, id, capability_major, capability_minor, multiprocessors,
+                  warps_per_multiprocessor, shared_bytes_per_multiprocessor, core_clock_khz, l2_bytes,
+                  memory_bytes, memory_bandwidth)
 };
 
 // Of one process; zeros where nothing of a GPU was recorded.

@@ -246,7 +246,7 @@ struct WinogradWorker {
   }
 };
 
-// Calls action<Side, Taps>() of the size's numbers; cpu/winograd.cpp lets no others pass. Two taps (3x3 with
+// Calls action<Side, Taps>() of the size's numbers; cpu/kernels.cpp accepts no others. Two taps (3x3 with
 // stride 2) were tried and lost to implicit_gemm: the phases cost what the points save.
 template <int Side, class Action>
 PROFKIT_INLINE void with_taps(int64_t taps, const Action& action) {

@@ -9,7 +9,7 @@
 namespace profkit {
 namespace PROFKIT_ISA {
 
-// cpu/winograd.cpp lets no larger stride pass: 16 phases, as of AlexNet's 11x11 filters.
+// cpu/kernels.cpp accepts no larger stride: 16 phases, as of AlexNet's 11x11 filters.
 constexpr int64_t kWinogradMostStride = 4;
 
 // What the transforms are for: tiles of `side`, `taps` per axis after the split into phases of the stride.
