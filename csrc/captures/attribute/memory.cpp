@@ -162,12 +162,9 @@ const char* AllocationView::check(size_t ranges) const {
   return nullptr;
 }
 
-RangeMemory::RangeMemory(size_t ranges)
-    : own_calls(ranges, 0),
-      own_bytes(ranges, 0),
-      live_bytes(ranges, 0),
-      peak_bytes(ranges, 0),
-      freed_elsewhere_bytes(ranges, 0) {}
+RangeMemory::RangeMemory(size_t ranges) {
+  visit([ranges](std::string_view, auto& column) { column.assign(ranges, 0); });
+}
 
 RangeMemory attribute_memory(const RangeView& ranges, const AllocationView& allocations) {
   RangeMemory result(ranges.count);

@@ -107,16 +107,10 @@ std::vector<uint8_t> outermost_of_group(const RangeView& ranges, const int32_t* 
   return result;
 }
 
-GroupTimes::GroupTimes(size_t groups)
-    : calls(groups, 0),
-      span_calls(groups, 0),
-      open_calls(groups, 0),
-      inclusive_ns(groups, 0),
-      exclusive_ns(groups, 0),
-      min_ns(groups, std::numeric_limits<int64_t>::max()),
-      mean_ns(groups, 0),
-      median_ns(groups, 0),
-      max_ns(groups, 0) {}
+GroupTimes::GroupTimes(size_t groups) {
+  visit([groups](std::string_view, auto& column) { column.assign(groups, 0); });
+  min_ns.assign(groups, std::numeric_limits<int64_t>::max());
+}
 
 GroupTimes group_times(const RangeView& ranges, const int64_t* own_ns, const int32_t* group, size_t groups) {
   GroupTimes result(groups);

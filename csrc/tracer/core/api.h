@@ -21,8 +21,8 @@ enum profkit_payload_type { /* as tracer/file/format.h PayloadType */
 typedef struct profkit_cupti_findings {
   uint32_t version; /* as cuptiGetVersion gives it; 0 no library */
   uint32_t is_usable;
-  char library[1024];
-  char reason[1400]; /* why it is not usable */
+  char library[1024]; /* path */
+  char reason[1400];  /* why it is not usable, and what to do */
 } profkit_cupti_findings;
 
 typedef struct profkit_tracer_api {

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "tracer/core/chunks.h"
+#include "tracer/core/lock.h"
 #include "tracer/core/names.h"
 #include "tracer/core/threads.h"
 #include "tracer/cupti/door.h"
@@ -36,19 +37,6 @@ struct Session {
 
 Session session;
 pthread_mutex_t session_mutex = PTHREAD_MUTEX_INITIALIZER;
-
-// A forking thread has it already.
-class SessionLock {
- public:
-  SessionLock() {
-    if (!thread_state.is_forking) pthread_mutex_lock(&session_mutex);
-  }
-  ~SessionLock() {
-    if (!thread_state.is_forking) pthread_mutex_unlock(&session_mutex);
-  }
-  SessionLock(const SessionLock&) = delete;
-  SessionLock& operator=(const SessionLock&) = delete;
-};
 
 void reset_losses() {
   losses.too_slow = 0;
@@ -153,7 +141,7 @@ const char* start(const char* path, const Options& wanted) {
   RecordingPause quiet;
   const char* why = nullptr;
   {
-    SessionLock lock;
+    const LockUnlessForking lock(session_mutex);
     why = start_locked(path, wanted);
   }
   if (why == nullptr) open_cupti_door_if_driver_is_here();
@@ -163,7 +151,7 @@ const char* start(const char* path, const Options& wanted) {
 const char* stop() {
   RecordingPause quiet;
   if (session_is_ours()) close_cupti_door();
-  SessionLock lock;
+  const LockUnlessForking lock(session_mutex);
   if (!session.is_running.load()) return "no capture is running";
   recording.store(0);
   if (!session.child_is_pending.exchange(false) && session_is_ours()) {
@@ -260,7 +248,7 @@ void after_fork_in_child() {
 }
 
 bool start_in_child() {
-  SessionLock lock;
+  const LockUnlessForking lock(session_mutex);
   if (!session.child_is_pending.load()) return true;
   if (session.pid.load() != getpid()) return false;
   reset_chunks();

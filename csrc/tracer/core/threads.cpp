@@ -180,34 +180,46 @@ void ThreadTable::take_over_chunk(ThreadRecorder& recorder) {
   if (chunk != nullptr) hand_over_chunk(chunk);
 }
 
-void ThreadTable::find_gone(uint32_t epoch, bool among_all) {
+// The first recorder of the session for which is_wanted(recorder); nullptr: none.
+template <class IsWanted>
+ThreadRecorder* ThreadTable::find(uint32_t epoch, const IsWanted& is_wanted) {
   const uint32_t used = free_slots.used();
   for (uint32_t slot = 0; slot < used; ++slot) {
     ThreadRecorder* const found = recorder_at(slot);
     if (found == nullptr || found->epoch_.load(std::memory_order_acquire) != epoch) continue;
-    if (!among_all && !found->is_ended_.load(std::memory_order_acquire)) continue;
-    if (!is_gone(found->os_thread_id_)) continue;
-    take_over_chunk(*found);
-    found->is_ended_.store(true, std::memory_order_relaxed);
-    found->is_gone_ = true;
+    if (is_wanted(*found)) return found;
   }
+  return nullptr;
+}
+
+template <class Action>
+void ThreadTable::for_each(uint32_t epoch, const Action& action) {
+  find(epoch, [&](ThreadRecorder& recorder) {
+    action(recorder);
+    return false;
+  });
+}
+
+void ThreadTable::find_gone(uint32_t epoch, bool among_all) {
+  for_each(epoch, [&](ThreadRecorder& recorder) {
+    if (!among_all && !recorder.is_ended_.load(std::memory_order_acquire)) return;
+    if (!is_gone(recorder.os_thread_id_)) return;
+    take_over_chunk(recorder);
+    recorder.is_ended_.store(true, std::memory_order_relaxed);
+    recorder.is_gone_ = true;
+  });
 }
 
 void ThreadTable::tell_owner(uint64_t token) {
-  const uint32_t epoch = recording.load(std::memory_order_relaxed);
-  const uint32_t used = free_slots.used();
-  for (uint32_t slot = 0; slot < used; ++slot) {
-    ThreadRecorder* const found = recorder_at(slot);
-    if (found == nullptr || found->epoch_.load(std::memory_order_acquire) != epoch) continue;
-    ThreadRecorder& recorder = *found;
-    if (recorder.token_thread() != token >> kTickBits) continue;
-    for (auto& place : recorder.foreign_ends_) {
-      uint64_t nothing = 0;
-      if (place.compare_exchange_strong(nothing, token, std::memory_order_relaxed)) break;
-    }
-    recorder.limit_.store(nullptr, std::memory_order_relaxed);
-    return;
+  ThreadRecorder* const owner =
+      find(recording.load(std::memory_order_relaxed),
+           [&](const ThreadRecorder& recorder) { return recorder.token_thread() == token >> kTickBits; });
+  if (owner == nullptr) return;
+  for (auto& place : owner->foreign_ends_) {
+    uint64_t nothing = 0;
+    if (place.compare_exchange_strong(nothing, token, std::memory_order_relaxed)) break;
   }
+  owner->limit_.store(nullptr, std::memory_order_relaxed);
 }
 
 void ThreadTable::keep_only(ThreadRecorder* recorder, bool keeps_stack, uint64_t fork_ticks) {
@@ -237,27 +249,19 @@ void ThreadTable::keep_only(ThreadRecorder* recorder, bool keeps_stack, uint64_t
 
 uint32_t ThreadTable::positions(uint32_t epoch, Position* result) {
   uint32_t count = 0;
-  const uint32_t used = free_slots.used();
-  for (uint32_t slot = 0; slot < used; ++slot) {
-    ThreadRecorder* const found = recorder_at(slot);
-    if (found == nullptr || found->epoch_.load(std::memory_order_acquire) != epoch) continue;
-    ThreadRecorder& recorder = *found;
+  for_each(epoch, [&](ThreadRecorder& recorder) {
     Chunk* chunk = recorder.current_.load(std::memory_order_acquire);
     if (chunk != nullptr) result[count++] = {chunk, chunk->published.load(std::memory_order_acquire)};
-  }
+  });
   return count;
 }
 
 void ThreadTable::write_entries(uint32_t epoch, bool with_changes, bool is_last,
                                 void (*write)(const ThreadEntry&)) {
-  const uint32_t used = free_slots.used();
-  for (uint32_t slot = 0; slot < used; ++slot) {
-    ThreadRecorder* const found = recorder_at(slot);
-    if (found == nullptr || found->epoch_.load(std::memory_order_acquire) != epoch) continue;
-    ThreadRecorder& recorder = *found;
+  for_each(epoch, [&](ThreadRecorder& recorder) {
     const bool is_new = recorder.noted_epoch_ != epoch || recorder.noted_.thread != recorder.thread_index();
     const bool is_ended = recorder.is_ended_.load(std::memory_order_acquire);
-    if (!is_new && !is_ended && !with_changes) continue;
+    if (!is_new && !is_ended && !with_changes) return;
     ThreadEntry entry{};
     entry.thread = recorder.thread_index();
     entry.is_ended = is_ended;
@@ -281,20 +285,16 @@ void ThreadTable::write_entries(uint32_t epoch, bool with_changes, bool is_last,
       forget_thread_name(entry.os_thread_id);
       recorder.noted_epoch_ = 0;
       recorder.epoch_.store(0, std::memory_order_release);
-      free_slots.push(slot);
+      free_slots.push(recorder.slot_);
     }
-  }
+  });
 }
 
 void ThreadTable::repeat_after_loss(uint32_t epoch) {
-  const uint32_t used = free_slots.used();
-  for (uint32_t slot = 0; slot < used; ++slot) {
-    ThreadRecorder* const found = recorder_at(slot);
-    if (found == nullptr || found->epoch_.load(std::memory_order_acquire) != epoch) continue;
-    ThreadRecorder& recorder = *found;
+  for_each(epoch, [](ThreadRecorder& recorder) {
     recorder.noted_epoch_ = 0;
     recorder.limit_.store(nullptr, std::memory_order_relaxed);
-  }
+  });
 }
 
 double ThreadTable::empty_range_ticks(uint64_t* words, uint32_t count) {

@@ -54,6 +54,10 @@ class ThreadTable {
   static double empty_range_ticks(uint64_t* words, uint32_t count);
 
  private:
+  template <class IsWanted>
+  static ThreadRecorder* find(uint32_t epoch, const IsWanted& is_wanted);
+  template <class Action>
+  static void for_each(uint32_t epoch, const Action& action);
   static void take_over_chunk(ThreadRecorder& recorder);
 };
 

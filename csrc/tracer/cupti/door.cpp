@@ -10,6 +10,7 @@
 
 #include "tracer/core/chunks.h"
 #include "tracer/core/clock.h"
+#include "tracer/core/export.h"
 #include "tracer/core/lock.h"
 #include "tracer/core/recorder.h"
 #include "tracer/core/session.h"
@@ -320,7 +321,7 @@ void forget_cupti_in_child() {
 }  // namespace profkit::tracer
 
 // The driver calls it when the program first uses CUDA, if CUDA_INJECTION64_PATH names this library.
-extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
+PROFKIT_EXPORT int InitializeInjection() {
   using namespace profkit::tracer;
   was_injected.store(true);
   this_thread();  // in a fork child its own capture begins here

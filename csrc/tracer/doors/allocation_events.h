@@ -4,9 +4,8 @@
 
 #include <cerrno>
 
+#include "tracer/core/export.h"
 #include "tracer/core/recorder.h"
-
-#define PROFKIT_INTERPOSED extern "C" __attribute__((visibility("default")))
 
 namespace profkit::tracer {
 

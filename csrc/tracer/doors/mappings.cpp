@@ -80,28 +80,28 @@ void* remap_recorded(void* old_address, size_t old_bytes, size_t bytes, int flag
 }  // namespace
 }  // namespace profkit::tracer
 
-PROFKIT_INTERPOSED void* mmap(void* hint, size_t bytes, int protection, int flags, int file,
-                              off_t offset) noexcept {
+PROFKIT_EXPORT void* mmap(void* hint, size_t bytes, int protection, int flags, int file,
+                          off_t offset) noexcept {
   using namespace profkit::tracer;
   if (is_passing_through()) return next_mmap(hint, bytes, protection, flags, file, offset);
   return map_recorded(hint, bytes, protection, flags, file, offset);
 }
 
-PROFKIT_INTERPOSED void* mmap64(void* hint, size_t bytes, int protection, int flags, int file,
-                                off64_t offset) noexcept {
+PROFKIT_EXPORT void* mmap64(void* hint, size_t bytes, int protection, int flags, int file,
+                            off64_t offset) noexcept {
   using namespace profkit::tracer;
   static_assert(sizeof(off_t) == sizeof(off64_t), "mmap64 is mmap");
   if (is_passing_through()) return next_mmap(hint, bytes, protection, flags, file, offset);
   return map_recorded(hint, bytes, protection, flags, file, offset);
 }
 
-PROFKIT_INTERPOSED int munmap(void* address, size_t bytes) noexcept {
+PROFKIT_EXPORT int munmap(void* address, size_t bytes) noexcept {
   using namespace profkit::tracer;
   if (is_passing_through()) return next_munmap(address, bytes);
   return unmap_recorded(address, bytes);
 }
 
-PROFKIT_INTERPOSED void* mremap(void* old_address, size_t old_bytes, size_t bytes, int flags, ...) noexcept {
+PROFKIT_EXPORT void* mremap(void* old_address, size_t old_bytes, size_t bytes, int flags, ...) noexcept {
   using namespace profkit::tracer;
   void* new_address = nullptr;
   if ((flags & (MREMAP_FIXED | kKeepOldMapping)) != 0) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "tracer/core/export.h"
 #include "tracer/core/recorder.h"
 #include "tracer/core/thread_names.h"
 #include "tracer/doors/nvtx_abi.h"
@@ -37,8 +38,6 @@ uint32_t domain_of(const DomainHandle* handle) { return untagged(handle, kDomain
 
 // --- Names ---
 constexpr char kUnnamed[] = "(unnamed)";
-
-std::string_view text_of(const char* text) { return text == nullptr ? "" : text; }
 
 uint32_t label_of_wide(const wchar_t* text, const DoorThread::LabelStyle& look) {
   const WideText narrow(text);
@@ -98,25 +97,22 @@ Payload payload_of(const EventAttributes* event) {
 // --- The four kinds of events; `find_label` gets the thread's memory ---
 template <typename FindLabel>
 int push(uint32_t domain, const EventAttributes* event, FindLabel find_label) {
-  ThreadRecorder* recorder = this_thread();
-  DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
-  if (thread == nullptr) return nvtx::kNoTracking;
-  return thread->push(*recorder, find_label(*thread), domain, payload_of(event));
+  const DoorCall call;
+  if (!call) return nvtx::kNoTracking;
+  return call.thread->push(*call.recorder, find_label(*call.thread), domain, payload_of(event));
 }
 
 int pop(uint32_t domain) {
-  ThreadRecorder* recorder = this_thread();
-  DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
-  return thread == nullptr ? nvtx::kNoTracking : thread->pop(*recorder, domain);
+  const DoorCall call;
+  return call ? call.thread->pop(*call.recorder, domain) : nvtx::kNoTracking;
 }
 
 template <typename FindLabel>
 uint64_t start_span(const EventAttributes* event, FindLabel find_label) {
-  ThreadRecorder* recorder = this_thread();
-  DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
-  if (thread == nullptr) return 0;
-  const uint64_t id = next_span_id(*recorder);
-  recorder->span_begin(id, find_label(*thread), payload_of(event));
+  const DoorCall call;
+  if (!call) return 0;
+  const uint64_t id = next_span_id(*call.recorder);
+  call.recorder->span_begin(id, find_label(*call.thread), payload_of(event));
   return id;
 }
 
@@ -127,10 +123,7 @@ void end_span(uint64_t id) {
 
 template <typename FindLabel>
 void mark(const EventAttributes* event, FindLabel find_label) {
-  ThreadRecorder* recorder = this_thread();
-  DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
-  if (thread == nullptr) return;
-  recorder->mark(find_label(*thread), payload_of(event));
+  if (const DoorCall call; call) call.recorder->mark(find_label(*call.thread), payload_of(event));
 }
 
 // --- How the calls name their events ---
@@ -282,8 +275,7 @@ bool nvtx_door_is_open() { return nvtx_is_open.load(std::memory_order_relaxed); 
 }  // namespace profkit::tracer
 
 // Nonzero: attached. Calls that are already under way in other threads wait inside NVTX until this returns.
-extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
-    profkit::tracer::nvtx::GetExportTable get_export_table) {
+PROFKIT_EXPORT int InitializeInjectionNvtx2(profkit::tracer::nvtx::GetExportTable get_export_table) {
   using namespace profkit::tracer;
   if (get_export_table == nullptr) return 0;
   const auto* callbacks =

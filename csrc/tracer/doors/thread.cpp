@@ -1,22 +1,15 @@
 // The slow paths of thread.h: a thread's first event, a new name, a new domain.
 #include "tracer/doors/thread.h"
 
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
+#include "tracer/core/chunks.h"
 #include "tracer/core/threads.h"
 
 namespace profkit::tracer {
 
-// Zero pages from the kernel are a valid, empty DoorThread. The system call itself: mmap() may be the
-// allocation door's, which would record this as the program's memory.
+// Zero pages from the kernel are a valid, empty DoorThread.
 DoorThread* DoorThread::create(ThreadRecorder& recorder) {
-  const long address = syscall(SYS_mmap, nullptr, sizeof(DoorThread), PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
-  if (address == -1) return nullptr;
-  auto* state = reinterpret_cast<DoorThread*>(address);
-  recorder.door_state = state;
+  auto* state = static_cast<DoorThread*>(reserve_memory(sizeof(DoorThread)));
+  if (state != nullptr) recorder.door_state = state;
   return state;
 }
 

@@ -116,4 +116,12 @@ class DoorThread {
   Entry entries_[kEntries];
 };
 
+// What a call through a door works with; false when the call is not recorded.
+struct DoorCall {
+  ThreadRecorder* recorder = this_thread();
+  DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
+
+  explicit operator bool() const { return thread != nullptr; }
+};
+
 }  // namespace profkit::tracer

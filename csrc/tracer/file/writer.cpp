@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tracer/core/background.h"
 #include "tracer/core/chunks.h"
 #include "tracer/core/clock.h"
 #include "tracer/core/names.h"
@@ -33,7 +34,6 @@ constexpr int64_t kIdleEveryNs =
     50'000'000;  // clock and memory while nothing happens: when a killed process was last alive
 constexpr long kEntrySizeOffset = 16;  // of d_reclen in the kernel's linux_dirent64
 constexpr size_t kScratchBytes = 64 << 10;
-constexpr size_t kStackBytes = 1 << 20;  // the threads' static TLS comes off it
 
 struct Writer {
   CaptureFile file;
@@ -348,19 +348,9 @@ const char* open_writer_in_child(uint32_t epoch) {
 }
 
 const char* start_writer_thread() {
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, kStackBytes);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's handlers run on the program's threads
-  pthread_t thread;
-  void* const epoch = reinterpret_cast<void*>(uintptr_t{writer.epoch});
-  const int error = pthread_create(&thread, &attributes, run_writer, epoch);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_attr_destroy(&attributes);
-  return error == 0 ? nullptr : "cannot start the writer thread; raise the limit of threads";
+  return start_background(run_writer, writer.epoch)
+             ? nullptr
+             : "cannot start the writer thread; raise the limit of threads";
 }
 
 void write_now() {

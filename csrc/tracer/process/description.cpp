@@ -8,6 +8,7 @@
 #include "tracer/core/clock.h"
 #include "tracer/core/session.h"
 #include "tracer/cupti/door.h"
+#include "tracer/file/utf8.h"
 
 #ifndef PROFKIT_VERSION
 #define PROFKIT_VERSION "unknown"
@@ -76,24 +77,9 @@ class JsonText {
 // Replaces every byte that is not part of a well-formed UTF-8 sequence by '?'.
 void mend_utf8(char* text, size_t size) {
   for (size_t i = 0; i < size;) {
-    const unsigned char lead = static_cast<unsigned char>(text[i]);
-    const size_t length = lead < 0x80                   ? 1
-                          : lead >= 0xC2 && lead < 0xE0 ? 2
-                          : lead >= 0xE0 && lead < 0xF0 ? 3
-                          : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                        : 0;
-    bool is_whole = length != 0 && i + length <= size;
-    for (size_t k = 1; is_whole && k < length; ++k)
-      is_whole = (static_cast<unsigned char>(text[i + k]) & 0xC0) == 0x80;
-    if (is_whole && length == 3) {  // overlong forms and surrogates
-      const unsigned char second = static_cast<unsigned char>(text[i + 1]);
-      is_whole = !(lead == 0xE0 && second < 0xA0) && !(lead == 0xED && second >= 0xA0);
-    } else if (is_whole && length == 4) {
-      const unsigned char second = static_cast<unsigned char>(text[i + 1]);
-      is_whole = !(lead == 0xF0 && second < 0x90) && !(lead == 0xF4 && second >= 0x90);
-    }
-    if (!is_whole) text[i] = '?';
-    i += is_whole ? length : 1;
+    const size_t length = utf8_sequence_bytes({text + i, size - i});
+    if (length == 0) text[i] = '?';
+    i += length == 0 ? 1 : length;
   }
 }
 

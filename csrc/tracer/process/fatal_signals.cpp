@@ -9,10 +9,9 @@
 #include <atomic>
 #include <cerrno>
 
+#include "tracer/core/export.h"
 #include "tracer/core/recorder.h"
 #include "tracer/core/session.h"
-
-#define PROFKIT_EXPORT __attribute__((visibility("default")))
 
 namespace profkit::tracer {
 namespace {
@@ -109,8 +108,6 @@ void watch_fatal_signals() {
 
 }  // namespace profkit::tracer
 
-extern "C" {
-
 PROFKIT_EXPORT int sigaction(int signal_number, const struct sigaction* action,
                              struct sigaction* old) noexcept {
   return profkit::tracer::change_action(signal_number, action, old);
@@ -130,5 +127,3 @@ PROFKIT_EXPORT sighandler_t signal(int signal_number, sighandler_t handler) noex
   }
   return profkit::tracer::change_action(signal_number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
-
-}  // extern "C"

@@ -11,11 +11,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tracer/core/export.h"
 #include "tracer/core/recorder.h"
 #include "tracer/core/session.h"
 #include "tracer/process/fatal_signals.h"
-
-#define PROFKIT_EXPORT __attribute__((visibility("default")))
 
 namespace profkit::tracer {
 namespace {
@@ -157,8 +156,6 @@ using profkit::tracer::kMaxListedArguments;
 using profkit::tracer::next;
 using profkit::tracer::replace_process;
 
-extern "C" {
-
 PROFKIT_EXPORT int execve(const char* path, char* const arguments[], char* const environment[]) noexcept {
   return replace_process(next.execve, path, arguments, environment);
 }
@@ -230,5 +227,3 @@ PROFKIT_EXPORT void quick_exit(int status) noexcept {
   if (next.quick_exit != nullptr) next.quick_exit(status);
   _exit(status);
 }
-
-}  // extern "C"

@@ -10,7 +10,7 @@ namespace profkit::tracer {
 
 bool allocations_are_interposed() { return false; }
 bool cupti_door_is_open() { return false; }
-void examine_cupti(const char*, CuptiFindings& findings) { findings = {}; }
+void examine_cupti(const char*, profkit_cupti_findings& findings) { findings = {}; }
 bool cupti_flusher_runs() { return false; }
 uint32_t cupti_status_version() { return 0; }
 void get_cupti_status(CuptiStatus& status) { status = {}; }

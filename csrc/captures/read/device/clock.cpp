@@ -4,30 +4,21 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "captures/read/clock.h"
+
 namespace profkit::captures {
 namespace {
 
 using tracer::DeviceClockEntry;
 __extension__ typedef __int128 int128;
 
-constexpr int64_t kFarthestNs = int64_t{1} << 61;  // differences of two times never overflow
 // Clocks that drift apart faster than this did not drift: one was set.
 constexpr int64_t kMostDriftPart = 100;
 // Pairs closer than this would say more about their uncertainty than about the clocks' rates.
 constexpr int64_t kLeastApartNs = 50'000'000;
 
 bool is_possible(const DeviceClockEntry& pair) {
-  return pair.device_ns < static_cast<uint64_t>(kFarthestNs) && pair.monotonic_ns > -kFarthestNs &&
-         pair.monotonic_ns < kFarthestNs && pair.uncertainty_ns >= 0 && pair.uncertainty_ns < kFarthestNs;
-}
-
-// A pair taken while the thread was interrupted says little; the others bound it better.
-int64_t largest_uncertainty(const std::vector<DeviceClockEntry>& pairs) {
-  std::vector<int64_t> uncertainties;
-  for (const DeviceClockEntry& pair : pairs) uncertainties.push_back(pair.uncertainty_ns);
-  const auto middle = uncertainties.begin() + static_cast<ptrdiff_t>(uncertainties.size() / 2);
-  std::nth_element(uncertainties.begin(), middle, uncertainties.end());
-  return *middle < kFarthestNs / 8 ? 4 * *middle + 200 : *middle;
+  return pair.device_ns < static_cast<uint64_t>(kFarthestNs) && is_in_range(pair);
 }
 
 }  // namespace
@@ -36,7 +27,7 @@ DeviceClock::DeviceClock(std::vector<DeviceClockEntry> pairs) {
   pairs.erase(std::remove_if(pairs.begin(), pairs.end(), [](const auto& p) { return !is_possible(p); }),
               pairs.end());
   if (pairs.empty()) return;
-  const int64_t limit = largest_uncertainty(pairs);
+  const int64_t limit = uncertainty_limit(pairs);
   std::sort(pairs.begin(), pairs.end(),
             [](const auto& a, const auto& b) { return a.device_ns < b.device_ns; });
   for (const DeviceClockEntry& pair : pairs) {

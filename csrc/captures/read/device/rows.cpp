@@ -3,6 +3,7 @@
 #include "captures/read/device/rows.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "captures/read/device/clock.h"
 #include "tracer/file/device_format.h"
@@ -29,48 +30,59 @@ bool for_each_entry(const Block& block, Visit visit) {
   return at == block.bytes;
 }
 
-template <class Entry>
-bool fits(uint32_t bytes) {
-  return bytes >= sizeof(Entry);
-}
-
-bool has_its_size(DeviceEntryKind kind, uint32_t bytes) {
+// Calls visit(entry) with the entry of this kind; a kind of a later version is visited as its header. False:
+// it is shorter than its kind must be.
+template <class Visit>
+bool visit_entry(DeviceEntryKind kind, const uint8_t* bytes, uint32_t size, const Visit& visit) {
+  const auto as = [&](auto entry) {
+    if (size < sizeof(entry)) return false;
+    visit(load<decltype(entry)>(bytes));
+    return true;
+  };
   switch (kind) {
     case DeviceEntryKind::kernel:
-      return fits<tracer::DeviceKernelEntry>(bytes);
+      return as(tracer::DeviceKernelEntry{});
     case DeviceEntryKind::copy:
-      return fits<tracer::DeviceCopyEntry>(bytes);
+      return as(tracer::DeviceCopyEntry{});
     case DeviceEntryKind::set:
-      return fits<tracer::DeviceSetEntry>(bytes);
+      return as(tracer::DeviceSetEntry{});
     case DeviceEntryKind::call:
-      return fits<tracer::DeviceCallEntry>(bytes);
+      return as(tracer::DeviceCallEntry{});
     case DeviceEntryKind::correlation:
-      return fits<tracer::DeviceCorrelationEntry>(bytes);
+      return as(tracer::DeviceCorrelationEntry{});
     case DeviceEntryKind::memory:
-      return fits<tracer::DeviceMemoryEntry>(bytes);
+      return as(tracer::DeviceMemoryEntry{});
     case DeviceEntryKind::overhead:
-      return fits<tracer::DeviceOverheadEntry>(bytes);
+      return as(tracer::DeviceOverheadEntry{});
     case DeviceEntryKind::device:
-      return fits<tracer::DeviceDeviceEntry>(bytes);
+      return as(tracer::DeviceDeviceEntry{});
     case DeviceEntryKind::counts:
-      return fits<tracer::DeviceCountsEntry>(bytes);
+      return as(tracer::DeviceCountsEntry{});
     case DeviceEntryKind::clock:
-      return fits<tracer::DeviceClockEntry>(bytes);
+      return as(tracer::DeviceClockEntry{});
     case DeviceEntryKind::pool:
-      return fits<tracer::DevicePoolEntry>(bytes);
+      return as(tracer::DevicePoolEntry{});
   }
-  return true;  // of a later version
+  return as(DeviceEntryHeader{});
 }
 
 // Only entries that are long enough for their kind.
 template <class Visit>
-void for_each_whole_entry(const std::vector<Block>& blocks, Visit visit) {
+void for_each_whole_entry(const std::vector<Block>& blocks, const Visit& visit) {
   for (const Block& block : blocks) {
     for_each_entry(block, [&](DeviceEntryKind kind, const uint8_t* bytes, uint32_t size) {
-      if (has_its_size(kind, size)) visit(kind, bytes);
+      visit_entry(kind, bytes, size, visit);
       return true;
     });
   }
+}
+
+// The same for the entries of one type.
+template <class Entry, class Visit>
+void for_each_of(const std::vector<Block>& blocks, const Visit& visit) {
+  for_each_whole_entry(blocks, [&](const auto& entry) {
+    if constexpr (std::is_same_v<decltype(entry), const Entry&>) visit(entry);
+  });
 }
 
 int64_t bounded(uint64_t value) { return static_cast<int64_t>(std::min(value, kLargest)); }
@@ -83,7 +95,16 @@ class Rows {
   void note_correlation(const tracer::DeviceCorrelationEntry& entry) {
     told_[entry.correlation] = {entry.range_token, false};
   }
-  void add(DeviceEntryKind kind, const uint8_t* bytes);
+  void add(const tracer::DeviceKernelEntry& entry);
+  void add(const tracer::DeviceCopyEntry& entry);
+  void add(const tracer::DeviceSetEntry& entry);
+  void add(const tracer::DeviceCallEntry& entry);
+  void add(const tracer::DeviceMemoryEntry& entry);
+  void add(const tracer::DevicePoolEntry& entry);
+  void add(const tracer::DeviceOverheadEntry& entry);
+  void add(const tracer::DeviceDeviceEntry& entry);
+  template <class Other>
+  void add(const Other&) {}  // makes no row
   uint64_t correlations_without_call() const {
     return static_cast<uint64_t>(
         std::count_if(told_.begin(), told_.end(), [](const auto& told) { return !told.second.has_call; }));
@@ -95,14 +116,6 @@ class Rows {
   }
   void add_work(DeviceActivityKind kind, const tracer::DeviceWork& work);
   void add_no_geometry();
-  void add_kernel(const tracer::DeviceKernelEntry& entry);
-  void add_copy(const tracer::DeviceCopyEntry& entry);
-  void add_set(const tracer::DeviceSetEntry& entry);
-  void add_call(const tracer::DeviceCallEntry& entry);
-  void add_memory(const tracer::DeviceMemoryEntry& entry);
-  void add_pool(const tracer::DevicePoolEntry& entry);
-  void add_overhead(const tracer::DeviceOverheadEntry& entry);
-  void add_device(const tracer::DeviceDeviceEntry& entry);
   int32_t row_of_token(uint64_t token, int64_t time_ns) const;
 
   const DeviceContext& context_;
@@ -114,31 +127,6 @@ class Rows {
   };
   std::unordered_map<uint32_t, Told> told_;  // by correlation
 };
-
-void Rows::add(DeviceEntryKind kind, const uint8_t* bytes) {
-  switch (kind) {
-    case DeviceEntryKind::kernel:
-      return add_kernel(load<tracer::DeviceKernelEntry>(bytes));
-    case DeviceEntryKind::copy:
-      return add_copy(load<tracer::DeviceCopyEntry>(bytes));
-    case DeviceEntryKind::set:
-      return add_set(load<tracer::DeviceSetEntry>(bytes));
-    case DeviceEntryKind::call:
-      return add_call(load<tracer::DeviceCallEntry>(bytes));
-    case DeviceEntryKind::memory:
-      return add_memory(load<tracer::DeviceMemoryEntry>(bytes));
-    case DeviceEntryKind::pool:
-      return add_pool(load<tracer::DevicePoolEntry>(bytes));
-    case DeviceEntryKind::overhead:
-      return add_overhead(load<tracer::DeviceOverheadEntry>(bytes));
-    case DeviceEntryKind::device:
-      return add_device(load<tracer::DeviceDeviceEntry>(bytes));
-    case DeviceEntryKind::correlation:
-    case DeviceEntryKind::counts:
-    case DeviceEntryKind::clock:
-      return;
-  }
-}
 
 void Rows::add_work(DeviceActivityKind kind, const tracer::DeviceWork& work) {
   DeviceActivityColumns& to = rows_.activities;
@@ -164,7 +152,7 @@ void Rows::add_no_geometry() {
   }
 }
 
-void Rows::add_kernel(const tracer::DeviceKernelEntry& entry) {
+void Rows::add(const tracer::DeviceKernelEntry& entry) {
   DeviceActivityColumns& to = rows_.activities;
   add_work(DeviceActivityKind::kernel, entry.work);
   to.queued_ns.push_back(entry.queued_ns == 0 ? -1 : time(entry.queued_ns));
@@ -184,7 +172,7 @@ void Rows::add_kernel(const tracer::DeviceKernelEntry& entry) {
   to.dynamic_shared_bytes.push_back(entry.dynamic_shared_bytes);
 }
 
-void Rows::add_copy(const tracer::DeviceCopyEntry& entry) {
+void Rows::add(const tracer::DeviceCopyEntry& entry) {
   DeviceActivityColumns& to = rows_.activities;
   add_work(DeviceActivityKind::copy, entry.work);
   add_no_geometry();
@@ -194,7 +182,7 @@ void Rows::add_copy(const tracer::DeviceCopyEntry& entry) {
   to.target_kind.push_back(entry.target_kind);
 }
 
-void Rows::add_set(const tracer::DeviceSetEntry& entry) {
+void Rows::add(const tracer::DeviceSetEntry& entry) {
   DeviceActivityColumns& to = rows_.activities;
   add_work(DeviceActivityKind::set, entry.work);
   add_no_geometry();
@@ -216,7 +204,7 @@ int32_t Rows::row_of_token(uint64_t token, int64_t time_ns) const {
   return row;
 }
 
-void Rows::add_call(const tracer::DeviceCallEntry& entry) {
+void Rows::add(const tracer::DeviceCallEntry& entry) {
   DeviceCallColumns& to = rows_.calls;
   const int64_t start_ns = time(entry.start_ns);
   const auto told = told_.find(entry.correlation);
@@ -234,7 +222,7 @@ void Rows::add_call(const tracer::DeviceCallEntry& entry) {
   to.token_range.push_back(has_token ? row_of_token(told->second.token, start_ns) : -1);
 }
 
-void Rows::add_memory(const tracer::DeviceMemoryEntry& entry) {
+void Rows::add(const tracer::DeviceMemoryEntry& entry) {
   DeviceMemoryColumns& to = rows_.memory;
   to.process.push_back(context_.process);
   to.device.push_back(static_cast<int32_t>(entry.device));
@@ -246,7 +234,7 @@ void Rows::add_memory(const tracer::DeviceMemoryEntry& entry) {
   to.correlation.push_back(entry.correlation == 0 ? -1 : int64_t{entry.correlation});
 }
 
-void Rows::add_pool(const tracer::DevicePoolEntry& entry) {
+void Rows::add(const tracer::DevicePoolEntry& entry) {
   DevicePoolColumns& to = rows_.pools;
   to.process.push_back(context_.process);
   to.device.push_back(static_cast<int32_t>(entry.device));
@@ -257,7 +245,7 @@ void Rows::add_pool(const tracer::DevicePoolEntry& entry) {
   to.operation.push_back(static_cast<uint8_t>(std::min<uint32_t>(entry.operation, 255)));
 }
 
-void Rows::add_overhead(const tracer::DeviceOverheadEntry& entry) {
+void Rows::add(const tracer::DeviceOverheadEntry& entry) {
   const int64_t start_ns = time(entry.start_ns);
   rows_.overhead.process.push_back(context_.process);
   rows_.overhead.start_ns.push_back(start_ns);
@@ -265,7 +253,7 @@ void Rows::add_overhead(const tracer::DeviceOverheadEntry& entry) {
   rows_.overhead.kind.push_back(entry.overhead_kind);
 }
 
-void Rows::add_device(const tracer::DeviceDeviceEntry& entry) {
+void Rows::add(const tracer::DeviceDeviceEntry& entry) {
   DeviceDeviceColumns& to = rows_.devices;
   to.process.push_back(context_.process);
   to.name.push_back(context_.names.string(entry.name));
@@ -293,16 +281,15 @@ void take_counts(const tracer::DeviceCountsEntry& entry, DeviceCounts& counts) {
 }  // namespace
 
 bool is_well_formed(const Block& block) {
-  return for_each_entry(
-      block, [](DeviceEntryKind kind, const uint8_t*, uint32_t bytes) { return has_its_size(kind, bytes); });
+  return for_each_entry(block, [](DeviceEntryKind kind, const uint8_t* bytes, uint32_t size) {
+    return visit_entry(kind, bytes, size, [](const auto&) {});
+  });
 }
 
 TokenRows wanted_tokens(const std::vector<Block>& blocks) {
   TokenRows wanted;
-  for_each_whole_entry(blocks, [&](DeviceEntryKind kind, const uint8_t* bytes) {
-    if (kind == DeviceEntryKind::correlation)
-      wanted.try_emplace(load<tracer::DeviceCorrelationEntry>(bytes).range_token);
-  });
+  for_each_of<tracer::DeviceCorrelationEntry>(
+      blocks, [&](const auto& entry) { wanted.try_emplace(entry.range_token); });
   return wanted;
 }
 
@@ -310,21 +297,24 @@ DeviceCounts append_device_rows(const std::vector<Block>& blocks, const DeviceCo
                                 DeviceColumns& rows) {
   DeviceCounts counts;
   std::vector<tracer::DeviceClockEntry> pairs;
-  for_each_whole_entry(blocks, [&](DeviceEntryKind kind, const uint8_t* bytes) {
-    if (kind == DeviceEntryKind::clock) pairs.push_back(load<tracer::DeviceClockEntry>(bytes));
-    if (kind == DeviceEntryKind::counts) take_counts(load<tracer::DeviceCountsEntry>(bytes), counts);
-    if (kind != DeviceEntryKind::clock && kind != DeviceEntryKind::counts) ++counts.entries;
+  for_each_whole_entry(blocks, [&](const auto& entry) {
+    using Entry = std::decay_t<decltype(entry)>;
+    if constexpr (std::is_same_v<Entry, tracer::DeviceClockEntry>) {
+      pairs.push_back(entry);
+    } else if constexpr (std::is_same_v<Entry, tracer::DeviceCountsEntry>) {
+      take_counts(entry, counts);
+    } else {
+      ++counts.entries;
+    }
   });
   const DeviceClock clock(std::move(pairs));
   counts.clock_error_ns = clock.error_ns();
   counts.clock_steps = clock.steps();
   if (!clock.is_known()) return counts;
   Rows decoded(context, clock, rows);
-  for_each_whole_entry(blocks, [&](DeviceEntryKind kind, const uint8_t* bytes) {
-    if (kind == DeviceEntryKind::correlation)
-      decoded.note_correlation(load<tracer::DeviceCorrelationEntry>(bytes));
-  });
-  for_each_whole_entry(blocks, [&](DeviceEntryKind kind, const uint8_t* bytes) { decoded.add(kind, bytes); });
+  for_each_of<tracer::DeviceCorrelationEntry>(blocks,
+                                              [&](const auto& entry) { decoded.note_correlation(entry); });
+  for_each_whole_entry(blocks, [&](const auto& entry) { decoded.add(entry); });
   counts.correlations_without_call = decoded.correlations_without_call();
   return counts;
 }
