@@ -302,80 +302,52 @@ struct WinogradPack {
   }
 };
 
-// The entry's functions for one size of tiles.
 template <int Side>
-struct WinogradEntry {
+struct ConvWinograd {
   using Params = profkit_conv2d_params;
-  static WinogradSize size_of(const Params& p) {
-    return {Side, ceil_div(p.kernel_h, p.stride_h), p.stride_h};
-  }
 
   template <class T>
-  static size_t workspace_of(const Params& p, int threads, const CpuBlocking& blocking) {
-    Arena arena(nullptr);
-    const WinogradPlan<T> plan(p, size_of(p), threads, blocking, arena);
-    return arena.used_bytes();
-  }
-  static size_t workspace_bytes(const Params& p, int threads, const CpuBlocking& blocking) {
-    return p.dtype == PROFKIT_FLOAT32 ? workspace_of<float>(p, threads, blocking)
-                                      : workspace_of<double>(p, threads, blocking);
-  }
+  struct Of {
+    static WinogradPlan<T> plan_of(const Params& p, int threads, const CpuBlocking& blocking, Arena& arena) {
+      return {p, {Side, ceil_div(p.kernel_h, p.stride_h), p.stride_h}, threads, blocking, arena};
+    }
 
-  template <class T>
-  static void launch_of(const Params& p, const CpuCall& call) {
-    Arena arena(call.workspace);
-    WinogradPlan<T> plan(p, size_of(p), call.threads, call.blocking, arena);
-    with_taps<Side>(plan.size.taps, WinogradLaunch<T>{plan, p, call});
-  }
-  static void launch(const Params& p, const CpuCall& call) {
-    p.dtype == PROFKIT_FLOAT32 ? launch_of<float>(p, call) : launch_of<double>(p, call);
-  }
-
-  template <class T>
-  static CpuTunables tunables_of(const Params& p, int threads, const CpuBlocking& blocking) {
-    Arena arena(nullptr);
-    return WinogradPlan<T>(p, size_of(p), threads, blocking, arena).tunables();
-  }
-  static CpuTunables tunables(const Params& p, int threads, const CpuBlocking& blocking) {
-    return p.dtype == PROFKIT_FLOAT32 ? tunables_of<float>(p, threads, blocking)
-                                      : tunables_of<double>(p, threads, blocking);
-  }
-
-  template <class T>
-  static size_t packed_of(const Params& p, int threads, const CpuBlocking& blocking) {
-    Arena arena(nullptr);
-    const WinogradPlan<T> plan(p, size_of(p), threads, blocking, arena);
-    return plan.weights.bytes(plan.gather);
-  }
-  // For the forward direction, which inference repeats with the same weights.
-  static size_t packed_bytes(const Params& p, int threads, const CpuBlocking& blocking) {
-    if (p.direction != PROFKIT_FORWARD) return 0;
-    return p.dtype == PROFKIT_FLOAT32 ? packed_of<float>(p, threads, blocking)
-                                      : packed_of<double>(p, threads, blocking);
-  }
-
-  template <class T>
-  static void pack_of(const Params& p, const void* weights, void* packed, int threads,
-                      const CpuBlocking& blocking) {
-    Arena arena(nullptr);
-    WinogradPlan<T> plan(p, size_of(p), threads, blocking, arena);
-    plan.weights.data = static_cast<T*>(packed);
-    with_taps<Side>(plan.size.taps, WinogradPack<T>{plan, p, weights, threads});
-  }
-  static void pack(const Params& p, const void* weights, void* packed, int threads,
-                   const CpuBlocking& blocking) {
-    p.dtype == PROFKIT_FLOAT32 ? pack_of<float>(p, weights, packed, threads, blocking)
-                               : pack_of<double>(p, weights, packed, threads, blocking);
-  }
-
-  static constexpr CpuEntry<Params> entry() {
-    return {workspace_bytes, launch, tunables, packed_bytes, pack};
-  }
+    static size_t workspace_bytes(const Params& p, int threads, const CpuBlocking& blocking) {
+      Arena arena(nullptr);
+      plan_of(p, threads, blocking, arena);
+      return arena.used_bytes();
+    }
+    static void launch(const Params& p, const CpuCall& call) {
+      Arena arena(call.workspace);
+      WinogradPlan<T> plan = plan_of(p, call.threads, call.blocking, arena);
+      with_taps<Side>(plan.size.taps, WinogradLaunch<T>{plan, p, call});
+    }
+    static CpuTunables tunables(const Params& p, int threads, const CpuBlocking& blocking) {
+      Arena arena(nullptr);
+      return plan_of(p, threads, blocking, arena).tunables();
+    }
+    // For the forward direction, which inference repeats with the same weights.
+    static size_t packed_bytes(const Params& p, int threads, const CpuBlocking& blocking) {
+      if (p.direction != PROFKIT_FORWARD) return 0;
+      Arena arena(nullptr);
+      const WinogradPlan<T> plan = plan_of(p, threads, blocking, arena);
+      return plan.weights.bytes(plan.gather);
+    }
+    static void pack(const Params& p, const void* weights, void* packed, int threads,
+                     const CpuBlocking& blocking) {
+      Arena arena(nullptr);
+      WinogradPlan<T> plan = plan_of(p, threads, blocking, arena);
+      plan.weights.data = static_cast<T*>(packed);
+      with_taps<Side>(plan.size.taps, WinogradPack<T>{plan, p, weights, threads});
+    }
+  };
 };
 
 extern const CpuEntry<profkit_conv2d_params> conv2d_winograd_6x6, conv2d_winograd_8x8;
-const CpuEntry<profkit_conv2d_params> conv2d_winograd_6x6 = WinogradEntry<6>::entry();
-const CpuEntry<profkit_conv2d_params> conv2d_winograd_8x8 = WinogradEntry<8>::entry();
+const CpuEntry<profkit_conv2d_params> conv2d_winograd_6x6 =
+    EntryOf<ConvWinograd<6>::Of, profkit_conv2d_params>::with_packing();
+const CpuEntry<profkit_conv2d_params> conv2d_winograd_8x8 =
+    EntryOf<ConvWinograd<8>::Of, profkit_conv2d_params>::with_packing();
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

@@ -5,42 +5,12 @@
 // its own part of C. Bottleneck: FMA.
 #pragma once
 
-#include "kernels/cpu/entry.h"
+#include "kernels/cpu/work.inl"
 #include "kernels/matmul/cpu/micro_kernel.inl"
 #include "kernels/matmul/cpu/packing.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
-
-// Workspaces stay below this, so that rounding a size up never overflows.
-constexpr int64_t kLargestWorkspace = int64_t{1} << 62;
-
-PROFKIT_INLINE int64_t checked_product(int64_t a, int64_t b) {
-  int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product) || product > kLargestWorkspace) refuse_workspace();
-  return product;
-}
-
-// Hands out 64-byte aligned pieces of the workspace; with no base it only counts, so that workspace_bytes and
-// launch follow one plan.
-class Arena {
- public:
-  explicit Arena(void* base) : base_(static_cast<char*>(base)) {}
-
-  template <class T>
-  T* take(int64_t count, int64_t copies = 1) {
-    char* piece = base_ ? base_ + used_ : nullptr;
-    const int64_t bytes = checked_product(checked_product(count, copies), static_cast<int64_t>(sizeof(T)));
-    if (bytes > kLargestWorkspace - used_) refuse_workspace();
-    used_ = round_up(used_ + bytes, 64);
-    return reinterpret_cast<T*>(piece);
-  }
-  size_t used_bytes() const { return static_cast<size_t>(used_); }
-
- private:
-  char* base_;
-  int64_t used_ = 0;
-};
 
 struct Blocks {
   int64_t mc, nc, kc;
@@ -145,19 +115,6 @@ void multiply_panels(const T* a, const T* b, int64_t m0, int64_t m, int64_t n0, 
   }
 }
 
-// Part `index` of `parts` of `count` items, cut at multiples of `unit`.
-struct Part {
-  int64_t begin, end;
-  int64_t size() const { return end - begin; }
-};
-PROFKIT_INLINE Part part_of(int64_t count, int64_t unit, int64_t parts, int64_t index) {
-  const int64_t units = ceil_div(count, unit);
-  return {smaller(count, units * index / parts * unit), smaller(count, units * (index + 1) / parts * unit)};
-}
-PROFKIT_INLINE int64_t largest_part(int64_t count, int64_t unit, int64_t parts) {
-  return smaller(count, ceil_div(ceil_div(count, unit), parts) * unit);
-}
-
 // Computes the rectangle rows x columns of the whole product.
 template <class T, class SourceA, class SourceB>
 void gemm(Part rows, Part columns, int64_t k, const Blocks& blocks, const SourceA& source_a,
@@ -197,14 +154,6 @@ PROFKIT_INLINE Grid choose_grid(int64_t m_units, int64_t n_units, int64_t m, int
     }
   }
   return best;
-}
-
-template <class Body>
-PROFKIT_INLINE void on_threads(int threads, const Body& body) {
-  if (threads <= 1) return body(0);
-  run_parallel(
-      threads, [](void* context, int thread) { (*static_cast<const Body*>(context))(thread); },
-      const_cast<void*>(static_cast<const void*>(&body)));
 }
 
 }  // namespace PROFKIT_ISA

@@ -3,7 +3,7 @@
 // instruction, loses NaNs, and is therefore watched by a sum of all values, which no NaN leaves a number.
 #pragma once
 
-#include "kernels/matmul/cpu/gemm.inl"
+#include "kernels/cpu/work.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

@@ -3,8 +3,7 @@
 // -inf, whose exponential is 0. A thread owns whole rows. Bottleneck: the arithmetic of the exponential.
 #pragma once
 
-#include "kernels/cpu/entry.h"
-#include "kernels/matmul/cpu/gemm.inl"
+#include "kernels/cpu/work.inl"
 #include "kernels/softmax/cpu/exponential.inl"
 #include "kernels/softmax/params.h"
 
@@ -112,31 +111,30 @@ PROFKIT_INLINE void softmax_short_row(const T* x, T* y, int64_t columns, bool ha
 }
 
 template <class T>
-void softmax_run(const profkit_softmax_params& p, const CpuCall& call) {
-  constexpr int64_t width = kWidth<T>;
-  const auto own = lanes_from<T>(width - p.classes % width), beyond = lanes_from<T>(p.classes);
-  on_threads(call.threads, [&](int thread) {
-    const Part rows = part_of(p.rows, 1, call.threads, thread);
-    for (int64_t row = rows.begin; row < rows.end; ++row) {
-      const T* x = static_cast<const T*>(call.inputs[0]) + row * p.classes;
-      T* y = static_cast<T*>(call.output) + row * p.classes;
-      if (p.classes >= width) {
-        softmax_row<T>(x, y, p.classes, own);
-      } else {
-        softmax_short_row<T>(x, y, p.classes, (rows.end - row) * p.classes >= width, beyond);
+struct SoftmaxVectorized {
+  static size_t workspace_bytes(const profkit_softmax_params&, int, const CpuBlocking&) { return 0; }
+
+  static void launch(const profkit_softmax_params& p, const CpuCall& call) {
+    constexpr int64_t width = kWidth<T>;
+    const auto own = lanes_from<T>(width - p.classes % width), beyond = lanes_from<T>(p.classes);
+    on_threads(call.threads, [&](int thread) {
+      const Part rows = part_of(p.rows, 1, call.threads, thread);
+      for (int64_t row = rows.begin; row < rows.end; ++row) {
+        const T* x = static_cast<const T*>(call.inputs[0]) + row * p.classes;
+        T* y = static_cast<T*>(call.output) + row * p.classes;
+        if (p.classes >= width) {
+          softmax_row<T>(x, y, p.classes, own);
+        } else {
+          softmax_short_row<T>(x, y, p.classes, (rows.end - row) * p.classes >= width, beyond);
+        }
       }
-    }
-  });
-}
-
-inline size_t no_workspace_bytes(const profkit_softmax_params&, int, const CpuBlocking&) { return 0; }
-
-inline void vectorized_launch(const profkit_softmax_params& p, const CpuCall& call) {
-  p.dtype == PROFKIT_FLOAT32 ? softmax_run<float>(p, call) : softmax_run<double>(p, call);
-}
+    });
+  }
+};
 
 extern const CpuEntry<profkit_softmax_params> softmax_vectorized;
-const CpuEntry<profkit_softmax_params> softmax_vectorized = {no_workspace_bytes, vectorized_launch};
+const CpuEntry<profkit_softmax_params> softmax_vectorized =
+    EntryOf<SoftmaxVectorized, profkit_softmax_params>::plain();
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit
