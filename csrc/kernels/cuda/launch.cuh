@@ -18,6 +18,11 @@ struct Geometry {
   size_t dynamic_shared_bytes = 0;
 };
 
+// A thread for each of `count` items, in blocks of `threads`.
+inline Geometry linear_geometry(int64_t count, int threads) {
+  return {dim3(static_cast<unsigned>((count + threads - 1) / threads)), dim3(static_cast<unsigned>(threads))};
+}
+
 #if defined(PROFKIT_EMULATED)
 
 template <auto kernel, class... Arguments>
