@@ -5,6 +5,7 @@
 #include "kernels/cpu/entry.h"
 #include "kernels/registry.h"
 #include "runtime/cpu_features.h"
+#include "runtime/isa_namespaces.h"
 
 namespace profkit {
 
@@ -121,18 +122,7 @@ Kernel<Params> cpu_row(const char* key) {
 #define PROFKIT_CPU_ENTRY(Params, name) PROFKIT_ENTRY_OF(Params, name, &generic::name)
 #define PROFKIT_VECTOR_ENTRY(Params, name) PROFKIT_ENTRY_OF(Params, name, nullptr)
 #define PROFKIT_ENTRY_OF(Params, name, generic_entry)                                                        \
-  namespace generic {                                                                                        \
-  extern const CpuEntry<Params> name;                                                                        \
-  }                                                                                                          \
-  namespace avx2 {                                                                                           \
-  extern const CpuEntry<Params> name;                                                                        \
-  }                                                                                                          \
-  namespace avx512 {                                                                                         \
-  extern const CpuEntry<Params> name;                                                                        \
-  }                                                                                                          \
-  namespace neon {                                                                                           \
-  extern const CpuEntry<Params> name;                                                                        \
-  }                                                                                                          \
+  PROFKIT_IN_EVERY_ISA(extern const CpuEntry<Params> name;)                                                  \
   namespace {                                                                                                \
   constexpr CpuVariants<Params> name = {generic_entry, PROFKIT_AVX2_ENTRY(name), PROFKIT_AVX512_ENTRY(name), \
                                         PROFKIT_NEON_ENTRY(name)};                                           \

@@ -15,9 +15,7 @@
 #include "tracer/core/threads.h"
 #include "tracer/cupti/door.h"
 #include "tracer/cupti/queue.h"
-#include "tracer/doors/allocations.h"
-#include "tracer/doors/itt.h"
-#include "tracer/doors/nvtx.h"
+#include "tracer/doors/open.h"
 #include "tracer/file/writer.h"
 
 namespace profkit::tracer {

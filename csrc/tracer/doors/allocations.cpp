@@ -4,7 +4,7 @@
 // to no recorded block; when realloc fails, its old block is recorded anew with its usable size; an allocator
 // preloaded behind the door with an operator new of its own (jemalloc, tcmalloc) keeps C++'s blocks to
 // itself.
-#include "tracer/doors/allocations.h"
+#include "tracer/doors/open.h"
 
 #include <sys/types.h>
 

@@ -1,7 +1,7 @@
 // The INTEL_LIBITTNOTIFY64 door: every module that uses ITT hands over the list of its function pointers, and
 // those below are set to ours. Calls that are not here (counters, metadata, locks, heaps, pause) stay no-ops.
 // Tasks are ranges of the thread, popped within their domain; overlapped tasks, frames and events are spans.
-#include "tracer/doors/itt.h"
+#include "tracer/doors/open.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>

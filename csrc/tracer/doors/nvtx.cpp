@@ -1,7 +1,7 @@
 // The NVTX_INJECTION64_PATH door: NVTX hands over its function tables, once per module of the program that
 // uses it, and from then on the calls arrive here and leave as records. InitializeInjectionNvtxExtension is
 // not exported on purpose: without it nvtxDomainIsEnabled() answers 1.
-#include "tracer/doors/nvtx.h"
+#include "tracer/doors/open.h"
 
 #include <atomic>
 

@@ -2,9 +2,7 @@
 #include "tracer/cupti/door.h"
 #include "tracer/cupti/examination.h"
 #include "tracer/cupti/flusher.h"
-#include "tracer/doors/allocations.h"
-#include "tracer/doors/itt.h"
-#include "tracer/doors/nvtx.h"
+#include "tracer/doors/open.h"
 
 namespace profkit::tracer {
 
