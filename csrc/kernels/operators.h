@@ -12,9 +12,9 @@
 
 namespace profkit {
 
-// arrays_of: in arrays.cpp; throws when the parameters contradict themselves.
-// <operator>_kernels: in cpu/kernels.cpp, best known first; a reference kernel is always the last row and
-// qualifies for every float32 and float64 call.
+// arrays_of: in arrays.cpp; throws when the parameters are inconsistent. <operator>_kernels: in
+// cpu/kernels.cpp, best known first; a reference kernel is always the last row and qualifies for every
+// float32 and float64 call.
 #define PROFKIT_DECLARE(op)                              \
   Arrays arrays_of(const profkit_##op##_params& params); \
   const std::vector<Kernel<profkit_##op##_params>>& op##_kernels();

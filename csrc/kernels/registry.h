@@ -12,7 +12,7 @@
 
 namespace profkit {
 
-// What a launch works on. Inputs stand in the order of <operator>/arrays.cpp; the workspace holds at least
+// What a launch works on. Inputs are in the order of <operator>/arrays.cpp; the workspace holds at least
 // workspace_bytes(params, threads) bytes, aligned to 64. `packed` is what CpuPacking made of inputs[1] for
 // the same parameters, threads and sizes of blocks, or null.
 struct Buffers {
@@ -60,7 +60,7 @@ struct Kernel {
   CpuPacking<Params> packing = {};
 };
 
-// The rows as they came. A key that appears twice would hide a kernel: throws, so the module refuses to load.
+// Returns the rows. A key that appears twice would hide a kernel: throws, so that the module does not load.
 template <class Row>
 std::vector<Row> unique_rows(std::vector<Row> rows) {
   std::set<std::string> keys;

@@ -112,7 +112,7 @@ def test_a_read_only_capsule_is_refused_as_output() -> None:
 def test_a_capsule_that_holds_a_copy_is_refused_as_output_because_the_result_would_be_lost() -> None:
     output = np.zeros((3, 5), np.float32)
 
-    with pytest.raises(KernelError, match="output: cannot be written: this DlpackOnly lends only a copy"):
+    with pytest.raises(KernelError, match="output: cannot be written: this DlpackOnly exports only a copy"):
         run(X, DlpackOnly(output, copy=True))
 
 

@@ -103,7 +103,7 @@ class ContentHolder {
   void read_tracks(const py::object& source) {
     for (const py::handle track : source.attr("tracks")) {
       const auto thread = track.attr("thread").cast<int32_t>();
-      // A lane's thread stands before it.
+      // A lane follows its thread.
       if (thread >= static_cast<int64_t>(content.tracks.size()))
         throw py::value_error("a lane without its thread");
       content.tracks.push_back({index(track.attr("process"), content.processes.size(), "process"),
@@ -233,7 +233,7 @@ py::tuple lay_out(const Column<uint8_t>& kind, const Column<int32_t>& thread, co
     const bool follows =
         row == 0 || thread.data()[row] > thread.data()[row - 1] ||
         (thread.data()[row] == thread.data()[row - 1] && start_ns.data()[row] >= start_ns.data()[row - 1]);
-    if (!follows) throw py::value_error("row " + std::to_string(row) + " stands after one that begins later");
+    if (!follows) throw py::value_error("row " + std::to_string(row) + " follows one that begins later");
   }
   captures::TraceLayout layout;
   {

@@ -1,4 +1,4 @@
-// Checks a call on device memory once, then enqueues it as often as asked.
+// Checks a call on device memory once, then enqueues it any number of times.
 #include <pybind11/stl.h>
 
 #include <functional>
@@ -40,7 +40,7 @@ auto with_rows(const std::string& key, Action&& action) {
 template <class Params, class Action>
 auto with_params(const CudaKernel<Params>& row, const py::dict& values, Action&& action) {
   const Params params = read_params<Params>(values);
-  arrays_of(params);  // throws when they contradict themselves
+  arrays_of(params);  // throws when they are inconsistent
   return action(row, params);
 }
 

@@ -26,7 +26,7 @@ std::string take_python_error() {
   return py::str(error.value());
 }
 
-// struct-module codes of the element types that people pass by mistake, and of the two that are right.
+// struct-module codes of the supported element types, and of those that are passed by mistake.
 std::string buffer_dtype_name(const char* format, int64_t item_bytes) {
   std::string code = format != nullptr ? format : "B";
   const bool native = code[0] != '>' && code[0] != '!';
@@ -86,7 +86,8 @@ struct Array::BufferLender : Lender {
   ~BufferLender() override { PyBuffer_Release(&view); }
 };
 
-// Takes the tensor out of the capsule, as the protocol asks: the capsule is renamed, we call the release.
+// Takes the tensor out of the capsule, as the protocol requires: the capsule is renamed, and we call the
+// deleter.
 struct Array::DlpackLender : Lender {
   dlpack::Managed* plain = nullptr;
   dlpack::ManagedVersioned* versioned = nullptr;
@@ -102,7 +103,7 @@ struct Array::DlpackLender : Lender {
     }
   }
   ~DlpackLender() override {
-    // A release may run Python code; an error that is already on its way must survive it.
+    // A release may run Python code; an error that is already set must survive it.
     py::error_scope keep_current_error;
     if (versioned != nullptr && versioned->release != nullptr) versioned->release(versioned);
     if (plain != nullptr && plain->release != nullptr) plain->release(plain);
@@ -149,7 +150,7 @@ void Array::require_host_device(int type) const {
 void Array::read_dlpack(py::handle object) {
   py::object capsule;
   try {
-    if (py::hasattr(object, "__dlpack_device__")) {  // asked first: a producer may copy to make a capsule
+    if (py::hasattr(object, "__dlpack_device__")) {  // checked first: a producer may copy to make a capsule
       const py::tuple device = object.attr("__dlpack_device__")();
       require_host_device(py::int_(py::reinterpret_borrow<py::object>(device[0])));
     }
@@ -157,7 +158,8 @@ void Array::read_dlpack(py::handle object) {
     try {
       capsule = method(py::arg("max_version") = py::make_tuple(dlpack::kMajorVersion, 0));
     } catch (py::error_already_set& error) {
-      if (!error.matches(PyExc_TypeError)) throw;  // a producer of before DLPack 1.0 does not know the word
+      if (!error.matches(PyExc_TypeError))
+        throw;  // a producer older than DLPack 1.0 does not know the argument
       capsule = method();
     }
   } catch (py::error_already_set& error) {
@@ -166,16 +168,16 @@ void Array::read_dlpack(py::handle object) {
   auto lender = std::make_shared<DlpackLender>(capsule);
   if (lender->plain == nullptr && lender->versioned == nullptr) refuse("__dlpack__ gave no DLPack capsule");
   if (lender->versioned != nullptr && lender->versioned->major != dlpack::kMajorVersion) {
-    refuse("DLPack version " + std::to_string(lender->versioned->major) + " is not understood, only 1");
+    refuse("DLPack version " + std::to_string(lender->versioned->major) + " is not supported, only 1");
   }
   const uint64_t flags = lender->versioned != nullptr ? lender->versioned->flags : 0;
   const dlpack::Tensor& tensor =
       lender->versioned != nullptr ? lender->versioned->tensor : lender->plain->tensor;
-  require_host_device(tensor.device.type);  // the capsule's word counts, whatever the object said
+  require_host_device(tensor.device.type);  // the capsule decides, whatever the object said
   if ((flags & dlpack::kReadOnly) != 0) read_only_because_ = "this " + type_name(object) + " is read-only";
-  // What is written into a copy would be lost without a word.
+  // Writes into a copy would be lost silently.
   if ((flags & dlpack::kIsCopied) != 0)
-    read_only_because_ = "this " + type_name(object) + " lends only a copy";
+    read_only_because_ = "this " + type_name(object) + " exports only a copy";
   data_ = static_cast<char*>(tensor.data) + tensor.byte_offset;
   item_bytes_ = (tensor.type.bits * tensor.type.lanes + 7) / 8;
   dtype_name_ = dlpack_dtype_name(tensor.type);
@@ -199,8 +201,8 @@ void Array::require_contiguous() const {
 
 void Array::require(int64_t dtype, const Shape& shape) const {
   // No buffer can say bfloat16: NumPy lends such arrays as the 16-bit numbers of their bytes.
-  const bool stands_for_bfloat16 = dtype == PROFKIT_BFLOAT16 && dtype_name_ == "uint16";
-  if (dtype_name_ != dtype_name(dtype) && !stands_for_bfloat16) {
+  const bool is_bfloat16_bits = dtype == PROFKIT_BFLOAT16 && dtype_name_ == "uint16";
+  if (dtype_name_ != dtype_name(dtype) && !is_bfloat16_bits) {
     refuse("expected " + std::string(dtype_name(dtype)) + ", got " + dtype_name_);
   }
   if (shape_ != shape) refuse("expected shape " + text(shape) + ", got " + text(shape_));

@@ -1,4 +1,4 @@
-// Checks a call once, then runs it as often as asked: Python arguments in, the output array filled.
+// Checks a call once, then runs it any number of times: Python arguments in, the output array filled.
 #include <pybind11/stl.h>
 
 #include <atomic>
@@ -97,14 +97,14 @@ class BoundCall {
 
   void run() const {
     if (!output_) throw KernelError("output: is a NoneType; it must be bound, or given to the call");
-    const CallLock turn(*is_running_);
+    const CallLock lock(*is_running_);
     launch(buffers_);
   }
 
   // Fills another output; only that is checked again.
   void run_into(const py::object& object) const {
     const Array output = checked_output(object);
-    const CallLock turn(*is_running_);
+    const CallLock lock(*is_running_);
     Buffers buffers = buffers_;
     buffers.output = output.data();
     launch(buffers);
@@ -156,7 +156,7 @@ class BoundCall {
   }
 
   std::string title_;
-  mutable RangeName range_name_;  // written by the run that holds the turn
+  mutable RangeName range_name_;  // written by the run that holds the lock
   Launch launch_;
   int64_t dtype_;
   Shape output_shape_;
@@ -250,7 +250,7 @@ void call_candidate(Candidate<Params> candidate, const Params& params, const Buf
   } catch (const std::exception& error) {
     throw KernelError(std::string("the candidate threw: ") + error.what());
   } catch (...) {
-    throw KernelError("the candidate threw something that is no std::exception");
+    throw KernelError("the candidate threw an exception that is not a std::exception");
   }
   if (code != 0) throw KernelError("the candidate returned error code " + std::to_string(code));
 }

@@ -20,13 +20,13 @@ namespace py = pybind11;
 namespace profkit {
 
 namespace {
-constexpr uint32_t kNobodyRecords = 0;
+constexpr uint32_t kNotRecording = 0;
 constexpr const char* kLibraryName = "libprofkit_inject.so";
 }  // namespace
 
 std::atomic<const profkit_tracer_api*> tracer_api{nullptr};
-std::atomic<const uint32_t*> recording_flag{&kNobodyRecords};
-bool nvtx_listens = false;
+std::atomic<const uint32_t*> recording_flag{&kNotRecording};
+bool has_nvtx_tool = false;
 
 namespace {
 
@@ -36,7 +36,7 @@ bool is_started_here = false;
 #if !defined(_WIN32)
 std::string library_path() {
   Dl_info found{};
-  if (dladdr(&kNobodyRecords, &found) == 0 || found.dli_fname == nullptr) return "";
+  if (dladdr(&kNotRecording, &found) == 0 || found.dli_fname == nullptr) return "";
   const std::string module = found.dli_fname;
   const size_t slash = module.rfind('/');
   return (slash == std::string::npos ? std::string() : module.substr(0, slash + 1)) + kLibraryName;
@@ -167,7 +167,7 @@ py::dict state() {
   result["cupti"] = (doors & 8u) != 0;
   result["cupti_message"] = api != nullptr ? cupti_message(*api) : "";
   result["dropped"] = api != nullptr ? api->dropped() : 0;
-  result["other_nvtx_tool"] = nvtx_listens;
+  result["other_nvtx_tool"] = has_nvtx_tool;
   return result;
 }
 
@@ -178,7 +178,7 @@ void RangeName::define(std::string_view name, std::string_view category) {
   if (label == 0 && api != nullptr) {
     label = api->label(name.data(), name.size(), category.data(), category.size());
   }
-  if (nvtx_name == 0 && nvtx_listens) {
+  if (nvtx_name == 0 && has_nvtx_tool) {
     nvtx_name = nvtx_register(std::string(name).c_str());
     if (category.data() != nullptr) nvtx_category = profkit::nvtx_category(std::string(category).c_str());
   }
@@ -191,7 +191,7 @@ OpenTokens begin_range(const RangeName& name, const Payload& payload) {
     tokens.recorded = payload.type == 0 ? api->begin(name.label)
                                         : api->begin_with_payload(name.label, payload.type, payload.bits);
   }
-  if (nvtx_listens) tokens.nvtx = nvtx_push(name.for_nvtx(payload)) ? 1 : 0;
+  if (has_nvtx_tool) tokens.nvtx = nvtx_push(name.for_nvtx(payload)) ? 1 : 0;
   return tokens;
 }
 
@@ -206,7 +206,7 @@ OpenTokens begin_span(const RangeName& name, const Payload& payload) {
     const profkit_tracer_api* api = tracer_api.load(std::memory_order_relaxed);
     tokens.recorded = api->span_begin(name.label, payload.type, payload.bits);
   }
-  if (nvtx_listens) tokens.nvtx = nvtx_range_start(name.for_nvtx(payload));
+  if (has_nvtx_tool) tokens.nvtx = nvtx_range_start(name.for_nvtx(payload));
   return tokens;
 }
 
@@ -219,14 +219,14 @@ void record_mark(const RangeName& name, const Payload& payload) {
   if (is_recording()) {
     tracer_api.load(std::memory_order_relaxed)->mark(name.label, payload.type, payload.bits);
   }
-  if (nvtx_listens) nvtx_mark(name.for_nvtx(payload));
+  if (has_nvtx_tool) nvtx_mark(name.for_nvtx(payload));
 }
 
 void register_tracer(py::module_& module) {
   // A traced process has the library already, or (where preloading was refused) wants it.
   attach(std::getenv("PROFKIT_TRACE_FILE") != nullptr ? 0 : kOnlyIfLoaded);
-  // Asking NVTX loads the tool, so it is asked only where one is announced.
-  nvtx_listens = std::getenv("NVTX_INJECTION64_PATH") != nullptr && nvtx_tool_present();
+  // Calling NVTX loads the tool, so it is called only where one is announced.
+  has_nvtx_tool = std::getenv("NVTX_INJECTION64_PATH") != nullptr && nvtx_tool_present();
 
   module.def("tracer_library_path", &library_path);
   module.def("tracer_start", &start, py::arg("path"), py::arg("options"));

@@ -17,14 +17,14 @@ extern std::atomic<const profkit_tracer_api*> tracer_api;
 // The library's flag, or a constant 0 without the library: testing it is all that an idle range costs.
 extern std::atomic<const uint32_t*> recording_flag;
 // Another NVTX tool (Nsight Systems) was there when the module was loaded.
-extern bool nvtx_listens;
+extern bool has_nvtx_tool;
 
 inline bool is_recording() {
   return __atomic_load_n(recording_flag.load(std::memory_order_relaxed), __ATOMIC_RELAXED) != 0;
 }
-inline bool anyone_listens() { return is_recording() || nvtx_listens; }
+inline bool has_listener() { return is_recording() || has_nvtx_tool; }
 
-// A number as the recorder and NVTX take it; type 0 is none.
+// A number as the recorder and NVTX take it; type 0: no payload.
 struct Payload {
   uint32_t type = 0;
   uint64_t bits = 0;
@@ -37,7 +37,7 @@ struct RangeName {
   uint64_t nvtx_name = 0;
 
   // Whether all present listeners know it.
-  bool is_known() const { return (label != 0 || !is_recording()) && (nvtx_name != 0 || !nvtx_listens); }
+  bool is_known() const { return (label != 0 || !is_recording()) && (nvtx_name != 0 || !has_nvtx_tool); }
   // `category.data()` may be nullptr.
   void define(std::string_view name, std::string_view category);
   NvtxRange for_nvtx(const Payload& payload) const {
@@ -45,7 +45,7 @@ struct RangeName {
   }
 };
 
-// A range that is open; all zero when nobody listened.
+// A range that is open; all zero when there was no listener.
 struct OpenTokens {
   uint64_t recorded = 0;
   uint64_t nvtx = 0;  // 1 for a pushed range, the id of a started one
@@ -63,7 +63,7 @@ void record_mark(const RangeName& name, const Payload& payload);
 class NativeRange {
  public:
   NativeRange(RangeName& name, std::string_view text) {
-    if (!anyone_listens()) return;
+    if (!has_listener()) return;
     if (!name.is_known()) name.define(text, {});
     tokens_ = begin_range(name, {});
   }

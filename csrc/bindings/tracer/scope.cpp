@@ -1,5 +1,5 @@
-// profkit.scope as a C type: context manager, async context manager and decorator; and profkit.mark.
-// In: a name, a number, a category; out: ranges, spans and instants to whoever listens.
+// profkit.scope as a C type: context manager, async context manager and decorator; and profkit.mark. In: a
+// name, a number, a category; out: ranges, spans and instants for all listeners.
 #include <vector>
 
 #include "bindings/module.h"
@@ -14,7 +14,7 @@ namespace py = pybind11;
 namespace profkit {
 namespace {
 
-// Scopes made anew for each range take their memory from here.
+// Scopes created for each range take their memory from here.
 FreeList<Scope> free_scopes;
 
 PyObject* new_scope(PyObject* name, PyObject* category, const Payload& payload) {
@@ -151,7 +151,7 @@ PyObject* mark(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject* k
     return refuse_name("mark", arguments.name);
   }
   if (!read_payload(arguments.payload, &payload)) return nullptr;
-  if (anyone_listens()) record_mark(find_name(arguments.name, arguments.category), payload);
+  if (has_listener()) record_mark(find_name(arguments.name, arguments.category), payload);
   Py_RETURN_NONE;
 }
 
@@ -176,7 +176,7 @@ constexpr const char* kScopeText =
 
 void add_method(const char* name, Action action) {
   PyObject* method = new_scope_method(name, action);
-  // The type is immutable for everyone else; this is before anybody sees it.
+  // The type is immutable from Python; this runs before it is visible.
   PyDict_SetItemString(scope_type->tp_dict, name, method);
   Py_DECREF(method);
 }

@@ -65,7 +65,7 @@ struct CachedName {
   PyObject* category;
   RangeName ids;
 };
-// A constant number of entries: names made anew for each range push one another out instead of piling up.
+// A fixed number of entries: names created for each range evict each other instead of accumulating.
 constexpr size_t kCachedNames = 1024;
 CachedName cached_names[kCachedNames];
 

@@ -148,7 +148,7 @@ PyObject* new_scope_method(const char* name, Action action) {
 }
 
 PyObject* enter_async(PyObject* self, PyObject*) {
-  if (anyone_listens()) open_range(as_scope(self), true);
+  if (has_listener()) open_range(as_scope(self), true);
   return done(self);
 }
 

@@ -9,7 +9,7 @@ namespace profkit {
 void make_scope_method_types();
 
 enum class Action : int { enter, leave };
-// The descriptor that stands in the type under this name; a new reference.
+// The descriptor for the type's dictionary under this name; a new reference.
 PyObject* new_scope_method(const char* name, Action action);
 
 // As PyMethodDef wants them.

@@ -49,7 +49,7 @@ uint32_t find_open(const Scope* scope, bool is_span, const PyThreadState* thread
   for (uint32_t i = scope->open_count; i-- > 0;) {
     const OpenRange& range = scope->open[i];
     if (range.is_span != is_span) continue;
-    // Not the thread: a generator may go on in another one.
+    // Not the thread: a generator may resume in another one.
     if (range.frame == frame && frame != nullptr) return i;
     if (any == scope->open_count) any = i;
     if (range.thread == thread && same_thread == scope->open_count) same_thread = i;

@@ -42,12 +42,12 @@ void open_range(Scope* scope, bool is_span);
 // End the range that this frame opened; without one (entered by hand, or by an ExitStack) the latest of this
 // thread, else the latest of all. Needs at least one that is open.
 void close_range(Scope* scope, bool is_span);
-// For a scope that nobody can leave any more.
+// For a scope that is being destroyed.
 void close_all(Scope* scope);
 
 // Both are all that an idle `with` runs.
 inline PyObject* enter(Scope* scope) {
-  if (anyone_listens()) open_range(scope, false);
+  if (has_listener()) open_range(scope, false);
   return Py_NewRef(reinterpret_cast<PyObject*>(scope));
 }
 // Entered while idle, a scope has nothing open, whatever records now.

@@ -26,7 +26,7 @@ ScopedFunction* cast(PyObject* object) { return reinterpret_cast<ScopedFunction*
 
 PyObject* call_in_range(PyObject* self, PyObject* const* values, size_t flags, PyObject* keywords) {
   PyObject* function = cast(self)->function;
-  if (!anyone_listens()) return PyObject_Vectorcall(function, values, flags, keywords);
+  if (!has_listener()) return PyObject_Vectorcall(function, values, flags, keywords);
   Scope* scope = as_scope(cast(self)->scope);
   const OpenTokens tokens = begin_range(ids_of(scope), scope->payload);
   PyObject* result = PyObject_Vectorcall(function, values, flags, keywords);

@@ -8,7 +8,8 @@ namespace {
 
 using tracer::BlockHeader;
 
-// What checksums of false starts may cost before the search ends: a file made to be slow must not be.
+// Bytes of false starts that may be checksummed before the search ends: a malicious file must not make it
+// slow.
 constexpr uint64_t kWastePerByte = 8;
 constexpr uint64_t kLeastWaste = uint64_t{64} << 20;
 

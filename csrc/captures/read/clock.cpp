@@ -13,7 +13,7 @@ __extension__ typedef unsigned __int128 uint128;
 constexpr int kScaleBits = 44;
 // Counters between 1 MHz and 100 GHz; what lies outside is no clock but damage.
 constexpr double kLeastRate = 1e-3, kMostRate = 100;
-// Half as much time as this between two points tells noise, not drift.
+// Over a shorter time the difference of two points shows noise, not drift.
 constexpr int64_t kDriftWindowNs = 200'000'000;
 
 double rate_between(const ClockEntry& a, const ClockEntry& b) {

@@ -38,7 +38,7 @@ class ClockMap {
   // rate (ticks per ns) is the given one, or 1 when that is 0.
   ClockMap(std::vector<tracer::ClockEntry> points, double rate_elsewhere);
 
-  // Never decreases with `ticks`. `cursor` remembers the segment: one per thread, which asks in order.
+  // Never decreases with `ticks`. `cursor` remembers the segment: one per thread, whose ticks come in order.
   int64_t monotonic_ns(uint64_t ticks, size_t& cursor) const;
 
   int64_t first_ns() const { return segments_.front().start_ns; }

@@ -257,7 +257,7 @@ MatchCounts match_allocations(std::vector<ThreadSummary>& threads, const std::ve
     heads.pop();
     const std::vector<MemoryEvent>& events = threads[thread].memory;
     size_t at = next[thread];
-    // Goes on with the same thread as long as it is the earliest: one thread alone never touches the heap.
+    // Continues with the same thread as long as it is the earliest: a single thread never touches the heap.
     do {
       matcher.apply(events[at++], thread_rows[thread]);
     } while (at < events.size() && (heads.empty() || heads.top() > head_of(threads, thread, at)));

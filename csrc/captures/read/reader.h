@@ -18,7 +18,7 @@ struct CaptureError {
   std::string message;
 };
 
-// Rows stand grouped by thread and in order of begin: a parent's row comes before its children's.
+// Rows are grouped by thread and ordered by begin: a parent's row comes before its children's.
 struct RangeColumns {
   std::vector<uint8_t> kind;  // RangeKind
   std::vector<uint8_t> source;
@@ -48,7 +48,7 @@ struct AllocationColumns {
   std::vector<uint8_t> call;  // tracer::AllocationCall
   std::vector<uint64_t> address, bytes;
   std::vector<int64_t> free_time_ns;             // -1: not freed while recording
-  std::vector<int32_t> free_thread, free_range;  // -1 likewise; free_thread -1 alone: not known by whom
+  std::vector<int32_t> free_thread, free_range;  // -1 likewise; free_thread -1 alone: thread not known
   std::vector<uint8_t> is_part;  // a further piece of a mapping unmapped in pieces: no call of its own
 
   PROFKIT_COLUMNS(thread, range, time_ns, call, address, bytes, free_time_ns, free_thread, free_range,
@@ -104,7 +104,7 @@ struct Capture {
   DeviceColumns device;
 };
 
-// What row numbers can tell apart.
+// The limit of row numbers.
 constexpr size_t kMaxRows = std::numeric_limits<int32_t>::max() - 1;
 
 // Throws CaptureError. Ranges and allocations beyond `max_rows` each are left out and counted in a warning.

@@ -39,7 +39,7 @@ struct CpuVariants {
   }
 };
 
-// Sizes for blocking; where the system does not tell, those of a small current core.
+// Cache sizes for blocking; where the system does not report them, those of a small current core.
 inline CpuBlocking blocking_with(const CpuBlocks& requested) {
   const CacheSizes& found = cache_sizes();
   const auto known = [](int64_t bytes, int64_t guess) { return bytes > 0 ? bytes : guess; };
@@ -118,7 +118,7 @@ Kernel<Params> cpu_row(const char* key) {
 #endif
 
 // Declares a kernel's entries, at namespace profkit: PROFKIT_CPU_ENTRY(profkit_lrn_params, lrn_windowed).
-// Which sets have it is told by isa_units.txt: all, or (PROFKIT_VECTOR_ENTRY) all but the portable one.
+// isa_units.txt lists the sets that have it: all, or (PROFKIT_VECTOR_ENTRY) all but the portable one.
 #define PROFKIT_CPU_ENTRY(Params, name) PROFKIT_ENTRY_OF(Params, name, &generic::name)
 #define PROFKIT_VECTOR_ENTRY(Params, name) PROFKIT_ENTRY_OF(Params, name, nullptr)
 #define PROFKIT_ENTRY_OF(Params, name, generic_entry)                                                        \

@@ -14,13 +14,13 @@ struct CpuBlocks {
   int64_t positions, channels, rows;  // of a slab of images
 };
 
-// What sizes of blocks follow from: the caches, unless they were asked for.
+// What block sizes are derived from: the caches, unless sizes were requested.
 struct CpuBlocking {
   int64_t l1d_bytes, l2_bytes, l3_bytes;
   CpuBlocks requested;
 };
 
-// A size that may be asked for: a multiple of `unit`, at most `most`; `chosen` is what the kernel takes now.
+// A size that can be requested: a multiple of `unit`, at most `most`; `chosen` is the kernel's own choice.
 struct CpuTunable {
   const char* name;
   int64_t CpuBlocks::* field;

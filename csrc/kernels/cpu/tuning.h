@@ -1,4 +1,4 @@
-// Block sizes that a tuner may choose: what it tries, and the check of what it asks for.
+// Block sizes that a tuner may choose: the candidates, and the check of a request.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace profkit {
 
-// Names of tunables and the sizes asked for; what is not named stays with the policy.
+// Names of tunables and the requested sizes; the policy decides what is not named.
 using Tuning = std::map<std::string, int64_t>;
 
 // Sizes worth trying instead of the chosen one: they cut the whole into a half, a quarter, twice ... as many

@@ -2,8 +2,8 @@
 // mma.sync (lane = 4 * group + member):
 //   m16n8k16, 16-bit: a[4], b[2] of two packed elements each; m16n8k8, TF32: a[4], b[2] of one each;
 //   c[4]: rows group and group + 8, columns 2 * member and 2 * member + 1.
-// Needs sm_80; emulated at fragment level by tests/cuda/native/simt_mma.h. Compiled for less they stop the
-// kernel: such code may still be translated for a newer device, which `supports` then takes.
+// Needs sm_80; emulated at fragment level by tests/cuda/native/simt_mma.h. Compiled for less they trap: such
+// code may still be JIT-compiled for a newer device, which `supports` then accepts.
 #pragma once
 
 #include "kernels/cuda/device.cuh"

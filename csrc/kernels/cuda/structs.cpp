@@ -10,7 +10,7 @@
 #include <utility>
 
 #define PROFKIT_LAYOUTS
-// Device code, which is read for its structs only.
+// Device code, parsed for its structs only.
 #include "kernels/bias_relu/cuda/elementwise.cuh"
 #include "kernels/conv2d/cuda/columns.cuh"
 #include "kernels/conv2d/cuda/depthwise.cuh"
@@ -85,7 +85,7 @@ class Table {
     } else if constexpr (std::is_enum_v<Field>) {
       return kind_of<std::underlying_type_t<Field>>();
     } else if constexpr (std::is_class_v<Field>) {
-      return names_.at(typeid(Field));  // structs stand above those that hold them
+      return names_.at(typeid(Field));  // structs are listed before those that hold them
     } else if constexpr (std::is_same_v<Field, bool>) {
       return "bool";
     } else {
@@ -99,7 +99,7 @@ class Table {
   std::unordered_map<std::type_index, std::string> names_;
 };
 
-// Inside a heir the fields are seen by their names, so that a wrong one does not compile.
+// In a derived struct the fields are visible by their names, so that a wrong one does not compile.
 #define PROFKIT_STRUCT(name, ...)                                                                 \
   struct name##Fields : cuda::name {                                                              \
     void add_to(Table& to) const { to.add<cuda::name>(#name, #__VA_ARGS__, *this, __VA_ARGS__); } \

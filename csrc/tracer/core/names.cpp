@@ -118,7 +118,7 @@ uint32_t replace_name(uint32_t by) {
   return by;
 }
 
-// In a signal handler that interrupted the tracer: waiting for the lock might be waiting for itself.
+// In a signal handler that interrupted the tracer, waiting for the lock could deadlock.
 bool may_hold_lock() { return thread_state.quiet != 0 && !thread_state.is_forking; }
 
 uint32_t insert_string(uint64_t hash, std::string_view text) {

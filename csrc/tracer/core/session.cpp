@@ -178,7 +178,7 @@ bool session_is_ours() {
 
 void finish_process() {
   if (thread_state.quiet != 0)
-    return;  // out of the tracer's own work: a signal handler that ends the process
+    return;  // inside the tracer's own work: a signal handler that ends the process
   RecordingPause quiet;
   if (!session_is_ours()) return;
   flush_cupti(CuptiFlush::everything);
@@ -187,7 +187,7 @@ void finish_process() {
 
 void resume_process() {
   RecordingPause quiet;
-  if (session_is_ours()) take_back_end();
+  if (session_is_ours()) retract_end();
 }
 
 uint32_t open_door_bits() {
@@ -208,8 +208,7 @@ ThreadRecorder* attach_thread() {
   return recorder;
 }
 
-// --- fork: the child goes on in the same file as a process of its own, from its first event on
-// ------------------
+// --- fork: the child continues in the same file as a process of its own, from its first event on ---
 // Other libraries' handlers run on the thread while it holds the locks: what they record is left out.
 void before_fork() {
   ++thread_state.quiet;

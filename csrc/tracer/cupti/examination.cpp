@@ -24,7 +24,7 @@ bool driver_can_be_loaded(char* reason, size_t capacity) {
 }  // namespace
 
 void examine_cupti(const char* wheels, profkit_cupti_findings& findings) {
-  static CuptiLibrary library;  // some KiB; the callers ask one at a time
+  static CuptiLibrary library;  // several KiB; one caller at a time
   findings = {};
   const bool has_driver = driver_can_be_loaded(findings.reason, sizeof(findings.reason));
   const bool is_loaded = load_cupti(library, wheels);

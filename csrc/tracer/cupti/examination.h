@@ -1,4 +1,4 @@
-// What the CUPTI door would find in this process, without opening it: for people who ask before they record.
+// Whether the CUPTI door could open in this process, without opening it: for `profkit doctor`.
 #pragma once
 
 #include "tracer/core/api.h"

@@ -1,7 +1,7 @@
 // The heap half of the allocation door: malloc and its relatives, exported under their own names for
-// LD_PRELOAD. Sizes are those asked for. operator new and delete arrive through malloc and free.
-// Limits: a release is written when the block's usable size reaches the threshold, so some releases belong
-// to no recorded block; when realloc fails, its old block is recorded anew with its usable size; an allocator
+// LD_PRELOAD. Sizes are the requested ones. operator new and delete arrive through malloc and free. Limits: a
+// release is written when the block's usable size reaches the threshold, so some releases belong to no
+// recorded block; when realloc fails, its old block is recorded again with its usable size; an allocator
 // preloaded behind the door with an operator new of its own (jemalloc, tcmalloc) keeps C++'s blocks to
 // itself.
 #include "tracer/doors/open.h"
@@ -35,9 +35,9 @@ bool is_power_of_two(size_t value) { return value != 0 && (value & (value - 1)) 
 
 // Recording, or the next allocator is not known yet. Not inline: the idle path stays free of saved registers.
 template <typename... Arguments>
-__attribute__((noinline)) void* allocate_attentively(AllocationCall kind, size_t bytes, size_t alignment,
-                                                     const std::atomic<void* (*)(Arguments...)>& slot,
-                                                     Arguments... arguments) {
+__attribute__((noinline)) void* allocate_recorded(AllocationCall kind, size_t bytes, size_t alignment,
+                                                  const std::atomic<void* (*)(Arguments...)>& slot,
+                                                  Arguments... arguments) {
   const auto next = next_function(slot);
   if (next == nullptr) return early_allocate(bytes, alignment);
   if (is_passing_through()) return next(arguments...);
@@ -53,7 +53,7 @@ inline void* allocate(AllocationCall kind, size_t bytes, size_t alignment,
                       const std::atomic<void* (*)(Arguments...)>& slot, Arguments... arguments) {
   const auto next = slot.load(std::memory_order_relaxed);
   if (__builtin_expect(next != nullptr && is_idle(), 1)) return next(arguments...);
-  return allocate_attentively(kind, bytes, alignment, slot, arguments...);
+  return allocate_recorded(kind, bytes, alignment, slot, arguments...);
 }
 
 inline size_t usable_size(void* address) {
@@ -189,7 +189,7 @@ PROFKIT_EXPORT void* reallocarray(void* old_address, size_t count, size_t item_b
 PROFKIT_EXPORT void free(void* address) noexcept {
   if (address == nullptr || is_early(address)) return;
   const auto next = next_function(next_allocator.free);
-  if (__builtin_expect(next == nullptr, 0)) return;  // nobody to give it to: during the lookup
+  if (__builtin_expect(next == nullptr, 0)) return;  // no allocator to return it to: during the lookup
   if (is_passing_through()) return next(address);
   free_recorded(address, next);
 }
@@ -198,7 +198,7 @@ namespace profkit::tracer {
 
 namespace {
 
-// First of the library's constructors, before the recorder's, which asks for the answer.
+// First of the library's constructors, before the recorder's, which uses the result.
 __attribute__((constructor(101))) void probe_malloc() {
   void* (*const volatile program_malloc)(size_t) = &malloc;
   void (*const volatile program_free)(void*) = &free;

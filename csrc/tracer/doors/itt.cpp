@@ -177,8 +177,8 @@ bool itt_door_is_open() { return itt_is_open.load(std::memory_order_relaxed); }
 
 }  // namespace profkit::tracer
 
-// Called by each module's ITT code when it first uses ITT; `groups` are the bits that INTEL_ITTNOTIFY_GROUPS
-// asks for, normally all.
+// Called by each module's ITT code when it first uses ITT; `groups` are the bits of INTEL_ITTNOTIFY_GROUPS,
+// normally all.
 PROFKIT_EXPORT void __itt_api_init(profkit::tracer::itt::Global* global, int groups) {
   using namespace profkit::tracer;
   if (global == nullptr || std::memcmp(global->magic, itt::kMagic, sizeof(itt::kMagic)) != 0) return;

@@ -1,6 +1,6 @@
-// See itt_names.h. Hash tables of pointers without locks: two threads that bring the same new name race for
-// the place, and the loser's copy is left unused. Programs ask for the handle of a name again and again
-// (torch for every range), so finding one must be fast.
+// See itt_names.h. Lock-free hash tables of pointers: two threads that insert the same new name race for the
+// slot, and the loser's copy is left unused. Programs look up the handle of a name repeatedly (torch for
+// every range), so lookups must be fast.
 #include "tracer/doors/itt_names.h"
 
 #include <sys/syscall.h>

@@ -1,8 +1,8 @@
-// The mapping half of the allocation door: mmap, munmap and mremap, exported under their own names.
-// Recorded: anonymous mappings that can be accessed. Not recorded: mappings of files; address space that is
-// only reserved (PROT_NONE), hence also what mprotect later makes of it; mappings that the C library makes
-// inside itself (its heap, whose blocks malloc records, and thread stacks), which never come through here.
-// Limit: mremap cannot tell what it moves, so a mapping of a file counts as memory from its mremap on.
+// The mapping half of the allocation door: mmap, munmap and mremap, exported under their own names. Recorded:
+// anonymous mappings that can be accessed. Not recorded: mappings of files; address space that is only
+// reserved (PROT_NONE), hence also what mprotect later makes of it; mappings that the C library makes inside
+// itself (its heap, whose blocks malloc records, and thread stacks), which never come through here. Limit:
+// mremap does not show what it moves, so a mapping of a file counts as memory after its mremap.
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -22,7 +22,7 @@ using nvtx::StringHandle;
 
 std::atomic<bool> nvtx_is_open{false};
 
-// --- Handles: the recorder's ids, tagged so that others are told apart; nobody may follow them ---
+// --- Handles: the recorder's ids, tagged to recognise foreign ones; never dereferenced ---
 constexpr uint64_t kDomainTag = 0x706B4400ull << 32;
 constexpr uint64_t kStringTag = 0x706B5300ull << 32;
 constexpr uint64_t kResource = 0x706B5200ull << 32;
@@ -39,9 +39,9 @@ uint32_t domain_of(const DomainHandle* handle) { return untagged(handle, kDomain
 // --- Names ---
 constexpr char kUnnamed[] = "(unnamed)";
 
-uint32_t label_of_wide(const wchar_t* text, const DoorThread::LabelStyle& look) {
+uint32_t label_of_wide(const wchar_t* text, const DoorThread::LabelStyle& style) {
   const WideText narrow(text);
-  return label_id({string_id(narrow.view()), look.domain, look.category, look.colour, Source::nvtx});
+  return label_id({string_id(narrow.view()), style.domain, style.category, style.colour, Source::nvtx});
 }
 
 uint32_t label_of(DoorThread& thread, uint32_t domain, const EventAttributes* event) {
@@ -49,16 +49,16 @@ uint32_t label_of(DoorThread& thread, uint32_t domain, const EventAttributes* ev
     return thread.label_of_text(kUnnamed, {domain, 0, 0}, Source::nvtx);
   }
   const uint32_t colour = event->colour_type == nvtx::kColourArgb ? event->colour : 0;
-  const DoorThread::LabelStyle look{domain, nvtx_category(domain, event->category), colour};
+  const DoorThread::LabelStyle style{domain, nvtx_category(domain, event->category), colour};
   if (event->message_type == nvtx::kMessageRegistered) {
     const uint32_t string = untagged(event->message.registered, kStringTag);
-    if (string != 0) return thread.label_of_string(event->message.registered, string, look, Source::nvtx);
+    if (string != 0) return thread.label_of_string(event->message.registered, string, style, Source::nvtx);
   } else if (event->message_type == nvtx::kMessageAscii && event->message.ascii != nullptr) {
-    return thread.label_of_text(event->message.ascii, look, Source::nvtx);
+    return thread.label_of_text(event->message.ascii, style, Source::nvtx);
   } else if (event->message_type == nvtx::kMessageWide && event->message.wide != nullptr) {
-    return label_of_wide(event->message.wide, look);
+    return label_of_wide(event->message.wide, style);
   }
-  return thread.label_of_text(kUnnamed, look, Source::nvtx);
+  return thread.label_of_text(kUnnamed, style, Source::nvtx);
 }
 
 // --- Payloads ---

@@ -1,4 +1,4 @@
-// Which doors are open, as the rest of the tracer asks.
+// Which doors are open, for the rest of the tracer.
 #pragma once
 
 namespace profkit::tracer {

@@ -13,13 +13,13 @@ DoorThread* DoorThread::create(ThreadRecorder& recorder) {
   return state;
 }
 
-uint32_t DoorThread::remember_text(Entry& entry, const char* text, const LabelStyle& look, Source source) {
+uint32_t DoorThread::remember_text(Entry& entry, const char* text, const LabelStyle& style, Source source) {
   const size_t bytes = std::strlen(text);
   const uint32_t string = string_id({text, bytes});
-  const uint32_t label = label_id({string, look.domain, look.category, look.colour, source});
+  const uint32_t label = label_id({string, style.domain, style.category, style.colour, source});
   if (bytes >= kEntryText) return label;
   entry.name = text;
-  entry.look = look;
+  entry.style = style;
   entry.string = 0;
   entry.label = label;
   std::memcpy(entry.text, text, bytes + 1);
@@ -27,11 +27,11 @@ uint32_t DoorThread::remember_text(Entry& entry, const char* text, const LabelSt
 }
 
 uint32_t DoorThread::remember_string(Entry& entry, const void* handle, uint32_t string,
-                                     const LabelStyle& look, Source source) {
+                                     const LabelStyle& style, Source source) {
   entry.name = handle;
-  entry.look = look;
+  entry.style = style;
   entry.string = string;
-  entry.label = label_id({string, look.domain, look.category, look.colour, source});
+  entry.label = label_id({string, style.domain, style.category, style.colour, source});
   entry.text[0] = '\0';
   return entry.label;
 }

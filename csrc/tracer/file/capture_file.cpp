@@ -22,7 +22,8 @@
 namespace profkit::tracer {
 namespace {
 
-constexpr size_t kFileBufferBytes = size_t{256} << 10;  // many blocks per write(), and small beside a cache
+// Many blocks per write(), and small compared with a cache.
+constexpr size_t kFileBufferBytes = size_t{256} << 10;
 constexpr int kLockTries = 200;
 
 // The session's lock protects it. Not thread-local: the space for that is scarce in a library loaded late.
@@ -35,7 +36,7 @@ const char* explain(const char* what, const char* path, const char* advice) {
   return reason;
 }
 
-// flock() without waiting for ever: a stopped process may hold it.
+// flock() with a time limit: a stopped process may hold it.
 bool lock_soon(int fd, int tries) {
   for (int i = 0; i < tries; ++i) {
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
@@ -46,8 +47,7 @@ bool lock_soon(int fd, int tries) {
   return false;
 }
 
-// Writing beyond RLIMIT_FSIZE also raises SIGXFSZ, which would end the process. Whoever writes has it
-// blocked.
+// Writing beyond RLIMIT_FSIZE also raises SIGXFSZ, which would end the process. Writers have it blocked.
 void take_size_signal() {
   sigset_t set;
   sigemptyset(&set);
@@ -195,7 +195,7 @@ const char* CaptureFile::write_header(int fd) {
   if (errno == 0) errno = ENOSPC;
   const char* why = explain("cannot write to", path_,
                             errno == EFBIG ? "raise the limit of file sizes" : "make room on the disk");
-  if (ftruncate(fd, 0) != 0) return why;  // an empty file is no damaged capture
+  if (ftruncate(fd, 0) != 0) return why;  // an empty file is not a damaged capture
   return why;
 }
 
@@ -214,7 +214,7 @@ const char* CaptureFile::check_header(int fd) {
 }
 
 const char* CaptureFile::open(const char* path) {
-  close();  // a fork child that is not recorded has its parent's file still
+  close();  // a fork child that is not recorded still has its parent's file
   path_[0] = '\0';
   if (path[0] != '/' && getcwd(path_, sizeof(path_) - 1) != nullptr) std::strcat(path_, "/");
   const size_t length = std::strlen(path_);
@@ -232,7 +232,7 @@ const char* CaptureFile::open(const char* path) {
     std::snprintf(reason, sizeof(reason), "%.200s is not a regular file; choose another name", path_);
     why = reason;
   } else {
-    lock_soon(fd, kLockTries);  // without the lock: at worst two processes make the file at once
+    lock_soon(fd, kLockTries);  // without the lock: at worst two processes create the file at once
     fstat(fd, &status);
     errno = 0;
     why = status.st_size == 0 ? write_header(fd) : check_header(fd);
@@ -289,10 +289,9 @@ size_t CaptureFile::whole_blocks_within(size_t from, size_t bytes) const {
   return whole;
 }
 
-// Goes on after a part was written, again with the whole block that was cut: another process may have
-// appended behind the part, and the reader finds the next block by its magic. Returns where the first lost
-// block starts.
-size_t CaptureFile::write_atomically_blocks(size_t from) {
+// Continues after a partial write with the truncated block again: another process may have appended after the
+// part, and the reader finds the next block by its magic number. Returns the offset of the first lost block.
+size_t CaptureFile::write_whole_blocks(size_t from) {
   while (from < used_) {
     const ssize_t count = write(data_.number(), buffer_ + from, used_ - from);
     if (count < 0 && errno == EINTR) continue;
@@ -320,7 +319,7 @@ bool CaptureFile::write_out() {
   const bool was_overflowing = is_overflowing_;
   is_overflowing_ = false;
   if (used_ == 0) return !was_overflowing;
-  const size_t written = is_usable(data_, O_WRONLY | O_APPEND) ? write_atomically_blocks(0) : 0;
+  const size_t written = is_usable(data_, O_WRONLY | O_APPEND) ? write_whole_blocks(0) : 0;
   const bool is_complete = written == used_;
   if (!is_complete) count_lost(written);
   used_ = 0;

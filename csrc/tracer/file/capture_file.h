@@ -12,8 +12,8 @@
 
 namespace profkit::tracer {
 
-// A descriptor with a high number, where it is in nobody's way. A program may have closed all descriptors (a
-// daemon does) and opened others with our numbers: then it is not intact, and neither used nor closed.
+// A descriptor with a high number, out of the program's way. A program may have closed all descriptors (a
+// daemon does) and opened others with our numbers: then it is not intact, and is neither used nor closed.
 class WatchedDescriptor {
  public:
   bool open(const char* path, int flags);
@@ -44,7 +44,7 @@ class CaptureFile {
   bool write_out();
   uint64_t lost_records() const { return lost_records_; }
 
-  // Adds to the counters in the header page; false: not now, try again with the sum.
+  // Adds to the counters in the header page; false: not possible now, try again later with the sum.
   bool add_counters(const FileCounters& amounts, bool is_last);
 
   const char* path() const { return path_; }
@@ -54,7 +54,7 @@ class CaptureFile {
   bool is_usable(WatchedDescriptor& descriptor, int flags) const;
   const char* write_header(int fd);
   const char* check_header(int fd);
-  size_t write_atomically_blocks(size_t from);
+  size_t write_whole_blocks(size_t from);
   size_t whole_blocks_within(size_t from, size_t bytes) const;
   void count_lost(size_t from);
 

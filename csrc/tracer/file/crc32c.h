@@ -6,7 +6,7 @@
 
 namespace profkit::tracer {
 
-// Start with 0; give the result back as `crc` to go on with the next piece.
+// Start with 0; pass the result as `crc` to continue with the next piece.
 uint32_t crc32c(uint32_t crc, const void* data, size_t size);
 
 }  // namespace profkit::tracer

@@ -1,6 +1,6 @@
-// What a GPU did, as it stands in a capture file: the payload of blocks of type 16
-// (docs/capture-format.md says the same in words). Entries are our own, not CUPTI's records, whose sizes
-// change with its version. Times are nanoseconds of CUPTI's clock; 0 where CUPTI does not know one.
+// GPU activity in a capture file: the payload of blocks of type 16 (docs/capture-format.md says the same in
+// words). Entries are our own, not CUPTI's records, whose sizes change with its version. Times are
+// nanoseconds of CUPTI's clock; 0 where CUPTI does not know one.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct DeviceWork {
   uint64_t start_ns, end_ns;
   uint64_t graph_node;  // with `correlation` it names one node of a replayed graph; 0: no graph
   uint32_t graph;
-  uint32_t correlation;  // of the call that asked for it
+  uint32_t correlation;  // of the call that launched it
   uint32_t device, context, stream;
   uint32_t reserved;
 };

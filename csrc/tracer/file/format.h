@@ -7,10 +7,9 @@
 
 namespace profkit::tracer {
 
-// --- The file
-// ----------------------------------------------------------------------------------------------- A header
-// page of 4096 bytes, then blocks. Only the counters in the header page ever change after writing: they must
-// be countable when the disk is full, so they live in a page that already exists.
+// --- The file ---
+// A header page of 4096 bytes, then blocks. Only the counters in the header page ever change after writing:
+// they must be countable when the disk is full, so they live in a page that already exists.
 
 constexpr char kFileMagic[8] = {'P', 'R', 'O', 'F', 'K', 'I', 'T', '\n'};
 constexpr uint32_t kFormatVersion = 1;
@@ -45,15 +44,14 @@ struct FileCounters {
 };
 static_assert(sizeof(FileCounters) == 128);
 
-// --- Blocks
-// ---------------------------------------------------------------------------------------------------
+// --- Blocks ---
 constexpr uint32_t kBlockMagic = 0x314B4250;  // "PBK1" as bytes
 
 enum class BlockType : uint32_t {
   // JSON text of one process: {"pid", "parent_pid", "command": [...], "host", "clock": "tsc"|"monotonic",
   // "flush_ms", "allocation_threshold", "doors": [...], "profkit": version, "layout": ...}. First block of a
-  // process; with its text a program can find its way through the rest. Written again when a door opened
-  // later: the last one of a process counts.
+  // process; its text describes the layout of the rest. Written again when a door opens later: the last one
+  // of a process counts.
   process = 1,
   definitions = 2,  // DefinitionEntry...: strings, domains, categories, labels; ids ascend from 1 per process
   thread = 3,       // ThreadEntry: a thread appeared, was named, or ended
@@ -62,8 +60,8 @@ enum class BlockType : uint32_t {
   samples = 6,      // SampleEntry[]: the process's memory over time
   overhead = 7,     // OverheadEntry: what recording costs, measured in this process at start
   end = 8,          // EndEntry: the process ended normally (more may follow if it was an exec that failed)
-  // Numbers from 16 on: what a GPU did (device_format.h). A reader skips types it does not know and says so.
-  device_records = 16,  // DeviceEntryHeader and what its kind says, again and again
+  // Numbers from 16 on: GPU activity (device_format.h). A reader skips types it does not know and reports it.
+  device_records = 16,  // DeviceEntryHeader and the fields of its kind, repeated
 };
 
 struct BlockHeader {
@@ -77,8 +75,7 @@ struct BlockHeader {
 static_assert(sizeof(BlockHeader) == 32);
 constexpr uint32_t kMaxPayloadBytes = 1u << 20;
 
-// --- Definitions
-// ------------------------------------------------------------------------------------------------
+// --- Definitions ---
 enum class DefinitionKind : uint32_t { string = 1, domain = 2, category = 3, label = 4 };
 
 // Followed by `text_bytes` of UTF-8 padded with zeros to 8. Entries refer only to entries defined before
@@ -134,15 +131,14 @@ struct EndEntry {
 };
 static_assert(sizeof(EndEntry) == 8);
 
-// --- Event words
-// -------------------------------------------------------------------------------------------------- The
-// stream of one thread, in order: words of 8 bytes. The first word of an event:
+// --- Event words ---
+// The stream of one thread, in order: words of 8 bytes. The first word of an event:
 //   bits 0..43 low bits of the clock, 44..59 argument, 60..63 kind
-// Within one thread time never runs back. Two events in a row are less than 2^43 ticks apart, or a `time`
-// event stands between them; the first event of a block is less than 2^43 ticks from the block's
-// `written_ticks` (normally before it; clocks of two cores may differ a little). Begins of one thread have
-// different ticks. A thread's ranges form a stack; replaying the stream gives every event its innermost open
-// range, which is therefore not written.
+// Within one thread time never runs back. Two consecutive events are less than 2^43 ticks apart, or a `time`
+// event is between them; the first event of a block is less than 2^43 ticks from the block's `written_ticks`
+// (normally before it; clocks of two cores may differ a little). Begins of one thread have different ticks. A
+// thread's ranges form a stack; replaying the stream gives every event its innermost open range, which is
+// therefore not written.
 constexpr int kTickBits = 44;
 constexpr uint64_t kTickMask = (uint64_t{1} << kTickBits) - 1;
 constexpr int kArgumentBits = 16;
@@ -158,9 +154,9 @@ enum class EventKind : uint32_t {
   mark = 4,  // 2 words: an instant; label in word 1
   span_begin = 5,  // 3 words: a start/end range, maybe across threads; id in word 1, label in word 2
   span_end = 6,    // 2 words: id in word 1
-  payload = 7,     // 2 words: belongs to the event just before (a begin's `usage` may stand between);
+  payload = 7,     // 2 words: belongs to the event just before (a begin's `usage` may come between);
                    //   argument = PayloadType, value bits in word 1. The clock bits are 0.
-  allocate = 8,    // 3 words: argument = AllocationCall; address in word 1, bytes asked for in word 2
+  allocate = 8,    // 3 words: argument = AllocationCall; address in word 1, requested bytes in word 2
   release = 9,     // 2 words: argument = AllocationCall; address in word 1
   unmap = 10,      // 3 words: address in word 1, bytes in word 2
   usage = 11,  // 3 words: argument 0: belongs to the begin just before; 1: to the end just after. Word 1 =
@@ -169,10 +165,10 @@ enum class EventKind : uint32_t {
   time = 12,  // 2 words: full clock in word 1
   snapshot =
       13,  // 1 + 2 * argument words: the whole stack, outermost first: label, then full begin ticks. Stands
-           //   at the start of every chunk: after lost blocks decoding goes on here. As a thread's very
+           //   at the start of every chunk: after lost blocks decoding resumes here. As a thread's very
            //   first event it may list ranges: those that a fork child's parent has open, from the fork on.
            //   They hold their places in the child's stack, but are rows of the parent only.
-  dropped = 14,        // 2 words: so many records of this thread were lost here
+  dropped = 14,        // 2 words: the number of records of this thread lost here
   end_elsewhere = 15,  // 3 words: this thread closed a range that another thread opened: the opener's thread
                        //   index modulo 2^20 in word 1, bits 0..43 of that range's begin ticks in word 2. In
                        //   the opener's stream the range stays in the stack (or is closed later by `end`;

@@ -41,7 +41,7 @@ struct Writer {
   uint32_t epoch = 0;
   uint32_t definitions_written = 0;
   uint32_t described_doors = ~0u;  // ~0: the process block has yet to be written
-  uint32_t described_cupti = 0;    // the version of its status that the process block tells
+  uint32_t described_cupti = 0;    // the version of its status in the process block
   DeviceCountsEntry device_counts{};
   int64_t clock_written_ns = 0, sample_written_ns = 0, entries_written_ns = 0;
   uint64_t resident_bytes = 0;
@@ -61,9 +61,9 @@ pthread_mutex_t writer_mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<uint32_t> wake_word{0};
 std::atomic<bool> is_asleep{false};
 
-// The right to do the writer's work, for a thread of the program. Its signals wait meanwhile: a handler that
-// ends the process would find the lock taken, and a file too large for the process's limit raises one.
-// Bounded: the process may be on its way out, and whoever holds the lock may hang in a dead disk.
+// Lets a thread of the program do the writer's work. Its signals are blocked meanwhile: a handler that ends
+// the process would find the lock taken, and a file too large for the process's limit raises one. The wait is
+// bounded: the process may be exiting, and the holder of the lock may hang on a dead disk.
 class WriterGuard {
  public:
   WriterGuard() {
@@ -73,19 +73,19 @@ class WriterGuard {
     timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 5;
-    has_turn_ = pthread_mutex_timedlock(&writer_mutex, &until) == 0;
+    is_locked_ = pthread_mutex_timedlock(&writer_mutex, &until) == 0;
   }
   ~WriterGuard() {
-    if (has_turn_) pthread_mutex_unlock(&writer_mutex);
+    if (is_locked_) pthread_mutex_unlock(&writer_mutex);
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
   WriterGuard(const WriterGuard&) = delete;
   WriterGuard& operator=(const WriterGuard&) = delete;
-  explicit operator bool() const { return has_turn_; }
+  explicit operator bool() const { return is_locked_; }
 
  private:
   sigset_t before_;
-  bool has_turn_ = false;
+  bool is_locked_ = false;
 };
 
 void add_process_block() {
@@ -215,8 +215,8 @@ void add_counters(bool is_last) {
   if (writer.file.add_counters(amounts, is_last)) writer.counted = total;
 }
 
-// Threads that are gone first: their last chunks are among the full ones. Positions, then the definitions:
-// whatever an event names is then defined before it in the file.
+// Threads that are gone come first: their last chunks are among the full ones. Positions before definitions:
+// every name in an event is then defined earlier in the file.
 void write_pass(bool is_last) {
   const int64_t now = monotonic_ns();
   const uint32_t definitions_before = writer.definitions_written;
@@ -332,8 +332,8 @@ const char* open_writer(const char* path, uint32_t epoch) {
     writer.scratch = static_cast<uint8_t*>(reserve_memory(kScratchBytes));
     if (writer.positions == nullptr || writer.scratch == nullptr) return "no memory for the tracer's buffers";
   }
-  const WriterGuard turn;
-  if (!turn) return "the last capture's writer hangs; is its disk there?";
+  const WriterGuard guard;
+  if (!guard) return "the last capture's writer hangs; is its disk there?";
   const char* why = writer.file.open(path);
   if (why != nullptr) return why;
   writer.overhead = measure_overhead();
@@ -342,7 +342,7 @@ const char* open_writer(const char* path, uint32_t epoch) {
 }
 
 const char* open_writer_in_child(uint32_t epoch) {
-  const WriterGuard turn;
+  const WriterGuard guard;
   start_process(epoch);
   return nullptr;
 }
@@ -354,13 +354,13 @@ const char* start_writer_thread() {
 }
 
 void write_now() {
-  const WriterGuard turn;
-  if (turn && writer.is_open) write_pass(false);
+  const WriterGuard guard;
+  if (guard && writer.is_open) write_pass(false);
 }
 
 void write_end() {
-  const WriterGuard turn;
-  if (!turn || !writer.is_open) return;
+  const WriterGuard guard;
+  if (!guard || !writer.is_open) return;
   write_pass(true);
   const EndEntry entry{read_ticks()};
   writer.file.add_block(BlockType::end, &entry, sizeof(entry));
@@ -369,16 +369,16 @@ void write_end() {
   add_counters(true);
 }
 
-void take_back_end() {
-  const WriterGuard turn;
-  if (!turn || !writer.is_open) return;
+void retract_end() {
+  const WriterGuard guard;
+  if (!guard || !writer.is_open) return;
   writer.processes_ended = 0;
   add_counters(true);
 }
 
 void close_writer() {
-  const WriterGuard turn;
-  if (!turn) return;
+  const WriterGuard guard;
+  if (!guard) return;
   writer.file.close();
   writer.memory.close();
   writer.is_open = false;
@@ -397,8 +397,8 @@ void reset_writer_lock() {
 }
 
 const char* writer_path() {
-  const WriterGuard turn;
-  return turn && writer.is_open ? writer.file.path() : "";
+  const WriterGuard guard;
+  return guard && writer.is_open ? writer.file.path() : "";
 }
 
 }  // namespace profkit::tracer

@@ -6,7 +6,7 @@
 
 namespace profkit::tracer {
 
-// So many full chunks wake the writer before its time.
+// This many full chunks wake the writer early.
 constexpr uint32_t kFullChunksToWake = 8;
 
 // nullptr on success, otherwise why not. The file is open afterwards, with the process's first blocks.
@@ -16,9 +16,9 @@ const char* open_writer_in_child(uint32_t epoch);
 const char* start_writer_thread();
 // Writes all that was published.
 void write_now();
-// Writes all and the last block. The file stays open: the process may go on after a failed exec.
+// Writes all and the last block. The file stays open: the process may continue after a failed exec.
 void write_end();
-void take_back_end();
+void retract_end();
 void close_writer();
 void wake_writer();
 void reset_writer_lock();  // in a fork child

@@ -1,4 +1,4 @@
-// The JSON text with which a recording process introduces itself.
+// The JSON text that describes a recording process.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMaxCommandBytes = 16 << 10;
 
-// The way through the file for a program that knows nothing but this text.
+// The layout of the file, for a program that has nothing but this text.
 constexpr char kLayout[] =
     "blocks of 32-byte header {u32 magic 'PBK1', u32 crc32c of what follows, u32 type, u32 payload bytes, "
     "u64 "
@@ -74,8 +74,8 @@ class JsonText {
   size_t size_ = 0;
 };
 
-// Replaces every byte that is not part of a well-formed UTF-8 sequence by '?'.
-void mend_utf8(char* text, size_t size) {
+// Replaces every byte that is not part of a well-formed UTF-8 sequence with '?'.
+void replace_invalid_utf8(char* text, size_t size) {
   for (size_t i = 0; i < size;) {
     const size_t length = utf8_sequence_bytes({text + i, size - i});
     if (length == 0) text[i] = '?';
@@ -89,7 +89,7 @@ void add_command(JsonText& json) {
   const ssize_t count = fd < 0 ? 0 : read(fd, command, sizeof(command));
   if (fd >= 0) close(fd);
   const size_t size = count > 0 ? static_cast<size_t>(count) : 0;
-  mend_utf8(command, size);
+  replace_invalid_utf8(command, size);
   json.raw("\"command\":[");
   for (size_t at = 0; at < size;) {
     const size_t length = strnlen(command + at, size - at);
@@ -105,8 +105,8 @@ void add_cupti(JsonText& json) {
   static CuptiStatus status;
   get_cupti_status(status);
   if (status.state == CuptiState::closed) return;
-  mend_utf8(status.library, std::strlen(status.library));
-  mend_utf8(status.message, std::strlen(status.message));
+  replace_invalid_utf8(status.library, std::strlen(status.library));
+  replace_invalid_utf8(status.message, std::strlen(status.message));
   json.raw("\"cupti\":{");
   json.field("state", status.state == CuptiState::failed ? "failed" : "open");
   json.field("library", status.library);
@@ -122,7 +122,7 @@ size_t describe_process(char* text, size_t capacity) {
   const uint32_t doors = open_door_bits();
   char host[256] = {};
   gethostname(host, sizeof(host) - 1);
-  mend_utf8(host, std::strlen(host));
+  replace_invalid_utf8(host, std::strlen(host));
   json.raw("{");
   json.number("pid", getpid());
   json.number("parent_pid", getppid());

@@ -1,4 +1,4 @@
-// Keeps a handler of its own for a few signals as long as the program wants their default action.
+// Installs a handler for a few signals while the program leaves them at their default action.
 #include "tracer/process/fatal_signals.h"
 
 #include <dlfcn.h>

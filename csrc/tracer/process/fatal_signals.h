@@ -1,5 +1,5 @@
-// Signals that end a process by default (multiprocessing ends its workers so): what was recorded goes to the
-// file first. Programs see nothing of it: where the library's handler stands they find SIG_DFL.
+// Signals that end a process by default (multiprocessing ends its workers with one): what was recorded is
+// written first. The program does not see the handler: in its place it reads SIG_DFL.
 #pragma once
 
 namespace profkit::tracer {

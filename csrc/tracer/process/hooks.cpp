@@ -1,6 +1,5 @@
-// What happens when the library is loaded and when the process ends or becomes another program: nothing
-// recorded so far may be lost. The functions here take the place of libc's only when the library was
-// preloaded.
+// Loading, exit and exec: nothing recorded so far may be lost. The functions here replace libc's only when
+// the library is preloaded.
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
@@ -56,7 +55,7 @@ void find_all_next() {
   find_next(next.daemon, "daemon");
 }
 
-// Everything to the file, then the other program; if that fails, the process goes on recording.
+// Writes everything to the file, then runs the other program; if that fails, the process continues to record.
 template <class Function, class... Arguments>
 int replace_process(Function function, Arguments... arguments) {
   if (function == nullptr) {
@@ -77,7 +76,7 @@ const char* library_path() {
   return dladdr(reinterpret_cast<void*>(&library_path), &info) != 0 ? info.dli_fname : nullptr;
 }
 
-// Takes the library out of a list of libraries, in place: what remains is shorter.
+// Removes the library from a list of libraries, in place.
 void remove_library(char* list, const char* path) {
   char* kept = list;
   for (const char* at = list; *at != '\0';) {
@@ -127,14 +126,14 @@ __attribute__((constructor)) void load() {
   errno = saved_errno;
 }
 
-// Threads may still run and record: from here on they find that nothing records.
+// Threads may still run: from here on recording is off for them.
 __attribute__((destructor)) void unload() {
   if (recording.load() != 0 && session_is_ours()) stop();
 }
 
 constexpr int kMaxListedArguments = 4096;
 
-// Collects the arguments of execl() and its sisters; -1 when there are too many.
+// Collects the arguments of execl() and its variants; -1 when there are too many.
 int collect(va_list list, const char* first, const char** arguments) {
   int count = 0;
   for (const char* argument = first; argument != nullptr; argument = va_arg(list, const char*)) {
@@ -217,7 +216,7 @@ PROFKIT_EXPORT void _exit(int status) {
 
 PROFKIT_EXPORT void _Exit(int status) noexcept { _exit(status); }
 
-// The process goes on in a fork child; libc ends this one by a call that never comes here.
+// The process continues in a fork child; libc ends this one without calling the functions above.
 PROFKIT_EXPORT int daemon(int keeps_folder, int keeps_files) noexcept {
   return replace_process(next.daemon, keeps_folder, keeps_files);
 }

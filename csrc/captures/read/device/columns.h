@@ -11,7 +11,7 @@ namespace profkit::captures {
 
 enum class DeviceActivityKind : uint8_t { kernel = 0, copy = 1, set = 2 };  // as ActivityKind in schema.py
 
-// Rows stand as they are in the file: grouped by process, in no order of time.
+// Rows are in the order of the file: grouped by process, not sorted by time.
 struct DeviceActivityColumns {
   std::vector<uint8_t> kind;
   std::vector<int32_t> process, device;
@@ -36,7 +36,7 @@ struct DeviceCallColumns {
   std::vector<int32_t> name;  // strings
   std::vector<int64_t> correlation, return_code;
   std::vector<uint8_t> is_driver;
-  std::vector<uint8_t> has_token;    // CUPTI was told a range
+  std::vector<uint8_t> has_token;    // a range was pushed to CUPTI
   std::vector<int32_t> token_range;  // that range's row; -1 none, or not in the file
 
   PROFKIT_COLUMNS(process, os_thread_id, start_ns, end_ns, name, correlation, return_code, is_driver,

@@ -93,7 +93,7 @@ class Rows {
       : context_(context), clock_(clock), rows_(rows) {}
 
   void note_correlation(const tracer::DeviceCorrelationEntry& entry) {
-    told_[entry.correlation] = {entry.range_token, false};
+    correlations_[entry.correlation] = {entry.range_token, false};
   }
   void add(const tracer::DeviceKernelEntry& entry);
   void add(const tracer::DeviceCopyEntry& entry);
@@ -107,7 +107,8 @@ class Rows {
   void add(const Other&) {}  // makes no row
   uint64_t correlations_without_call() const {
     return static_cast<uint64_t>(
-        std::count_if(told_.begin(), told_.end(), [](const auto& told) { return !told.second.has_call; }));
+        std::count_if(correlations_.begin(), correlations_.end(),
+                      [](const auto& correlation) { return !correlation.second.has_call; }));
   }
 
  private:
@@ -121,11 +122,11 @@ class Rows {
   const DeviceContext& context_;
   const DeviceClock& clock_;
   DeviceColumns& rows_;
-  struct Told {
+  struct Correlation {
     uint64_t token;
     bool has_call;
   };
-  std::unordered_map<uint32_t, Told> told_;  // by correlation
+  std::unordered_map<uint32_t, Correlation> correlations_;  // by correlation
 };
 
 void Rows::add_work(DeviceActivityKind kind, const tracer::DeviceWork& work) {
@@ -192,7 +193,7 @@ void Rows::add(const tracer::DeviceSetEntry& entry) {
   to.target_kind.push_back(static_cast<uint8_t>(std::min<uint16_t>(entry.memory_kind, 255)));
 }
 
-// Of several ranges with the same bits the latest that had begun is meant; clocks differ a little.
+// Of several ranges with the same bits, the latest that had begun; clocks differ a little.
 int32_t Rows::row_of_token(uint64_t token, int64_t time_ns) const {
   const auto found = context_.tokens.find(token);
   if (found == context_.tokens.end() || found->second.empty()) return -1;
@@ -207,9 +208,9 @@ int32_t Rows::row_of_token(uint64_t token, int64_t time_ns) const {
 void Rows::add(const tracer::DeviceCallEntry& entry) {
   DeviceCallColumns& to = rows_.calls;
   const int64_t start_ns = time(entry.start_ns);
-  const auto told = told_.find(entry.correlation);
-  const bool has_token = told != told_.end();
-  if (has_token) told->second.has_call = true;
+  const auto correlation = correlations_.find(entry.correlation);
+  const bool has_token = correlation != correlations_.end();
+  if (has_token) correlation->second.has_call = true;
   to.process.push_back(context_.process);
   to.os_thread_id.push_back(entry.os_thread_id);
   to.start_ns.push_back(start_ns);
@@ -219,7 +220,7 @@ void Rows::add(const tracer::DeviceCallEntry& entry) {
   to.return_code.push_back(entry.return_code);
   to.is_driver.push_back(entry.is_driver != 0);
   to.has_token.push_back(has_token);
-  to.token_range.push_back(has_token ? row_of_token(told->second.token, start_ns) : -1);
+  to.token_range.push_back(has_token ? row_of_token(correlation->second.token, start_ns) : -1);
 }
 
 void Rows::add(const tracer::DeviceMemoryEntry& entry) {

@@ -14,7 +14,7 @@ namespace profkit::captures {
 // The tokens that the blocks name, without rows.
 TokenRows wanted_tokens(const std::vector<Block>& blocks);
 
-// False when an entry is cut or shorter than its kind must be; what stands before it is kept.
+// False when an entry is truncated or shorter than its kind requires; the entries before it are kept.
 bool is_well_formed(const Block& block);
 
 struct DeviceContext {

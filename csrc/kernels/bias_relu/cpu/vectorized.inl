@@ -12,7 +12,7 @@ namespace PROFKIT_ISA {
 template <class T>
 PROFKIT_INLINE T biased(T x, T bias) {
   const T sum = x + bias;
-  return sum < 0 ? 0 : sum;  // a NaN stays
+  return sum < 0 ? 0 : sum;  // NaN propagates
 }
 
 template <class T>

@@ -13,7 +13,7 @@ template <class T>
 struct BatchedPlan {
   ColumnProduct<T> product;
   T *ordered, *columns, *buffer_a, *buffer_b;
-  int64_t* results;  // NCHW forward: where position n of the batch stands in y
+  int64_t* results;  // NCHW forward: offset in y of position n of the batch
 
   BatchedPlan(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking, Arena& arena)
       : product(p, p.batch, threads, blocking) {

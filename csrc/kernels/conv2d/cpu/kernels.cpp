@@ -39,8 +39,8 @@ std::string skip_padding_supports(const Conv& params) {
 int64_t winograd_taps(int64_t kernel, int64_t stride) { return (kernel + stride - 1) / stride; }
 
 // `shortest` is by taps, from kWinogradFewestTaps on: how many channels of the reduction (times phases) keep
-// the error below 0.7 of what a float sum of so many terms is allowed, as measured. With few results none may
-// be large, and errors count relative to the largest.
+// the error below 0.7 of the tolerance of a float sum of that length, as measured. With few results none may
+// be large, and errors are relative to the largest.
 constexpr int64_t kWinogradFewestTaps = 3, kWinogradMostTaps = 5;
 constexpr int64_t kWinogradFewestResults = 64;
 constexpr int64_t kWinogradMostStride = 4;  // as in cpu/winograd/filters.inl
@@ -75,7 +75,8 @@ std::string winograd_supports(const Conv& params, const int64_t* shortest) {
            std::to_string(shortest[taps - kWinogradFewestTaps]) +
            " channels (times phases of the stride) to stay in proportion; got " + std::to_string(length);
   }
-  // Where most windows see little more than padding all results are small beside the terms of the transforms.
+  // Where most windows see little more than padding, all results are small compared with the terms of the
+  // transforms.
   const int64_t height = forward ? params.height : params.out_h,
                 width = forward ? params.width : params.out_w;
   if (height < params.kernel_h || width < params.kernel_w || params.pad_top >= params.kernel_h ||

@@ -1,7 +1,7 @@
-// Convolution and its gradients as the definition says them, in either layout: plain loops, sums in double.
-// One thread owns whole (image, channel) planes, or whole filters of the weight gradient. Right, not fast.
-// Indices: n image, oc/ic output/input channel, c input channel inside its group, y/x output position,
-// h/w input position, r/s filter row/column.
+// Convolution and its gradients by definition, in either layout: plain loops, sums in double. One thread owns
+// whole (image, channel) planes, or whole filters of the weight gradient. Correct, not fast. Indices: n
+// image, oc/ic output/input channel, c input channel inside its group, y/x output position, h/w input
+// position, r/s filter row/column.
 #include "kernels/conv2d/params.h"
 #include "kernels/cpu/image_index.h"
 #include "kernels/registry.h"

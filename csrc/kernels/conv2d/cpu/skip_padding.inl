@@ -98,8 +98,8 @@ struct SkipPaddingWorker {
   TapRun* runs;
   const T** pixels;
   int64_t piece_count = 0, stray_count = 0;
-  // What the next block reads is brought to L2 meanwhile, a few lines per tile: nothing in the addresses of
-  // a class tells the hardware where the next rows are.
+  // What the next block reads is brought to L2 meanwhile, a few lines per tile: the hardware cannot predict
+  // the next rows from the addresses of a class.
   const char *ahead = nullptr, *ahead_end = nullptr;
   int64_t ahead_bytes = 0;
 

@@ -14,7 +14,8 @@ namespace PROFKIT_ISA {
 // Rows of B a multiple of 4 KiB apart share sets of L1 and L2, which hold few of them.
 PROFKIT_INLINE bool share_sets(int64_t row_bytes) { return row_bytes % 4096 == 0; }
 
-// More rows repay packing B, sooner if its rows do not begin with a line of memory: their vectors lie in two.
+// With more rows packing B pays off, sooner if its rows are not aligned to cache lines: their vectors span
+// two.
 PROFKIT_INLINE int64_t most_streamed_rows(int64_t row_bytes) {
   return share_sets(row_bytes) ? 64 : row_bytes % 64 == 0 ? 128 : 32;
 }

@@ -34,7 +34,7 @@ int64_t packed_reduction_block(const CpuBlocking& blocking) {
   return larger(128, smaller(384, blocking.l2_bytes / 2 / (256 * static_cast<int64_t>(sizeof(T)))));
 }
 
-// A size that was asked for, if it was, no larger than what there is; else the policy's.
+// The requested size, if any, capped at the total; otherwise the policy's.
 PROFKIT_INLINE int64_t requested_or(int64_t requested, int64_t total, int64_t unit, int64_t policy) {
   return requested > 0 ? smaller(round_up(requested, unit), round_up(larger(1, total), unit)) : policy;
 }
@@ -75,7 +75,7 @@ int64_t packed_b_elements(const Blocks& blocks) {
   return round_up(blocks.nc, kTileColumns<T>) * blocks.kc + kPackSlack;
 }
 
-// Policies. `block` returns packed panels of the asked part, in `buffer` or wherever they already are.
+// Policies. `block` returns packed panels of the requested part, in `buffer` or wherever they already are.
 template <class T>
 struct StridedA {
   Strided<T> matrix;

@@ -1,5 +1,5 @@
-// Which tile a product gets, by a table per architecture. The numbers are reckoned, not measured: a tuner
-// measures, this is where it starts.
+// Which tile a product gets, by a table per architecture. The numbers are estimated, not measured: they are
+// the tuner's starting point.
 #pragma once
 
 #include "kernels/cuda/device.cuh"

@@ -36,7 +36,7 @@ T pool_at(const Params& p, const T* input, const ImageIndex& in, int64_t n, int6
   for (int64_t h = window.top; h < window.bottom; ++h) {
     for (int64_t w = window.left; w < window.right; ++w) {
       const T value = input[in.at(n, c, h, w)];
-      if (value > largest || value != value) largest = value;  // a NaN stays, as in the frameworks
+      if (value > largest || value != value) largest = value;  // NaN propagates, as in the frameworks
       sum += static_cast<double>(value);
     }
   }

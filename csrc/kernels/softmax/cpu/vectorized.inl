@@ -15,7 +15,7 @@ PROFKIT_INLINE Vec<T> larger_of(Vec<T> a, Vec<T> b) {
   return a > b ? a : b;
 }
 
-// Halves upon halves: a chain of log2(width) steps instead of one of width.
+// Pairwise by halves: log2(width) dependent steps instead of width.
 template <class T>
 PROFKIT_INLINE T largest_lane(Vec<T> v) {
   T lanes[kWidth<T>];
@@ -39,7 +39,7 @@ PROFKIT_INLINE T sum_of_lanes(Vec<T> v) {
   return lanes[0];
 }
 
-// A NaN need not survive here: it makes its own exponential a NaN and with it the sum of the row.
+// NaN need not propagate here: it makes its own exponential NaN, and with it the sum of the row.
 template <class T>
 PROFKIT_INLINE T largest_of_row(const T* x, int64_t whole, Vec<T> rest) {
   constexpr int64_t width = kWidth<T>;
@@ -70,7 +70,7 @@ PROFKIT_INLINE void softmax_row(const T* x, T* y, int64_t columns, typename VecO
   const Vec<T> rest = own ? load(x + overlapping) : lowest;
   const Vec<T> largest = broadcast(largest_of_row(x, whole, rest));
   const Vec<T> last = exponential<T>(rest - largest);
-  // Where nothing but -inf is left of a row of -inf, the sum must not hear of it twice.
+  // In a row of -inf only, the overlapping lanes must not enter the sum twice.
   Vec<T> sums[2] = {own ? last : Vec<T>{}, {}};
   int64_t i = 0;
   for (; i + 2 * width <= whole; i += 2 * width) {

@@ -1,7 +1,7 @@
 // The column matrix of im2col and its inverse, col2im: plain data movement, one image at a time.
 //   NCHW  columns[(c, kh, kw)][position]     NHWC  columns[position][(kh, kw, c)]
 // so that copies are contiguous in both. `pitch` is the distance of the matrix' rows, which lets the images
-// of a batch stand side by side (NCHW) or below each other (NHWC). Bottleneck: memory bandwidth.
+// of a batch lie side by side (NCHW) or below each other (NHWC). Bottleneck: memory bandwidth.
 #pragma once
 
 #include "kernels/conv2d/cpu/gather/geometry.inl"

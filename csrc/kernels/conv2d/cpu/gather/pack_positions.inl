@@ -1,7 +1,7 @@
 // Panels of B straight from a planar slab: for every step k of the reduction, `tile columns` positions side
 // by side. Positions of one row of the grid are adjacent in the slab, so a panel is a few vector copies per
-// k, whatever the stride. Copies may run past their piece: what they spoil is written later (pieces, steps
-// and panels ascend).
+// k, whatever the stride. Copies may run past their piece: what they overwrite is written later (pieces,
+// steps and panels ascend).
 #pragma once
 
 #include "kernels/conv2d/cpu/gather/slab.inl"
@@ -23,8 +23,8 @@ PROFKIT_INLINE void copy_steps(T* to, const T* base, const int64_t* step, int64_
   }
   for (int64_t p = 0; p < k; ++p, to += kTileColumns<T>) {
     const T* row = base + step[p];
-    // The next panel reads the next line of each of these k places: too many streams for the hardware to
-    // foresee.
+    // The next panel reads the next line of each of these k places: too many streams for the hardware
+    // prefetcher.
     __builtin_prefetch(row + from[0] + 2 * kTileColumns<T>);
 #pragma GCC unroll 8
     for (int c = 0; c < Count; ++c) store(to + target[c], load(row + from[c]));

@@ -96,7 +96,7 @@ struct Slab {
     }
   }
 
-  // Vectors may read past the last element that counts: hence the slack.
+  // Vectors may read past the last valid element: hence the slack.
   int64_t elements(int64_t images) const { return in_place ? 0 : images * image_stride + kPackSlack; }
 
   PROFKIT_INLINE int64_t tap_offset(int64_t th, int64_t tw) const {
@@ -111,7 +111,7 @@ struct Slab {
     return (at.image - first_image) * image_stride + at.qh * g.h.step * row_stride + column;
   }
 
-  // Makes channels [channel, channel + channels) of `group` readable for the positions [begin, end).
+  // Fills the slab with channels [channel, channel + channels) of `group` for the positions [begin, end).
   void fill(T* buffer, int64_t begin, int64_t end, int64_t group, int64_t channel, int64_t channels) {
     const Gather& g = *gather;
     const Position from(g, begin), to(g, end - 1);

@@ -142,7 +142,7 @@ void pack_weights_ahead(const profkit_conv2d_params& p, const void* weights, voi
   plan.weights.pack_or_take(p, plan.gather, weights, nullptr, threads);
 }
 
-// What may be asked for in all phases: each takes no more than it has.
+// What can be requested for all phases: each caps it at its own size.
 template <class Plan>
 CpuTunables phase_tunables(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
   CpuTunables all = {};

@@ -108,7 +108,7 @@ struct WeightColumnsWorker {
     }
   }
 
-  // Filter elements `columns` of all positions. Copies run past their piece: what they spoil is written
+  // Filter elements `columns` of all positions. Copies run past their piece: what they overwrite is written
   // later, since pieces, positions and panels ascend.
   void pack(Part columns, int64_t k) {
     constexpr int64_t width = kTileColumns<T>;

@@ -71,7 +71,7 @@ struct AdjacentTile {
 };
 
 // Lines of a tile's rows that the next block of positions reads, prefetched while this one is multiplied, a
-// share per panel: blocks are too short for the hardware to foresee them. `first` is the row's next element.
+// share per panel: blocks are too short for the hardware prefetcher. `first` is the row's next element.
 template <class T>
 PROFKIT_INLINE void prefetch_ahead(const T* first, int64_t row_stride, int64_t rows, int64_t count,
                                    int64_t panel, int64_t panels) {

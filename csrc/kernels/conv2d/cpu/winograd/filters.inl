@@ -28,7 +28,7 @@ struct WinogradFilters {
   WinogradFilters(const Gather& g, const WinogradSize& size, Arena& arena) {
     reduction = g.channels * size.stride * size.stride;
     panels = ceil_div(g.out_channels, kTileColumns<T>);
-    // A line more, so that points do not fall on the same sets of the cache.
+    // One more cache line, to avoid set conflicts between points.
     point_stride = panels * reduction * kTileColumns<T> + 64 / static_cast<int64_t>(sizeof(T));
     group_stride = checked_product(point_stride, size.points());
     data = arena.take<T>(group_stride, g.groups);

@@ -1,7 +1,7 @@
 // Images to and from Winograd's tiles, whatever the layout: a rectangle of pixels as [row][column][lane],
 // lanes being one vector of channels. A convolution with stride s is one with stride 1 over s x s phases of
-// the image: phase (ph, pw) holds the pixels (s*i + ph, s*j + pw), and is as good as further channels. Going
-// in, everything outside the image becomes zero, so that no transform tests a bound. A thread owns its
+// the image: phase (ph, pw) holds the pixels (s*i + ph, s*j + pw), and phases act as additional channels.
+// Going in, everything outside the image becomes zero, so that no transform tests a bound. A thread owns its
 // rectangle, which fits L1. Bottleneck: shuffles (NCHW) or L1 bandwidth (NHWC).
 #pragma once
 

@@ -73,7 +73,7 @@ class HalfTile {
 #pragma unroll
     for (int i = 0; i < kPacks / kThreads; ++i) {
       const bool is_inside = first + i * kRowStep < rows;
-      // Where nothing is read the address must be valid all the same.
+      // The address must be valid even where nothing is read.
       copy_async<16>(tile + (first + i * kRowStep) * kPitch + at,
                      is_inside ? from + static_cast<int64_t>(i * kRowStep) * row_length_ : next_, is_inside);
     }

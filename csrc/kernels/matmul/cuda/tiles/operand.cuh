@@ -1,4 +1,4 @@
-// A tile of one operand on its way from global memory through registers into shared memory, where it lies as
+// A tile of one operand, copied from global memory through registers into shared memory, where it is
 // [depth][across] whatever the operand's layout: across counts rows of a or columns of b, depth counts terms
 // of the sum. Each thread carries chunks of four neighbouring elements: one 128-bit load when the caller
 // knows that chunks are aligned, otherwise four.
@@ -54,8 +54,8 @@ class OperandTile {
     }
   }
 
-  // The first tile has `depth_left` terms, at most kDepth; the others become zero. The next tile begins
-  // behind them, so that all later tiles are full and ask nothing.
+  // The first tile has `depth_left` terms, at most kDepth; the others become zero. The next tile begins after
+  // them, so that all later tiles are full and need no check.
   __device__ __forceinline__ void load_first(int depth_left) {
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {

@@ -23,7 +23,7 @@ struct ThreadPlace {
   int row, column;  // of the thread's first square, within the block's tile
 };
 
-// Thread and block, read anew: what is computed from them behind a loop occupies no registers in the loop.
+// Thread and block, read again: what is computed from them after a loop occupies no registers in the loop.
 struct ReloadedIndices {
   int thread, block_x, block_y, block_z;
 
