@@ -311,7 +311,7 @@ class CaptureContent(TypedDict):
     ranges: dict[str, NDArray[Any]]
     allocations: dict[str, NDArray[Any]]
     samples: dict[str, NDArray[Any]]
-    # activities, calls, memory, pools, overhead, devices: columns of csrc/captures/read/device_columns.h.
+    # activities, calls, memory, pools, overhead, devices: columns of csrc/captures/read/device/columns.h.
     device: dict[str, dict[str, NDArray[Any]]]
 
 def read_capture(path: str, max_rows: int = ...) -> CaptureContent:

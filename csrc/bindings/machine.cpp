@@ -1,12 +1,11 @@
 // Peaks, caches, processor features and build facts.
-#include "bindings/machine.h"
-
 #include <pybind11/stl.h>
 
 #include <string>
 #include <vector>
 
-#include "bindings/arguments.h"
+#include "bindings/kernels/arguments.h"
+#include "bindings/module.h"
 #include "runtime/check.h"
 #include "runtime/cpu_features.h"
 #include "runtime/nvtx_emit.h"

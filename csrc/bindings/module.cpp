@@ -1,16 +1,5 @@
 // profkit._core: a table of contents. What each function takes and gives is written in profkit/_core.pyi.
-#include <pybind11/pybind11.h>
-
-#include "bindings/attribution.h"
-#include "bindings/captures.h"
-#include "bindings/errors.h"
-#include "bindings/kernels.h"
-#include "bindings/machine.h"
-#include "bindings/probes.h"
-#include "bindings/scope.h"
-#include "bindings/scoped_function.h"
-#include "bindings/trace_files.h"
-#include "bindings/tracer.h"
+#include "bindings/module.h"
 
 PYBIND11_MODULE(_core, module) {
   profkit::register_errors();

@@ -1,14 +1,13 @@
-// The thread pool (how often each part ran, with a part that throws or parts that nest) and the registry's
-// refusals, seen from Python.
-#include "bindings/probes.h"
-
+// Access for tests to parts of the runtime that no public function shows: the thread pool (how often each
+// part ran, with a part that throws or parts that nest) and the checks of the registry.
 #include <pybind11/stl.h>
 
 #include <chrono>
 #include <string>
 #include <vector>
 
-#include "bindings/arguments.h"
+#include "bindings/kernels/arguments.h"
+#include "bindings/module.h"
 #include "kernels/operators.h"
 #include "runtime/check.h"
 #include "runtime/threads.h"
@@ -55,7 +54,7 @@ std::vector<int64_t> probe_fork_join(int64_t threads, int64_t rounds, int64_t ga
 // Two rows of one key, as a careless edit of cpu/kernels.cpp would make them.
 void probe_duplicate_keys() {
   const Kernel<profkit_softmax_params> row = {"softmax/native/cpu/twin", supports_all, no_workspace, nullptr};
-  unique_rows<profkit_softmax_params>({row, row});
+  unique_rows<Kernel<profkit_softmax_params>>({row, row});
 }
 
 // The error of a kernel that refuses parameters, whether or not one of this build does.

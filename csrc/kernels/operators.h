@@ -12,9 +12,9 @@
 
 namespace profkit {
 
-// arrays_of: in arrays.cpp; throws when the parameters contradict themselves.
-// <operator>_kernels: in cpu/kernels.cpp, best known first; a reference kernel is always the last row and
-// qualifies for every float32 and float64 call.
+// arrays_of: in arrays.cpp; throws when the parameters are inconsistent. <operator>_kernels: in
+// cpu/kernels.cpp, best known first; a reference kernel is always the last row and qualifies for every
+// float32 and float64 call.
 #define PROFKIT_DECLARE(op)                              \
   Arrays arrays_of(const profkit_##op##_params& params); \
   const std::vector<Kernel<profkit_##op##_params>>& op##_kernels();
@@ -24,13 +24,6 @@ PROFKIT_OPERATORS(PROFKIT_DECLARE)
 #define PROFKIT_NAME(op) #op,
 constexpr const char* kOperators[] = {PROFKIT_OPERATORS(PROFKIT_NAME)};
 #undef PROFKIT_NAME
-
-template <size_t kCount>
-std::string joined(const char* const (&names)[kCount]) {
-  std::string text;
-  for (const char* name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
-}
 
 // Calls action(rows of the operator); the rows' type carries the params struct.
 template <class Action>

@@ -2,9 +2,9 @@
 // <profkit/params.h>, for users' own C, C++ and CUDA kernels: plain C, no other header of profkit.
 //
 // An operator's fields are listed once, as PROFKIT_FIELDS_<operator>, in the order of its spec in
-// profkit/ops: the struct is made of the list, and so is its reading from Python (bindings/arguments.cpp).
-// All counts are in elements; weights are [out_channels][in_channels/groups][kernel_h][kernel_w] whatever the
-// layout of the images.
+// profkit/ops: the struct is made of the list, and so is its reading from Python
+// (bindings/kernels/arguments.cpp). All counts are in elements; weights are
+// [out_channels][in_channels/groups][kernel_h][kernel_w] whatever the layout of the images.
 #pragma once
 
 #include <stdint.h>
@@ -17,7 +17,7 @@
 #define PROFKIT_INTEGERS(...) int64_t __VA_ARGS__;
 #define PROFKIT_NUMBERS(...) double __VA_ARGS__;
 
-// The 16-bit types are stored so; kernels sum their products in float32 and round once, at the end.
+// 16-bit types are for storage; kernels sum their products in float32 and round once, at the end.
 enum profkit_dtype { PROFKIT_FLOAT32 = 0, PROFKIT_FLOAT64 = 1, PROFKIT_FLOAT16 = 2, PROFKIT_BFLOAT16 = 3 };
 enum profkit_layout { PROFKIT_NCHW = 0, PROFKIT_NHWC = 1 };
 enum profkit_direction { PROFKIT_FORWARD = 0, PROFKIT_INPUT_GRADIENT = 1, PROFKIT_WEIGHT_GRADIENT = 2 };

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu_entry.h"
+#include "kernels/cpu/entry.h"
 #include "kernels/params.h"
 #include "runtime/check.h"
 
 namespace profkit {
 
-// What a launch works on. Inputs stand in the order of <operator>/arrays.cpp; the workspace holds at least
+// What a launch works on. Inputs are in the order of <operator>/arrays.cpp; the workspace holds at least
 // workspace_bytes(params, threads) bytes, aligned to 64. `packed` is what CpuPacking made of inputs[1] for
 // the same parameters, threads and sizes of blocks, or null.
 struct Buffers {
@@ -38,24 +38,52 @@ struct CpuPacking {
   void (*pack)(const Params&, const void* weights, void* packed, int threads, const CpuBlocks&) = nullptr;
 };
 
+// "a, b, c"
+template <class Names>
+std::string joined(const Names& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+// Allocates nothing; done when it returns.
+template <class Params>
+using CpuLaunch = void(const Params&, const Buffers&, int threads);
+
 template <class Params>
 struct Kernel {
   std::string key;                         // conv2d/native/cpu/direct
   std::string (*supports)(const Params&);  // empty, or the reason why not
   size_t (*workspace_bytes)(const Params&, int threads);
-  void (*launch)(const Params&, const Buffers&, int threads);  // allocates nothing; done when it returns
+  CpuLaunch<Params>* launch;
   CpuTuning<Params> tuning = {};
   CpuPacking<Params> packing = {};
 };
 
-// The rows as they came. A key that appears twice would hide a kernel: throws, so the module refuses to load.
-template <class Params>
-std::vector<Kernel<Params>> unique_rows(std::vector<Kernel<Params>> rows) {
+// Returns the rows. A key that appears twice would hide a kernel: throws, so that the module does not load.
+template <class Row>
+std::vector<Row> unique_rows(std::vector<Row> rows) {
   std::set<std::string> keys;
-  for (const Kernel<Params>& row : rows) {
+  for (const Row& row : rows) {
     PROFKIT_CHECK(keys.insert(row.key).second, "two native kernels are named " + row.key);
   }
   return rows;
+}
+
+template <class Row>
+std::vector<std::string> keys_of(const std::vector<Row>& rows) {
+  std::vector<std::string> keys;
+  for (const Row& row : rows) keys.push_back(row.key);
+  return keys;
+}
+
+// `kind` names what is looked for in the error: "kernel".
+template <class Row>
+const Row& find_row(const std::vector<Row>& rows, const std::string& key, const std::string& kind) {
+  for (const Row& row : rows) {
+    if (row.key == key) return row;
+  }
+  throw KernelError("unknown " + kind + " " + key + "; known: " + joined(keys_of(rows)));
 }
 
 template <class Params>

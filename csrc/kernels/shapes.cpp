@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include "kernels/cpu_entry.h"
+#include "kernels/cpu/entry.h"
 #include "runtime/check.h"
 
 namespace profkit {

@@ -1,6 +1,6 @@
-// Which arrays an operator takes and gives, and which numbers it refuses: what the binding checks before any
-// kernel sees a pointer. Each operator says it in <operator>/arrays.cpp, with the checks below; they throw
-// KernelError, with the numbers, when the parameters contradict themselves.
+// The arrays of an operator and the valid ranges of its parameters, which the binding checks before any
+// kernel sees a pointer. Each operator defines them in <operator>/arrays.cpp, with the checks below; they
+// throw KernelError, with the numbers, when the parameters are inconsistent.
 #pragma once
 
 #include <cstdint>

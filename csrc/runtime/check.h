@@ -18,7 +18,8 @@ struct UnsupportedError : std::runtime_error {
 
 }  // namespace profkit
 
-// For what can only fail when the machine or profkit itself is at fault; where it happened is then the news.
+// For what fails only when the machine or profkit itself is at fault; the message has the place in the
+// source.
 #define PROFKIT_CHECK(condition, message)                                                                    \
   do {                                                                                                       \
     if (!(condition))                                                                                        \

@@ -10,7 +10,7 @@ namespace profkit {
 enum class Simd { generic, avx2, avx512, neon };
 
 struct CacheSizes {
-  int64_t l1d_bytes, l2_bytes, l3_bytes;  // 0 when the system does not tell
+  int64_t l1d_bytes, l2_bytes, l3_bytes;  // 0 when the system does not report it
 };
 
 const char* simd_name(Simd level);
@@ -20,17 +20,17 @@ const std::vector<Simd>& processor_simd();
 const std::vector<Simd>& compiled_simd();
 const std::vector<Simd>& supported_simd();
 
-// The level that kernels use: the highest supported one, or what PROFKIT_SIMD asks for. Throws KernelError,
+// The level that kernels use: the highest supported one, or the value of PROFKIT_SIMD. Throws KernelError,
 // with the choices, when that is unknown, not compiled or not supported.
 Simd active_simd();
 
-// What a kernel that the portable code does not have says when that is in use.
+// The reason a kernel gives when only the portable code is in use, which does not have it.
 std::string vector_code_is_missing();
 
 const CacheSizes& cache_sizes();
 
-// What the last-level caches of all usable processors hold together (a processor of several dies has
-// several), or a guess that is safe to exceed when the system does not tell.
+// Total size of the last-level caches of all usable processors (a processor of several dies has several), or
+// a safe guess when the system does not report them.
 int64_t last_level_caches_bytes();
 
 }  // namespace profkit

@@ -1,6 +1,6 @@
 // A loop of independent multiply-adds that stays in registers: acc = acc * a + b on enough accumulators to
-// cover latency x pipes. Enters: PROFKIT_ISA, PROFKIT_VECTOR_BYTES, PROFKIT_ACCUMULATORS (kernels/isa_*.h).
-// Bottleneck: the multiply-add pipes, nothing else.
+// cover latency x pipes. Enters: PROFKIT_ISA, PROFKIT_VECTOR_BYTES, PROFKIT_ACCUMULATORS
+// (kernels/cpu/isa_*.h). Bottleneck: the multiply-add pipes, nothing else.
 #include "runtime/fma_loop.h"
 
 namespace profkit {
@@ -17,7 +17,7 @@ double fma_loop(int64_t iterations, int64_t* flops_per_iteration) {
   using Vector = typename VectorOf<T>::type;
   constexpr int kLanes = PROFKIT_VECTOR_BYTES / static_cast<int>(sizeof(T));
   constexpr int kAccumulators = PROFKIT_ACCUMULATORS;
-  // volatile: unknown to the compiler, so that nothing folds; the values keep acc near 1 for ever.
+  // volatile: unknown to the compiler, so that nothing folds; the values keep acc near 1.
   volatile T factor_source = T(0.5), term_source = T(0.5);
   const Vector factor = Vector{} + factor_source, term = Vector{} + term_source;
   Vector accumulators[kAccumulators];

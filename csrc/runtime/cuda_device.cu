@@ -9,7 +9,7 @@
 namespace profkit {
 namespace {
 
-CudaErrorKind trouble_of(cudaError_t code) {
+CudaErrorKind kind_of(cudaError_t code) {
   switch (code) {
     case cudaErrorMemoryAllocation:
       return CudaErrorKind::out_of_memory;
@@ -63,7 +63,7 @@ std::string pci_text(const cudaDeviceProp& properties) {
 
 int attribute(cudaDeviceAttr which, int device) {
   int value = 0;
-  check_cuda(cudaDeviceGetAttribute(&value, which, device), "asking for a device attribute");
+  check_cuda(cudaDeviceGetAttribute(&value, which, device), "reading a device attribute");
   return value;
 }
 
@@ -82,8 +82,8 @@ CudaDevice launch_facts(int device) {
 
 void check_cuda(cudaError_t code, const char* doing) {
   if (code == cudaSuccess) return;
-  cudaGetLastError();  // an error that is not sticky is forgotten, so that the next call is not blamed for it
-  throw CudaError(trouble_of(code), code, std::string(doing) + ": " + cuda_error_text(code) + advice(code));
+  cudaGetLastError();  // clears an error that is not sticky, so that the next call does not report it
+  throw CudaError(kind_of(code), std::string(doing) + ": " + cuda_error_text(code) + advice(code));
 }
 
 std::string cuda_error_text(int code) {
@@ -104,7 +104,7 @@ std::vector<DeviceFacts> cuda_devices() {
   std::vector<DeviceFacts> devices;
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties;
-    check_cuda(cudaGetDeviceProperties(&properties, i), "asking for device properties");
+    check_cuda(cudaGetDeviceProperties(&properties, i), "reading device properties");
     DeviceFacts facts;
     facts.index = i;
     facts.name = properties.name;
@@ -122,11 +122,11 @@ std::vector<DeviceFacts> cuda_devices() {
 
 CudaDevice current_cuda_device() {
   int device = 0;
-  check_cuda(cudaGetDevice(&device), "asking for the device");
+  check_cuda(cudaGetDevice(&device), "reading the current device");
   return launch_facts(device);
 }
 
-void use_cuda_device(int index) { check_cuda(cudaSetDevice(index), "choosing a device"); }
+void use_cuda_device(int index) { check_cuda(cudaSetDevice(index), "selecting a device"); }
 
 DeviceMemory::DeviceMemory(size_t bytes) : bytes_(bytes) {
   // An empty array still has an address of its own.
@@ -148,7 +148,7 @@ void DeviceMemory::fill(int byte) { check_cuda(cudaMemset(data_, byte, bytes_), 
 
 Stream::Stream() {
   cudaStream_t stream = nullptr;
-  check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
   handle_ = stream;
 }
 
@@ -160,7 +160,7 @@ void synchronize_stream(void* stream) {
 
 DeviceMemoryInfo device_memory_info() {
   DeviceMemoryInfo info{};
-  check_cuda(cudaMemGetInfo(&info.free_bytes, &info.total_bytes), "asking for free memory");
+  check_cuda(cudaMemGetInfo(&info.free_bytes, &info.total_bytes), "reading the free memory");
   return info;
 }
 

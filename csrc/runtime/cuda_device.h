@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda_registry.h"
+#include "kernels/cuda/registry.h"
 
 namespace profkit {
 
@@ -14,14 +14,13 @@ namespace profkit {
 enum class CudaErrorKind {
   unavailable,    // no driver, an old one, no device, no binary for the device
   out_of_memory,  // the device has not enough
-  failed,         // a launch failed, the device was lost: this process can use it no more
+  failed,         // a launch failed or the device was lost: this process cannot use it any longer
 };
 
 struct CudaError : std::runtime_error {
-  CudaError(CudaErrorKind trouble_, int code_, const std::string& message)
-      : std::runtime_error(message), trouble(trouble_), code(code_) {}
-  CudaErrorKind trouble;
-  int code;  // cudaError_t
+  CudaError(CudaErrorKind error_kind, const std::string& message)
+      : std::runtime_error(message), kind(error_kind) {}
+  CudaErrorKind kind;
 };
 
 struct CudaVersions {
@@ -42,7 +41,7 @@ struct DeviceFacts {
 CudaVersions cuda_versions();
 // The runtime's words for an error code: "out of memory (cudaErrorMemoryAllocation)".
 std::string cuda_error_text(int code);
-// All of them; throws CudaError when the driver cannot be asked.
+// All devices; throws CudaError when the driver cannot be used.
 std::vector<DeviceFacts> cuda_devices();
 // The device that calls of this thread go to.
 CudaDevice current_cuda_device();

@@ -1,6 +1,6 @@
-// The kernel that holds a stream up: one thread that looks at a number in host memory until the host has
-// raised it, or until its own time is over, because a host that waits for this stream would otherwise wait
-// for ever. Bottleneck: none is meant; it reads over the bus once per look.
+// The kernel that blocks a stream: one thread polls a number in host memory until the host raises it, or
+// until a time limit, because a host that waits for this stream would otherwise deadlock. It reads over the
+// bus once per poll.
 #pragma once
 
 #include "kernels/cuda/device.cuh"
@@ -24,9 +24,10 @@ __device__ __forceinline__ unsigned long long device_clock_ns() {
 }
 #endif
 
-// What host and device share. Numbers only grow, so that nothing has to be reset while a kernel may look.
+// What host and device share. Numbers only grow, so that nothing has to be reset while a kernel may read
+// them.
 struct HoldState {
-  volatile unsigned released;  // written by the host: holds up to this one may go on
+  volatile unsigned released;  // written by the host: holds up to this number may end
   volatile unsigned gave_up;   // written by the device: the last hold whose time was over
 };
 

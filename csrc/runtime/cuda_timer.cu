@@ -1,4 +1,4 @@
-// Events, the shared numbers of the holding kernel, and the buffer that pushes the cache out.
+// Events, the shared numbers of the blocking kernel, and the buffer that flushes the cache.
 #include "runtime/cuda_timer.h"
 
 #include <cuda_runtime.h>
@@ -13,7 +13,7 @@ namespace {
 
 class Event {
  public:
-  Event() { check_cuda(cudaEventCreateWithFlags(&handle_, cudaEventBlockingSync), "making an event"); }
+  Event() { check_cuda(cudaEventCreateWithFlags(&handle_, cudaEventBlockingSync), "creating an event"); }
   ~Event() { cudaEventDestroy(handle_); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -29,13 +29,13 @@ class SharedHoldState {
   SharedHoldState() {
     void* memory = nullptr;
     check_cuda(cudaHostAlloc(&memory, sizeof(cuda::HoldState), cudaHostAllocMapped),
-               "making memory that the device sees");
+               "allocating mapped host memory");
     host_ = static_cast<cuda::HoldState*>(memory);
     host_->released = 0;
     host_->gave_up = 0;
     const cudaError_t code = cudaHostGetDevicePointer(&device_, memory, 0);
     if (code != cudaSuccess) cudaFreeHost(memory);
-    check_cuda(code, "finding the device's address of host memory");
+    check_cuda(code, "mapping host memory to the device");
   }
   ~SharedHoldState() { cudaFreeHost(host_); }
   SharedHoldState(const SharedHoldState&) = delete;
@@ -70,8 +70,8 @@ DeviceTimer::DeviceTimer(void* stream, double give_up_after_s) : state_(std::mak
 
 DeviceTimer::~DeviceTimer() {
   release();
-  // The kernel may still look at the shared numbers. Not the stream is waited for, which its owner may have
-  // destroyed; an error that is already there is somebody else's news.
+  // The kernel may still read the shared numbers. This waits for the event and not for the stream, which its
+  // owner may have destroyed; an error that is already pending is not this timer's.
   cudaEventSynchronize(state_->held.handle());
 }
 
@@ -98,7 +98,7 @@ DeviceTime DeviceTimer::finish() {
   float milliseconds = 0;
   check_cuda(cudaEventElapsedTime(&milliseconds, state_->first.handle(), state_->last.handle()),
              "reading the time between events");
-  // A measurement without a hold has nothing of one that gave up before it.
+  // A measurement without a hold is not affected by an earlier one that gave up.
   const bool gave_up = state_->is_held && state_->shared.host()->gave_up == state_->hold;
   state_->is_held = false;
   return {static_cast<double>(milliseconds) * 1e6, gave_up};
@@ -111,7 +111,7 @@ void DeviceTimer::flush(size_t bytes) {
   }
   state_->flush_byte = (state_->flush_byte + 1) % 256;
   check_cuda(cudaMemsetAsync(state_->flushed->data(), state_->flush_byte, bytes, state_->stream()),
-             "pushing the cache out");
+             "flushing the cache");
 }
 
 }  // namespace profkit

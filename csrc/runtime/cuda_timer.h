@@ -1,6 +1,6 @@
-// Times work on a stream by the device's own clock. The host enqueues behind a kernel that holds the stream
-// up, so that the device never waits for the host between two events: what is measured is the device's time
-// alone. Enters: a stream; leaves: nanoseconds, and whether the hold gave up because a call waited for it.
+// Times work on a stream by the device's own clock. The host enqueues it behind a kernel that blocks the
+// stream, so that the device never waits for the host between two events: only the device's time is measured.
+// Enters: a stream; leaves: nanoseconds, and whether the hold gave up because a call waited for it.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace profkit {
 
 struct DeviceTime {
   double ns;
-  // The holding kernel reached its time limit: something between hold() and release() waited for the device,
-  // and the time has the host's pauses in it.
+  // The blocking kernel reached its time limit: something between hold() and release() waited for the device,
+  // and the time includes the host's pauses.
   bool gave_up;
 };
 
@@ -35,8 +35,7 @@ class DeviceTimer {
   // Waits for end(); the time between begin() and end().
   DeviceTime finish();
 
-  // Writes so many bytes of its own on the stream: with more than the second-level cache holds, nothing of
-  // what was there is left.
+  // Writes this many bytes of its own on the stream: more than the L2 cache holds evicts everything in it.
   void flush(size_t bytes);
 
  private:

@@ -19,7 +19,7 @@ namespace profkit {
 namespace {
 
 // The library that NVTX will load is a profkit tracer: any copy of it, or one that links to it. NVTX loads
-// the same file a moment later; it is not closed in between, which a tool with threads might not survive.
+// the same file a moment later; it is not closed in between, which a tool with threads might not tolerate.
 bool is_own_tool() {
   const char* path = std::getenv("NVTX_INJECTION64_PATH");
   if (path == nullptr || *path == '\0') return false;

@@ -24,7 +24,7 @@ double seconds_of(Work&& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-FmaLoop fma_loop_for(Simd level, bool is_double) {
+FmaLoop* fma_loop_for(Simd level, bool is_double) {
   switch (level) {
 #ifdef PROFKIT_HAS_AVX2
     case Simd::avx2:
@@ -55,7 +55,7 @@ int64_t copy_buffer_bytes(int threads) {
 }  // namespace
 
 double peak_flops_per_s(Simd level, bool is_double, int threads) {
-  const FmaLoop loop = fma_loop_for(level, is_double);
+  FmaLoop* const loop = fma_loop_for(level, is_double);
   int64_t flops_per_iteration = 0;
   volatile double sink = 0;
   const auto run = [&](int64_t iterations) {

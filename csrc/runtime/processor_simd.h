@@ -1,5 +1,5 @@
-// Which instruction sets the processor runs, whatever was compiled: asked at run time (cpu_features.cpp) and
-// when the build chooses its sets (print_best_simd.cpp).
+// Which instruction sets the processor supports, whatever was compiled: used at run time (cpu_features.cpp)
+// and when the build selects its sets (print_best_simd.cpp).
 #pragma once
 
 #include "runtime/cpu_features.h"

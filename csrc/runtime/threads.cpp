@@ -24,16 +24,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Who waits looks for its signal all the time at first, which bridges the launches of a kernel and of a tight
-// loop of calls. Then it offers its core to others between two looks, another pool of the same process for
-// one, for as long as a program takes between two operators; waking a thread that sleeps takes tens of
-// microseconds.
+// A waiting thread spins at first, which covers the launches within a kernel and in a tight loop of calls.
+// Then it yields its core between polls, for example to another pool of the same process, for as long as a
+// program takes between two operators; waking a sleeping thread takes tens of microseconds.
 constexpr auto kEagerSpin = std::chrono::microseconds(50);
 constexpr auto kSpin = std::chrono::milliseconds(2);
-constexpr int kSpinsPerLook = 32;  // at the clock
+constexpr int kSpinsPerPoll = 32;  // of the clock
 
 // Threads are started and counted in groups, so that with many of them neither the caller nor one cache line
-// serves all: the caller raises its own group and the first of each other, which raises the rest.
+// serves all: the caller starts its own group and the leader of each other group, which starts the rest.
 constexpr int kGroup = 8;
 
 inline void relax() {
@@ -44,14 +43,14 @@ inline void relax() {
 #endif
 }
 
-// Spins until `ready` or until the time is over; returns whether it is ready.
+// Spins until `ready` or until the time limit; returns whether it is ready.
 template <class Ready>
 bool spin(Clock::duration limit, const Ready& ready) {
   if (ready()) return true;
   if (limit.count() == 0) return false;
   const Clock::time_point begin = Clock::now();
   for (Clock::duration waited{0}; waited < limit; waited = Clock::now() - begin) {
-    for (int i = 0; i < kSpinsPerLook; ++i) {
+    for (int i = 0; i < kSpinsPerPoll; ++i) {
       relax();
       if (ready()) return true;
     }
@@ -89,7 +88,7 @@ class Signal {
   std::condition_variable condition_;
 };
 
-// Counts parts that are still running; one thread waits for none.
+// Counts parts that are still running; one thread waits for zero.
 class Countdown {
  public:
   void start(int count) { state_.store(count, std::memory_order_relaxed); }
@@ -136,9 +135,9 @@ class Pool {
     context_ = context;
     error_ = nullptr;
     threads_ = threads;
-    // More threads than processors: whoever spins keeps another from working.
-    if (threads != looked_for_) {
-      looked_for_ = threads;
+    // With more threads than processors, spinning keeps others from working.
+    if (threads != checked_threads_) {
+      checked_threads_ = threads;
       may_spin_.store(threads <= usable_processors(), std::memory_order_relaxed);
     }
     const int groups = (threads + kGroup - 1) / kGroup;
@@ -215,7 +214,7 @@ class Pool {
   std::vector<std::unique_ptr<Slot>> slots_;
   void (*body_)(void*, int) = nullptr;
   void* context_ = nullptr;
-  int threads_ = 0, looked_for_ = 0;
+  int threads_ = 0, checked_threads_ = 0;
   std::atomic<bool> may_spin_{false};
   alignas(128) Countdown running_;  // the caller's group, and the leaders of the others
   std::mutex error_mutex_;
@@ -224,8 +223,8 @@ class Pool {
 
 std::atomic<Pool*> current_pool{nullptr};
 
-// A forked child has none of the pool's threads, and its mutexes are as the fork found them: start anew.
-// The old pool is left alone; freeing it would touch those mutexes.
+// A forked child has none of the pool's threads, and its mutexes are in the state of the fork: it gets a new
+// pool. The old one is left alone; freeing it would touch those mutexes.
 void forget_pool_in_child() {
   current_pool.store(nullptr);
   inside_body = false;

@@ -1,10 +1,9 @@
-// A persistent pool of threads with static work split: the same thread count always gives the same split,
-// hence the same bits.
-// Beside a framework's own threads in the same process: workers exist only once a job asks for them; after a
-// job they look for the next one for 2 ms at most, offering their core to others between two looks after the
-// first 50 us, then sleep. Nobody spins in a job of more threads than the
-// process may use processors. One job runs at a time, callers take turns; a call from inside a job runs
-// serially. So the pool never has more busy threads than the largest job that was asked for.
+// A persistent thread pool with a static split of the work: the same thread count always gives the same
+// split, hence bit-identical results. The pool coexists with a framework's own threads in the same process:
+// workers are created by the first job that needs them; after a job they poll for the next one for at most 2
+// ms, yielding their core after the first 50 us, then sleep. Nothing spins in a job of more threads than the
+// process has processors. One job runs at a time, callers queue; a call from inside a job runs serially. So
+// the pool never has more busy threads than its largest job.
 #pragma once
 
 #include <cstdint>

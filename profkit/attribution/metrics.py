@@ -13,7 +13,6 @@ from itertools import repeat
 from typing import Any
 
 from profkit.attribution.account import DEVICES, STEPS, THREADS
-from profkit.attribution.device.lanes import DevicePart
 from profkit.attribution.device.sums import DeviceSums
 from profkit.attribution.networks.sums import OperatorSums
 from profkit.attribution.range_sums import RangeSums
@@ -37,9 +36,10 @@ class Metric:
     adds: str = NONE
     heading: str = ""
     help: str = ""
-    threads: Callable[[RangeSums], Any] | None = None
-    steps: Callable[[OperatorSums], Any] | None = None
-    devices: Callable[[DeviceSums], Any] | None = None
+    threads: Callable[[RangeSums, str], Any] | None = None
+    """From the sums of a grouping on this clock, and its name, to a value per group; None: not recorded."""
+    steps: Callable[[OperatorSums, str], Any] | None = None
+    devices: Callable[[DeviceSums, str], Any] | None = None
     by: str = ""
     """The only grouping that has it; empty: all do."""
     passes: tuple[str, ...] = (TIME_PASS,)
@@ -56,10 +56,10 @@ class Metric:
         """Its name in tables."""
         return self.name.removesuffix("_ns")
 
-    def recorder(self, clock: str, by: str) -> Callable[[Any], Any] | None:
+    def recorder(self, clock: str, by: str) -> Callable[[Any, str], Any] | None:
         """The function that makes it on a clock, in tables by this."""
-        found: Callable[[Any], Any] | None = {THREADS: self.threads, STEPS: self.steps, DEVICES: self.devices}[clock]
-        return found if self.by in ("", by) else None
+        made: Any = {THREADS: self.threads, STEPS: self.steps, DEVICES: self.devices}[clock]
+        return made if self.by in ("", by) else None
 
     def values(self, usage: Usage, places: Sequence[int] | None = None) -> Sequence[Value]:
         """What tables show of every row, or of these."""
@@ -102,306 +102,104 @@ def _part_of_device(usage: Usage, value: float) -> Value:
     return 100.0 * value / whole if whole else None
 
 
-def _text(name: str, by: str = "") -> Metric:
-    def texts(sums: Sums) -> Sequence[Any] | None:
-        return sums.groups.texts.get(name)
-
-    clocks = {THREADS: ("path",), STEPS: ("kind", "layer", "phase", "type"), DEVICES: ("kind", "type", "short")}
-    return Metric(name, TEXT, by=by, **{clock: texts for clock, names in clocks.items() if name in names})  # type: ignore[arg-type]
+def _names(sums: Sums, _: str) -> Sequence[str]:
+    return sums.groups.names
 
 
-def _call_time(name: str, heading: str, meaning: str) -> Metric:
-    return Metric(
-        name,
-        TIME,
-        NONE,
-        heading,
-        meaning,
-        threads=lambda sums: sums.times[name],
-        devices=lambda sums: sums.durations[name],
-    )
+def _texts(sums: Sums, name: str) -> Sequence[Any] | None:
+    return sums.groups.texts.get(name)
 
 
-def _counter(name: str, heading: str, meaning: str) -> Metric:
-    return Metric(name, COUNT, NESTED, heading, meaning, threads=lambda s: s.recorded(s.shares.capture.ranges[name]))
+def _idle(_: Usage, own: Any, kernel: Any, auxiliary: Any, copy: Any) -> Any:
+    return own - kernel - auxiliary - copy
 
 
-def _memory(sums: DeviceSums, name: str) -> Any:
-    return getattr(sums.memory, name) if sums.memory else None
+def _copy_rate(_: Usage, size: Any, time_ns: Any) -> Value:
+    return size / time_ns if size and time_ns else None
 
 
-def _part(name: str, heading: str, meaning: str) -> Metric:
-    part = DevicePart[name.removesuffix("_ns").upper()]
-    return Metric(name, TIME, SUM, heading, meaning, devices=lambda s: s.part(part))
-
-
+_R, _O, _D = RangeSums, OperatorSums, DeviceSums
+# fmt: off
 METRICS: list[Metric] = [
-    Metric(
-        NAME, TEXT, threads=lambda s: s.groups.names, steps=lambda s: s.groups.names, devices=lambda s: s.groups.names
-    ),
-    Metric(
-        "calls",
-        COUNT,
-        SUM,
-        "calls",
-        "ranges and spans of this name",
-        threads=lambda s: s.times["calls"],
-        steps=lambda s: s.calls,
-        devices=lambda s: s.calls,
-    ),
-    Metric(
-        "inclusive_ns",
-        TIME,
-        NESTED,
-        "inclusive",
-        "time with the ranges inside; recursion counts once",
-        threads=lambda s: s.times["inclusive_ns"],
-        steps=lambda s: s.inclusive_ns,
-        devices=lambda s: s.inclusive_ns,
-    ),
-    Metric(
-        "inclusive_share",
-        PERCENT,
-        NESTED,
-        "incl %",
-        "inclusive time as a share of the thread time",
-        of=("inclusive_ns",),
-        derived=_part_of_wall,
-    ),
-    Metric(
-        "exclusive_ns",
-        TIME,
-        SUM,
-        "own",
-        "time without the ranges inside",
-        threads=lambda s: s.times["exclusive_ns"],
-        steps=lambda s: s.own_ns,
-        devices=lambda s: s.part(),
-        shown=_own_time,
-    ),
-    Metric(
-        "share",
-        PERCENT,
-        SUM,
-        "own %",
-        "own time as a share of the thread time",
-        of=("exclusive_ns",),
-        derived=_part_of_wall,
-    ),
-    _text("path", by="path"),
-    Metric(
-        "span_calls",
-        COUNT,
-        SUM,
-        "spans",
-        "of these: spans, which have no own time",
-        threads=lambda s: s.times["span_calls"],
-    ),
-    Metric("open_calls", COUNT, SUM, "open", "of these: no end was recorded", threads=lambda s: s.times["open_calls"]),
-    _call_time("min_ns", "min", "shortest call"),
-    _call_time("mean_ns", "mean", "mean duration of a call"),
-    _call_time("median_ns", "median", "the call in the middle"),
-    _call_time("max_ns", "max", "longest call"),
-    Metric(
-        "wall_ns",
-        TIME,
-        SUM,
-        "thread",
-        "by thread: from its first to its last known moment",
-        threads=lambda s: s.thread_ns,
-        by="thread",
-    ),
-    Metric(
-        "alloc_calls",
-        COUNT,
-        NESTED,
-        "allocs",
-        "allocations in these ranges and inside them",
-        threads=lambda s: s.bytes("alloc_calls"),
-        devices=lambda s: _memory(s, "calls"),
-    ),
-    Metric(
-        "alloc_bytes",
-        BYTES,
-        NESTED,
-        "alloc",
-        "bytes asked for in these ranges and inside them",
-        threads=lambda s: s.bytes("alloc_bytes"),
-    ),
-    Metric(
-        "own_alloc_bytes",
-        BYTES,
-        SUM,
-        "own alloc",
-        "bytes asked for in these ranges themselves",
-        threads=lambda s: s.bytes("own_alloc_bytes"),
-        devices=lambda s: _memory(s, "bytes"),
-    ),
-    Metric(
-        "live_bytes",
-        BYTES,
-        NESTED,
-        "live",
-        "of alloc: not yet freed when the range ended",
-        threads=lambda s: s.bytes("live_bytes"),
-        devices=lambda s: _memory(s, "live_bytes"),
-    ),
-    Metric(
-        "peak_bytes",
-        BYTES,
-        MAX,
-        "peak",
-        "most live at once in one call",
-        threads=lambda s: s.bytes("peak_bytes"),
-        steps=lambda s: s.largest(s.ranges.peak_bytes),
-        devices=lambda s: _memory(s, "peaks"),
-        passes=(MEMORY_PASS,),
-    ),
-    Metric(
-        "freed_elsewhere_bytes",
-        BYTES,
-        NESTED,
-        "elsewhere",
-        "of alloc: freed by another thread or outside",
-        threads=lambda s: s.bytes("freed_elsewhere_bytes"),
-    ),
-    _counter("minor_faults", "faults", "minor page faults"),
-    _counter("major_faults", "major", "major page faults"),
-    _counter("voluntary_switches", "waits", "voluntary context switches"),
-    _counter("involuntary_switches", "preempted", "involuntary context switches"),
-    Metric(
-        "overhead_ns",
-        TIME,
-        NESTED,
-        "overhead",
-        "estimated cost of recording what is inside",
-        threads=lambda s: s.overhead.inside_ns if s.overhead else None,
-    ),
-    _text("kind"),
-    _text("layer"),
-    _text("phase"),
-    _text("type"),
-    Metric(
-        "pool_cpu_ns",
-        TIME,
-        SUM,
-        "pool CPU",
-        "networks: CPU time of helper threads",
-        steps=lambda s: s.known(s.pool_ns),
-        passes=(TIME_PASS, PRIMITIVES_PASS),
-    ),
-    Metric(
-        "requested_bytes",
-        BYTES,
-        SUM,
-        "requested",
-        "networks: allocated by the operators themselves; 0 B: in place",
-        steps=lambda s: s.known(s.ranges.requested_bytes),
-        passes=(MEMORY_PASS,),
-    ),
-    Metric(
-        "temporary_bytes",
-        BYTES,
-        SUM,
-        "temporary",
-        "networks: of these, given back before the operator ended",
-        steps=lambda s: s.known(s.ranges.temporary_bytes),
-        passes=(MEMORY_PASS,),
-    ),
-    Metric(
-        "flops",
-        FLOPS,
-        SUM,
-        "FLOP",
-        "networks: by formula",
-        steps=lambda s: s.known(s.shares.work.flops) if s.shares.work else None,
-    ),
-    Metric(
-        "moved_bytes",
-        BYTES,
-        SUM,
-        "moved",
-        "networks: by formula, read and written at least",
-        steps=lambda s: s.known(s.shares.work.bytes) if s.shares.work else None,
-    ),
-    Metric(
-        "gflops", NUMBER, SUM, "GFLOP/s", "networks: flops by own time", of=("flops", "exclusive_ns"), derived=_ratio
-    ),
-    Metric(
-        "intensity",
-        NUMBER,
-        SUM,
-        "FLOP/B",
-        "networks: flops by byte moved",
-        of=("flops", "moved_bytes"),
-        derived=_ratio,
-    ),
-    _text("short"),
-    Metric("launches", COUNT, SUM, "launches", "GPU: kernels, copies and sets", devices=lambda s: s.launches),
-    Metric(
-        "device_ns",
-        TIME,
-        SUM,
-        "GPU",
-        "GPU: sum of their durations, overlaps and all",
-        devices=lambda s: s.durations["device_ns"],
-    ),
-    Metric(
-        "device_share",
-        PERCENT,
-        SUM,
-        "GPU %",
-        "GPU: as a share of all GPU time",
-        of=("device_ns",),
-        derived=_part_of_device,
-    ),
-    Metric(
-        "device_inclusive_ns",
-        TIME,
-        NESTED,
-        "GPU incl",
-        "GPU: with those of the ranges inside",
-        devices=lambda s: s.device_inclusive_ns,
-    ),
-    _part("kernel_ns", "kernels", "GPU: of own, the GPU computes"),
-    _part("auxiliary_ns", "auxiliary", "GPU: of own, a library's kernels for layout, padding, partial sums"),
-    _part("copy_ns", "copies", "GPU: of own, it copies or sets memory"),
-    Metric(
-        "idle_ns",
-        TIME,
-        SUM,
-        "idle",
-        "GPU: of own, it is idle; the next four",
-        of=("exclusive_ns", "kernel_ns", "auxiliary_ns", "copy_ns"),
-        derived=lambda _, own, kernel, auxiliary, copy: own - kernel - auxiliary - copy,
-    ),
-    _part("queue_ns", "queue", "GPU: of idle, the launch was over but its work had not begun"),
-    _part("dispatch_ns", "dispatch", "GPU: of idle, the launching thread runs code of this row"),
-    _part("call_ns", "CUDA calls", "GPU: of idle, that thread is inside a CUDA call"),
-    _part("sync_ns", "sync", "GPU: of idle, that thread waits for the device"),
-    Metric(
-        "host_ns", TIME, SUM, "host", "GPU: time on the host without the ranges inside", devices=lambda s: s.host_ns
-    ),
-    Metric(
-        "host_inclusive_ns",
-        TIME,
-        NESTED,
-        "host incl",
-        "GPU: time on the host with the ranges inside",
-        devices=lambda s: s.host_inclusive_ns,
-    ),
-    Metric("copy_bytes", BYTES, SUM, "copied", "GPU: bytes of copies and sets", devices=lambda s: s.copied_bytes),
-    Metric(
-        "copy_rate",
-        NUMBER,
-        NONE,
-        "GB/s",
-        "GPU: bytes copied by GPU time",
-        of=("copy_bytes", "device_ns"),
-        derived=lambda _, size, time_ns: size / time_ns if size and time_ns else None,
-    ),
+    Metric(NAME, TEXT, threads=_names, steps=_names, devices=_names),
+    Metric("calls", COUNT, SUM, "calls", "ranges and spans of this name", _R.time, _O.calls, _D.calls),
+    Metric("inclusive_ns", TIME, NESTED, "inclusive", "time with the ranges inside; recursion counts once",
+           _R.time, _O.inclusive, _D.inclusive),
+    Metric("inclusive_share", PERCENT, NESTED, "incl %", "inclusive time as a share of the thread time",
+           of=("inclusive_ns",), derived=_part_of_wall),
+    Metric("exclusive_ns", TIME, SUM, "own", "time without the ranges inside", _R.time, _O.own, _D.own,
+           shown=_own_time),
+    Metric("share", PERCENT, SUM, "own %", "own time as a share of the thread time",
+           of=("exclusive_ns",), derived=_part_of_wall),
+    Metric("path", TEXT, threads=_texts, by="path"),
+    Metric("span_calls", COUNT, SUM, "spans", "of these: spans, which have no own time", _R.time),
+    Metric("open_calls", COUNT, SUM, "open", "of these: no end was recorded", _R.time),
+    Metric("min_ns", TIME, NONE, "min", "shortest call", _R.time, devices=_D.duration),
+    Metric("mean_ns", TIME, NONE, "mean", "mean duration of a call", _R.time, devices=_D.duration),
+    Metric("median_ns", TIME, NONE, "median", "the call in the middle", _R.time, devices=_D.duration),
+    Metric("max_ns", TIME, NONE, "max", "longest call", _R.time, devices=_D.duration),
+    Metric("wall_ns", TIME, SUM, "thread", "by thread: from its first to its last known moment", _R.threads_wall,
+           by="thread"),
+    Metric("alloc_calls", COUNT, NESTED, "allocs", "allocations in these ranges and inside them",
+           _R.bytes, devices=_D.bytes),
+    Metric("alloc_bytes", BYTES, NESTED, "alloc", "bytes asked for in these ranges and inside them", _R.bytes),
+    Metric("own_alloc_bytes", BYTES, SUM, "own alloc", "bytes asked for in these ranges themselves",
+           _R.bytes, devices=_D.bytes),
+    Metric("live_bytes", BYTES, NESTED, "live", "of alloc: not yet freed when the range ended",
+           _R.bytes, devices=_D.bytes),
+    Metric("peak_bytes", BYTES, MAX, "peak", "most live at once in one call", _R.bytes, _O.largest, _D.bytes,
+           passes=(MEMORY_PASS,)),
+    Metric("freed_elsewhere_bytes", BYTES, NESTED, "elsewhere", "of alloc: freed by another thread or outside",
+           _R.bytes),
+    Metric("minor_faults", COUNT, NESTED, "faults", "minor page faults", _R.counter),
+    Metric("major_faults", COUNT, NESTED, "major", "major page faults", _R.counter),
+    Metric("voluntary_switches", COUNT, NESTED, "waits", "voluntary context switches", _R.counter),
+    Metric("involuntary_switches", COUNT, NESTED, "preempted", "involuntary context switches", _R.counter),
+    Metric("overhead_ns", TIME, NESTED, "overhead", "estimated cost of recording what is inside", _R.cost),
+    Metric("kind", TEXT, steps=_texts, devices=_texts),
+    Metric("layer", TEXT, steps=_texts),
+    Metric("phase", TEXT, steps=_texts),
+    Metric("type", TEXT, steps=_texts, devices=_texts),
+    Metric("pool_cpu_ns", TIME, SUM, "pool CPU", "networks: CPU time of helper threads", steps=_O.pool,
+           passes=(TIME_PASS, PRIMITIVES_PASS)),
+    Metric("requested_bytes", BYTES, SUM, "requested", "networks: allocated by the operators themselves; 0 B: in place",
+           steps=_O.recorded, passes=(MEMORY_PASS,)),
+    Metric("temporary_bytes", BYTES, SUM, "temporary", "networks: of these, given back before the operator ended",
+           steps=_O.recorded, passes=(MEMORY_PASS,)),
+    Metric("flops", FLOPS, SUM, "FLOP", "networks: by formula", steps=_O.work),
+    Metric("moved_bytes", BYTES, SUM, "moved", "networks: by formula, read and written at least", steps=_O.work),
+    Metric("gflops", NUMBER, SUM, "GFLOP/s", "networks: flops by own time", of=("flops", "exclusive_ns"),
+           derived=_ratio),
+    Metric("intensity", NUMBER, SUM, "FLOP/B", "networks: flops by bytes moved", of=("flops", "moved_bytes"),
+           derived=_ratio),
+    Metric("short", TEXT, devices=_texts),
+    Metric("launches", COUNT, SUM, "launches", "GPU: kernels, copies and sets", devices=_D.launches),
+    Metric("device_ns", TIME, SUM, "GPU", "GPU: sum of their durations, overlaps and all", devices=_D.duration),
+    Metric("device_share", PERCENT, SUM, "GPU %", "GPU: as a share of all GPU time", of=("device_ns",),
+           derived=_part_of_device),
+    Metric("device_inclusive_ns", TIME, NESTED, "GPU incl", "GPU: with those of the ranges inside",
+           devices=_D.device_inclusive),
+    Metric("kernel_ns", TIME, SUM, "kernels", "GPU: of own, the GPU computes", devices=_D.part),
+    Metric("auxiliary_ns", TIME, SUM, "auxiliary", "GPU: of own, a library's kernels for layout, padding, partial sums",
+           devices=_D.part),
+    Metric("copy_ns", TIME, SUM, "copies", "GPU: of own, it copies or sets memory", devices=_D.part),
+    Metric("idle_ns", TIME, SUM, "idle", "GPU: of own, it is idle; the next four",
+           of=("exclusive_ns", "kernel_ns", "auxiliary_ns", "copy_ns"), derived=_idle),
+    Metric("queue_ns", TIME, SUM, "queue", "GPU: of idle, the launch was over but its work had not begun",
+           devices=_D.part),
+    Metric("dispatch_ns", TIME, SUM, "dispatch", "GPU: of idle, the launching thread runs code of this row",
+           devices=_D.part),
+    Metric("call_ns", TIME, SUM, "CUDA calls", "GPU: of idle, that thread is inside a CUDA call", devices=_D.part),
+    Metric("sync_ns", TIME, SUM, "sync", "GPU: of idle, that thread waits for the device", devices=_D.part),
+    Metric("host_ns", TIME, SUM, "host", "GPU: time on the host without the ranges inside", devices=_D.host),
+    Metric("host_inclusive_ns", TIME, NESTED, "host incl", "GPU: time on the host with the ranges inside",
+           devices=_D.host_inclusive),
+    Metric("copy_bytes", BYTES, SUM, "copied", "GPU: bytes of copies and sets", devices=_D.copied),
+    Metric("copy_rate", NUMBER, NONE, "GB/s", "GPU: bytes copied by GPU time", of=("copy_bytes", "device_ns"),
+           derived=_copy_rate),
 ]
 """In the order of JSON and CSV fields and of columns."""
+# fmt: on
 
 
 def find_metric(name: str) -> Metric:

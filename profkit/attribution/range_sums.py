@@ -38,13 +38,17 @@ class RangeSums:
                 found[name] = np.maximum(0, found[name] - cost)
         return found
 
-    @cached_property
-    def thread_ns(self) -> Column | None:
+    def time(self, name: str) -> Column:
+        """One of `times`."""
+        return self.times[name]
+
+    def threads_wall(self, _: str) -> Column | None:
         """By thread only: from its first to its last known moment."""
         return None if self.groups.threads is None else self.shares.times.wall_ns[list(self.groups.threads)]
 
-    def recorded(self, values: Column) -> list[int | None] | None:
+    def counter(self, name: str) -> list[int | None] | None:
         """Sum of a counter over the outermost calls for which it was recorded; None where for none."""
+        values = self.shares.capture.ranges[name]
         is_recorded = values >= 0
         if not is_recorded.any():
             return None
@@ -68,6 +72,10 @@ class RangeSums:
         if not has_memory(shares.capture):
             return None
         return range_memory(shares, self._of_range, self._count, self._is_outermost)
+
+    def cost(self, _: str) -> Column | None:
+        """What recording the ranges inside cost."""
+        return self.overhead.inside_ns if self.overhead else None
 
     @cached_property
     def overhead(self) -> Overhead | None:

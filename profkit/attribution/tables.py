@@ -31,7 +31,8 @@ def usage(what: Capture | Shares, by: str | None = None, subtract_overhead: bool
     groups = group(shares, chosen)
     options = {"subtract_overhead": True} if subtract_overhead and shares.clock == THREADS else {}
     sums = _SUMS[shares.clock](shares, groups, chosen, **options)
-    made = {metric.name: recorder(sums) for metric in METRICS if (recorder := metric.recorder(shares.clock, chosen))}
+    recorders = {metric.name: metric.recorder(shares.clock, chosen) for metric in METRICS}
+    made = {name: recorder(sums, name) for name, recorder in recorders.items() if recorder}
     columns = {name: _listed(values) for name, values in made.items() if values is not None}
     whole = sums.whole()
     whole["totals"] |= dict.fromkeys(("inclusive_ns", "exclusive_ns"), whole["wall_ns"])

@@ -219,7 +219,7 @@ def with_device() -> CaptureBuilder:
 
 @pytest.fixture(scope="module")
 def fuzzer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    sources = [FUZZER, *sorted(SOURCES.glob("captures/read/*.cpp")), SOURCES / "tracer/core/crc32c.cpp"]
+    sources = [FUZZER, *sorted(SOURCES.glob("captures/read/**/*.cpp")), SOURCES / "tracer/file/crc32c.cpp"]
     program = tmp_path_factory.mktemp("fuzzer") / "fuzz_reader"
     return build_program(program, sources, "address,undefined", ["-D_GLIBCXX_ASSERTIONS"])
 

@@ -14,7 +14,7 @@ from tests.capture.builders import CaptureBuilder
 from tests.support.places import DOCS, SOURCES
 
 DOCUMENT = DOCS / "capture-format.md"
-HEADERS = [SOURCES / "tracer" / "core" / name for name in ("format.h", "device_format.h")]
+HEADERS = [SOURCES / "tracer" / "file" / name for name in ("format.h", "device_format.h")]
 
 
 def test_the_small_reader_finds_the_same_ranges_as_profkit(tmp_path: Path) -> None:

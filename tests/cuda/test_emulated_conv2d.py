@@ -81,7 +81,7 @@ def test_no_kernel_leaves_its_arrays_or_races(sanitizers: str, tmp_path: Path) -
         ("winograd", Conv2d(kernel_size=3, stride=2), "stride 1 only"),
         ("winograd", Conv2d(kernel_size=3, dilation=2), "dilation 1 only"),
         ("winograd", Conv2d(kernel_size=7), "3x3 and 5x5"),
-        ("winograd", Conv2d(kernel_size=3, direction=WEIGHT_GRADIENT), "weight gradient is another transform"),
+        ("winograd", Conv2d(kernel_size=3, direction=WEIGHT_GRADIENT), "weight gradient needs another transform"),
         ("depthwise", Conv2d(in_channels=4, out_channels=4, groups=2), "groups = in channels"),
     ],
 )

@@ -141,7 +141,7 @@ def test_an_input_that_cannot_be_read_is_refused(x: object, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("producer", "words"), [({}, "is read-only"), ({"copy": True}, "lends only a copy")], ids=["read-only", "copy"]
+    ("producer", "words"), [({}, "is read-only"), ({"copy": True}, "exports only a copy")], ids=["read-only", "copy"]
 )
 def test_a_capsule_that_the_result_cannot_go_into_is_refused_as_output(producer: dict[str, Any], words: str) -> None:
     output = np.zeros((3, 5), np.float32)

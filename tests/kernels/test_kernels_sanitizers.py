@@ -34,7 +34,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if platform.machine() != "x86_64":
         pytest.skip("the sanitized build is of x86's instruction sets")
     kernels = SOURCES / "kernels"
-    files = [kernels / f"{name}.cpp" for name in ("cpu_tuning", "shapes")]
+    files = [kernels / f"{name}.cpp" for name in ("cpu/tuning", "shapes")]
     files += [SOURCES / "runtime" / f"{name}.cpp" for name in ("cpu_features", "threads")]
     files += [*sorted(kernels.glob("*/cpu/*.cpp")), *sorted(kernels.glob("*/arrays.cpp"))]
     # The slow ones first: two compilers work at a time.

@@ -43,7 +43,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *isa_units("generic"),
         *sorted(kernels.glob("*/cpu/*.cpp")),
         *sorted(kernels.glob("*/arrays.cpp")),
-        *(kernels / name for name in ("cpu_tuning.cpp", "shapes.cpp")),
+        *(kernels / name for name in ("cpu/tuning.cpp", "shapes.cpp")),
         *(SOURCES / "runtime" / name for name in ("cpu_features.cpp", "threads.cpp")),
         Path(__file__).parent / "native" / "run_cases.cpp",
     ]

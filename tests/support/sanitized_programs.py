@@ -62,7 +62,7 @@ def isa_units(isa: str) -> list[Path]:
             found.append(folder / f"{name}_{isa}.cpp")
             with locked("units"):
                 folder.mkdir(exist_ok=True)
-                found[-1].write_text("".join(f'#include "{file}"\n' for file in (f"kernels/isa_{isa}.h", *files)))
+                found[-1].write_text("".join(f'#include "{file}"\n' for file in (f"kernels/cpu/isa_{isa}.h", *files)))
     return found
 
 

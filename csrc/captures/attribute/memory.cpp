@@ -12,8 +12,8 @@ constexpr int64_t kNotFreed = -1;
 
 size_t index(int32_t row) { return static_cast<size_t>(row); }
 
-// Changes of live bytes that still have to be applied to a range and to all around it: their sum, and the
-// highest point reached on the way.
+// Changes of live bytes that still have to be applied to a range and its ancestors: their sum, and the
+// highest point reached.
 struct Pending {
   int64_t sum = 0, highest = 0;
 
@@ -31,8 +31,8 @@ struct OpenRange {
 };
 
 // The open ranges of one thread, as far as allocations show them. An allocation concerns all of them, a free
-// those that were open when its memory was allocated, which is always a lower part of the stack. Changes wait
-// where they were made and sink when a range closes or a change lower down must come after them; so an
+// those that were open when its memory was allocated, which is always a lower part of the stack. Changes stay
+// where they were made and propagate down when a range closes or a change lower down must follow them; so an
 // allocation costs one step however deep the stack is.
 class Stack {
  public:
@@ -43,7 +43,7 @@ class Stack {
     ranges_.back().pending.add(bytes);
   }
 
-  // Ranges that have ended but still stand here are lowered too, which cannot raise their peak.
+  // Ranges that have ended but are still on the stack are lowered too, which cannot raise their peak.
   void release(int32_t row, int64_t bytes, const int32_t* parent) {
     while (row >= 0 && levels_[index(row)] < 0) row = parent[row];
     if (row < 0) return;
@@ -162,12 +162,9 @@ const char* AllocationView::check(size_t ranges) const {
   return nullptr;
 }
 
-RangeMemory::RangeMemory(size_t ranges)
-    : own_calls(ranges, 0),
-      own_bytes(ranges, 0),
-      live_bytes(ranges, 0),
-      peak_bytes(ranges, 0),
-      freed_elsewhere_bytes(ranges, 0) {}
+RangeMemory::RangeMemory(size_t ranges) {
+  visit([ranges](std::string_view, auto& column) { column.assign(ranges, 0); });
+}
 
 RangeMemory attribute_memory(const RangeView& ranges, const AllocationView& allocations) {
   RangeMemory result(ranges.count);

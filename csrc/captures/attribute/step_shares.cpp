@@ -57,16 +57,16 @@ class StepSweep {
     for (const size_t ending : by_end) {
       const int64_t end = pieces_[ending].end_ns;
       for (; begun < pieces_.size() && pieces_[begun].start_ns < end; ++begun) {
-        give(pieces_[begun].start_ns - now);
+        assign(pieces_[begun].start_ns - now);
         now = pieces_[begun].start_ns;
         begin(begun);
       }
-      give(end - now);
+      assign(end - now);
       now = end;
       has_ended_[ending] = 1;
       drop_ended(pieces_[ending]);
     }
-    give(end_ns - now);
+    assign(end_ns - now);
   }
 
  private:
@@ -105,7 +105,7 @@ class StepSweep {
     (pieces_[open.others.back()].level == kRuntime ? in_runtime_ : in_layer_) += by;
   }
 
-  void give(int64_t duration_ns) {
+  void assign(int64_t duration_ns) {
     if (duration_ns == 0) return;
     if (running_.empty()) {
       auto& remainder = in_runtime_ ? shares_.runtime_ns : in_layer_ ? shares_.layer_ns : shares_.empty_ns;
@@ -117,11 +117,11 @@ class StepSweep {
     const auto left = static_cast<size_t>(duration_ns % static_cast<int64_t>(threads));
     for (size_t i = 0; i < threads; ++i) {
       // Nanoseconds that cannot be split go to each in turn.
-      const bool gets_one = (i + threads - turn_ % threads) % threads < left;
+      const bool gets_one = (i + threads - next_extra_ % threads) % threads < left;
       const Piece& piece = pieces_[open_[running_[i]].operators.back()];
       shares_.wall_ns[piece.row] += whole + (gets_one ? 1 : 0);
     }
-    turn_ += left;
+    next_extra_ += left;
   }
 
   std::vector<Piece> pieces_;
@@ -129,7 +129,7 @@ class StepSweep {
   std::vector<OpenSpans> open_;  // per thread
   std::vector<size_t> running_;  // threads with an open operator
   int64_t in_runtime_ = 0, in_layer_ = 0;
-  size_t turn_ = 0;
+  size_t next_extra_ = 0;
   size_t step_;
   StepShares& shares_;
 };

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "captures/columns.h"
+
 namespace profkit::captures {
 
 // Borrowed columns of a Recording's spans, as profkit/capture/recording.py names them.
@@ -36,6 +38,8 @@ struct StepShares {
   std::vector<int64_t> runtime_ns;  // per step: no operator ran, some thread was in the framework's own code
   std::vector<int64_t> layer_ns;    // per step: no operator, no such code, but a layer's Python code
   std::vector<int64_t> empty_ns;    // per step: nothing was open on any thread
+
+  PROFKIT_COLUMNS(wall_ns, runtime_ns, layer_ns, empty_ns)
 };
 
 // An instant of a step belongs, on each thread, to the operator or primitive that was begun last and is still

@@ -14,7 +14,7 @@ constexpr int64_t kNever = std::numeric_limits<int64_t>::min();
 
 size_t index(int32_t row) { return static_cast<size_t>(row); }
 
-// The middle duration of every group: rows are dealt into one array, a stretch per group.
+// The median duration of every group: durations are distributed into one array, a segment per group.
 void fill_medians(const RangeView& ranges, const int32_t* group, GroupTimes& result) {
   const size_t groups = result.calls.size();
   std::vector<size_t> next(groups + 1, 0);
@@ -41,9 +41,9 @@ const char* RangeView::check() const {
   for (size_t row = 0; row < count; ++row) {
     if (thread[row] < 0 || thread[row] >= threads) return "a range has no thread";
     if (parent[row] < -1 || parent[row] >= static_cast<int64_t>(row)) {
-      return "a range does not stand after its parent";
+      return "a range precedes its parent";
     }
-    if (parent[row] >= 0 && !in_tree(index(parent[row]))) return "a range lies in a span or a mark";
+    if (parent[row] >= 0 && !in_tree(index(parent[row]))) return "a range has a span or a mark as its parent";
   }
   return nullptr;
 }
@@ -107,16 +107,10 @@ std::vector<uint8_t> outermost_of_group(const RangeView& ranges, const int32_t* 
   return result;
 }
 
-GroupTimes::GroupTimes(size_t groups)
-    : calls(groups, 0),
-      span_calls(groups, 0),
-      open_calls(groups, 0),
-      inclusive_ns(groups, 0),
-      exclusive_ns(groups, 0),
-      min_ns(groups, std::numeric_limits<int64_t>::max()),
-      mean_ns(groups, 0),
-      median_ns(groups, 0),
-      max_ns(groups, 0) {}
+GroupTimes::GroupTimes(size_t groups) {
+  visit([groups](std::string_view, auto& column) { column.assign(groups, 0); });
+  min_ns.assign(groups, std::numeric_limits<int64_t>::max());
+}
 
 GroupTimes group_times(const RangeView& ranges, const int64_t* own_ns, const int32_t* group, size_t groups) {
   GroupTimes result(groups);

@@ -1,14 +1,16 @@
-// Time per range and per group of ranges: columns of a capture in, plain vectors out. Rows must stand as the
-// reader leaves them: grouped by thread, in order of begin, a parent before its children.
+// Time per range and per group of ranges: columns of a capture in, plain vectors out. Rows must be ordered as
+// the reader leaves them: grouped by thread, by begin, a parent before its children.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "captures/columns.h"
+
 namespace profkit::captures {
 
-// Borrowed columns of RangeColumns. `check` must have passed before anything else is asked.
+// Borrowed columns of RangeColumns. `check` must pass before anything else is called.
 struct RangeView {
   const uint8_t* kind;
   const uint8_t* is_open;
@@ -20,8 +22,8 @@ struct RangeView {
   int32_t threads;  // how many there are
 
   bool in_tree(size_t row) const { return kind[row] == 0; }
-  // What is wrong with the columns, or nothing: a parent that does not stand before its child would make
-  // every pass below wrong, and a loop of parents endless.
+  // What is wrong with the columns, or nullptr: a parent that does not precede its child would make every
+  // pass below wrong, and a cycle of parents endless.
   const char* check() const;
 };
 
@@ -51,6 +53,9 @@ struct GroupTimes {
   explicit GroupTimes(size_t groups);
   std::vector<int64_t> calls, span_calls, open_calls, inclusive_ns, exclusive_ns, min_ns, mean_ns, median_ns,
       max_ns;
+
+  PROFKIT_COLUMNS(calls, span_calls, open_calls, inclusive_ns, exclusive_ns, min_ns, mean_ns, median_ns,
+                  max_ns)
 };
 GroupTimes group_times(const RangeView& ranges, const int64_t* own_ns, const int32_t* group, size_t groups);
 

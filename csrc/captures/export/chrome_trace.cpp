@@ -6,7 +6,7 @@
 
 #include "captures/export/output_buffer.h"
 #include "captures/export/trace_content.h"
-#include "tracer/core/format.h"
+#include "tracer/file/format.h"
 
 namespace profkit::captures {
 namespace {
@@ -277,7 +277,7 @@ class ChromeWriter {
     return at;
   }
 
-  // From a call to what it asked of the GPU. An arrow has an id of its own: one launch of a graph has many.
+  // From a call to the GPU work that it launched. Each arrow has its own id: one launch of a graph has many.
   // It must not end before it begins: where the GPU's clock is a little ahead, it ends later within its
   // slice; work that had ended by then has no arrow.
   void write_launch_flow(size_t flow) {

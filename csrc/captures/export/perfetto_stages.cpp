@@ -76,7 +76,7 @@ std::string_view RenderStages::stage(size_t queue, size_t row, ProtoMessage& int
   return event_.view();
 }
 
-// Queues have the same numbers in every sequence: the viewer tells them apart by them.
+// Queues have the same numbers in every sequence: the viewer identifies them by number.
 uint64_t RenderStages::intern_queue(size_t queue, ProtoMessage& interned) {
   if (!has_queue_) {
     part_.clear();

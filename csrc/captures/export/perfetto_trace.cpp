@@ -10,7 +10,7 @@
 #include "captures/export/perfetto_stages.h"
 #include "captures/export/protobuf.h"
 #include "captures/export/trace_content.h"
-#include "tracer/core/format.h"
+#include "tracer/file/format.h"
 
 namespace profkit::captures {
 namespace {
@@ -65,7 +65,7 @@ class PerfettoWriter {
   uint64_t track_uuid(size_t track) const { return 1 + content_.processes.size() + track; }
   uint64_t counter_uuid(size_t counter) const { return track_uuid(content_.tracks.size()) + counter; }
 
-  // --- What stands before the events, on sequence 1 ---
+  // --- Before the events, on sequence 1 ---
 
   void write_packet() {
     const std::string_view body = packet_.view();
@@ -155,7 +155,7 @@ class PerfettoWriter {
       part_.bytes<5>(track.name);
       nested_.bytes<4>(part_.view());
       nested_.number<5>(process_uuid(static_cast<size_t>(track.process)));
-      nested_.number<11>(3);  // lanes stand in the order of their ranks
+      nested_.number<11>(3);  // lanes are in the order of their ranks
     } else {
       nested_.bytes<2>(track.name);
       nested_.number<5>(track_uuid(static_cast<size_t>(track.thread)));
@@ -234,7 +234,7 @@ class PerfettoWriter {
   // The packet of an event and of `interned_`, which is then empty again.
   template <uint32_t field>
   void write_body_at(int64_t time_ns, std::string_view body) {
-    // Time does not run back within a track of a sound capture; in another one it stands still here.
+    // Time never decreases within a track of an intact capture; in a damaged one it is clamped here.
     const int64_t now = std::max(time_ns, last_ns_);
     packet_.clear();
     packet_.number<packet::timestamp>(static_cast<uint64_t>(now) - static_cast<uint64_t>(last_ns_));
@@ -302,7 +302,7 @@ class PerfettoWriter {
     if (is_slice) open_.push_back(events.end_ns[row]);
   }
 
-  // What the event asked of a GPU, by the ids of the stages.
+  // What the event launched on a GPU, by the ids of the stages.
   void add_launched(size_t row) {
     const int32_t* const from = content_.flows.from;
     const int32_t* const end = from + content_.flows.count;

@@ -1,5 +1,5 @@
 // What a trace file shows, the same for every format: views of columns prepared by
-// profkit/rendering/trace_content.py. The serialisers (chrome_trace, perfetto_trace) read it and hand bytes
+// profkit/rendering/traces/content.py. The serialisers (chrome_trace, perfetto_trace) read it and hand bytes
 // to a writer.
 #pragma once
 
@@ -27,7 +27,7 @@ struct TraceProcess {
   int32_t pid;
   std::string_view name;
   std::vector<std::string_view> command;
-  bool is_gpu = false;  // stands for a GPU in formats that know nothing but processes
+  bool is_gpu = false;  // represents a GPU in formats that have only processes
 };
 
 struct TraceTrack {
@@ -35,7 +35,7 @@ struct TraceTrack {
   int32_t tid;
   std::string_view name;
   int32_t rank;        // order within the process
-  int32_t thread;      // the track of the thread beside which this lane stands; -1: this is a thread
+  int32_t thread;      // the track of the thread that this lane belongs to; -1: this is a thread
   int32_t queue = -1;  // the queue of a GPU of which this is a lane; -1: of the host
 };
 
@@ -65,7 +65,7 @@ struct TraceLaunches {
   }
 };
 
-// Arrows from a host's event to the GPU's event that it asked for, in order of `from`.
+// Arrows from an event of the host to the GPU work that it launched, in order of `from`.
 struct TraceFlows {
   size_t count = 0;
   const int32_t *from = nullptr, *to = nullptr;  // rows of the events

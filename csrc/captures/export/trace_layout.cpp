@@ -10,7 +10,8 @@
 namespace profkit::captures {
 namespace {
 
-// The lanes beside one thread. Slices of a lane are disjoint: spans do not enclose one another by meaning.
+// The additional lanes of one thread. Slices of a lane are disjoint: that one span encloses another means
+// nothing.
 class Lanes {
  public:
   int32_t take(int64_t start, int64_t end) {

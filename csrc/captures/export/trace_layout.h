@@ -1,5 +1,5 @@
-// Where each range stands in a trace: rows of a capture go in, a lane and a depth for each come out, so that
-// slices of one lane nest strictly whatever the capture holds.
+// Where each range is drawn in a trace: rows of a capture in, a lane and a depth for each out, so that slices
+// of one lane nest strictly whatever the capture holds.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct LayoutInput {
 struct TraceLayout {
   std::vector<int32_t> lane;   // 0: the thread itself; from 1 on: lanes for what would overlap there
   std::vector<int32_t> depth;  // number of slices open around it in its lane
-  std::vector<int32_t> lanes_of_thread;  // lanes beside the thread itself
+  std::vector<int32_t> lanes_of_thread;  // lanes in addition to the thread itself
 };
 
 TraceLayout lay_out(const LayoutInput& input);

@@ -1,14 +1,15 @@
 // Walks from block to block; where one is damaged, looks for the next magic number, byte by byte.
 #include "captures/read/blocks.h"
 
-#include "tracer/core/crc32c.h"
+#include "tracer/file/crc32c.h"
 
 namespace profkit::captures {
 namespace {
 
 using tracer::BlockHeader;
 
-// What checksums of false starts may cost before the search ends: a file made to be slow must not be.
+// Bytes of false starts that may be checksummed before the search ends: a malicious file must not make it
+// slow.
 constexpr uint64_t kWastePerByte = 8;
 constexpr uint64_t kLeastWaste = uint64_t{64} << 20;
 

@@ -7,11 +7,11 @@
 #include <cstring>
 #include <vector>
 
-#include "tracer/core/format.h"
+#include "tracer/file/format.h"
 
 namespace profkit::captures {
 
-// Payloads may stand at any address once damage has shifted them: everything is read by copying.
+// Payloads may be unaligned once damage has shifted them: everything is read by copying.
 template <typename T>
 T load(const uint8_t* from) {
   T value;

@@ -11,16 +11,10 @@ using tracer::ClockEntry;
 __extension__ typedef unsigned __int128 uint128;
 
 constexpr int kScaleBits = 44;
-constexpr int64_t kFarthestNs = int64_t{1} << 61;  // differences of two times never overflow
 // Counters between 1 MHz and 100 GHz; what lies outside is no clock but damage.
 constexpr double kLeastRate = 1e-3, kMostRate = 100;
-// Half as much time as this between two points tells noise, not drift.
+// Over a shorter time the difference of two points shows noise, not drift.
 constexpr int64_t kDriftWindowNs = 200'000'000;
-
-bool is_possible(const ClockEntry& point) {
-  return point.monotonic_ns > -kFarthestNs && point.monotonic_ns < kFarthestNs && point.uncertainty_ns >= 0 &&
-         point.uncertainty_ns < kFarthestNs;
-}
 
 double rate_between(const ClockEntry& a, const ClockEntry& b) {
   return static_cast<double>(b.ticks - a.ticks) / static_cast<double>(b.monotonic_ns - a.monotonic_ns);
@@ -32,16 +26,11 @@ bool can_follow(const ClockEntry& a, const ClockEntry& b) {
   return rate > kLeastRate && rate < kMostRate;
 }
 
-// A point taken while the thread was interrupted says little; the others bound it better.
 std::vector<ClockEntry> without_outliers(std::vector<ClockEntry> points) {
-  points.erase(std::remove_if(points.begin(), points.end(), [](const auto& p) { return !is_possible(p); }),
+  points.erase(std::remove_if(points.begin(), points.end(), [](const auto& p) { return !is_in_range(p); }),
                points.end());
   if (points.empty()) return points;
-  std::vector<int64_t> uncertainties;
-  for (const ClockEntry& point : points) uncertainties.push_back(point.uncertainty_ns);
-  const auto middle = uncertainties.begin() + static_cast<ptrdiff_t>(uncertainties.size() / 2);
-  std::nth_element(uncertainties.begin(), middle, uncertainties.end());
-  const int64_t limit = *middle < kFarthestNs / 8 ? 4 * *middle + 200 : *middle;
+  const int64_t limit = uncertainty_limit(points);
   std::sort(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.ticks < b.ticks; });
   std::vector<ClockEntry> kept;
   for (const ClockEntry& point : points) {

@@ -1,13 +1,34 @@
 // One process's clock: sync points in, nanoseconds of CLOCK_MONOTONIC for any reading of the clock out.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "tracer/core/format.h"
+#include "tracer/file/format.h"
 
 namespace profkit::captures {
+
+constexpr int64_t kFarthestNs = int64_t{1} << 61;  // differences of two times never overflow
+
+// Points (pairs of readings) above this are left out: one taken while the thread was interrupted says little,
+// and the others bound it better.
+template <class Point>
+int64_t uncertainty_limit(const std::vector<Point>& points) {
+  std::vector<int64_t> uncertainties;
+  for (const Point& point : points) uncertainties.push_back(point.uncertainty_ns);
+  const auto middle = uncertainties.begin() + static_cast<std::ptrdiff_t>(uncertainties.size() / 2);
+  std::nth_element(uncertainties.begin(), middle, uncertainties.end());
+  return *middle < kFarthestNs / 8 ? 4 * *middle + 200 : *middle;
+}
+
+// Whether a point's times can be computed with.
+template <class Point>
+bool is_in_range(const Point& point) {
+  return point.monotonic_ns > -kFarthestNs && point.monotonic_ns < kFarthestNs && point.uncertainty_ns >= 0 &&
+         point.uncertainty_ns < kFarthestNs;
+}
 
 class ClockMap {
  public:
@@ -17,7 +38,7 @@ class ClockMap {
   // rate (ticks per ns) is the given one, or 1 when that is 0.
   ClockMap(std::vector<tracer::ClockEntry> points, double rate_elsewhere);
 
-  // Never decreases with `ticks`. `cursor` remembers the segment: one per thread, which asks in order.
+  // Never decreases with `ticks`. `cursor` remembers the segment: one per thread, whose ticks come in order.
   int64_t monotonic_ns(uint64_t ticks, size_t& cursor) const;
 
   int64_t first_ns() const { return segments_.front().start_ns; }

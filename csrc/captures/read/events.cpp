@@ -11,14 +11,6 @@ using tracer::kTickMask;
 // Words of each kind, the first included; a snapshot adds two for each range. 0: no such kind.
 constexpr uint8_t kWordCounts[16] = {0, 1, 2, 1, 2, 3, 2, 2, 3, 2, 3, 3, 2, 1, 2, 3};
 
-template <typename Action>
-void for_each_column(RangeColumns& r, const Action& act) {
-  const auto all = [&act](auto&... columns) { (act(columns), ...); };
-  all(r.kind, r.source, r.thread, r.end_thread, r.start_ns, r.end_ns, r.name, r.domain, r.category, r.colour,
-      r.payload_type, r.payload, r.parent, r.depth, r.is_open, r.minor_faults, r.major_faults,
-      r.voluntary_switches, r.involuntary_switches);
-}
-
 }  // namespace
 
 uint32_t read_event(const EventBlock& block, uint32_t at, Event& event) {
@@ -40,14 +32,6 @@ uint64_t near_ticks(uint64_t written, uint64_t low) {
   }
   const uint64_t behind = (kTickMask + 1) - ahead;
   return written >= behind ? written - behind : 0;
-}
-
-void reserve_rows(RangeColumns& ranges, size_t rows) {
-  for_each_column(ranges, [rows](auto& column) { column.reserve(rows); });
-}
-
-void cut_rows(RangeColumns& ranges, size_t rows) {
-  for_each_column(ranges, [rows](auto& column) { column.resize(rows); });
 }
 
 bool first_ticks(const EventBlock& block, uint64_t& ticks) {

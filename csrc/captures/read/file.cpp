@@ -12,7 +12,7 @@
 
 #include "captures/read/blocks.h"
 #include "captures/read/reader.h"
-#include "tracer/core/crc32c.h"
+#include "tracer/file/crc32c.h"
 
 namespace profkit::captures {
 namespace {
@@ -75,7 +75,7 @@ tracer::FileHeader checked_header(const uint8_t* data, size_t size) {
   }
   if (size < sizeof(tracer::FileHeader)) {
     throw CaptureError{"is cut off within its header (" + std::to_string(size) +
-                       " bytes); copy it again or record anew"};
+                       " bytes); copy it again or record a new one"};
   }
   const auto header = load<tracer::FileHeader>(data);
   if (header.version > tracer::kFormatVersion) {
@@ -86,11 +86,11 @@ tracer::FileHeader checked_header(const uint8_t* data, size_t size) {
   if (tracer::crc32c(0, data, offsetof(tracer::FileHeader, crc)) != header.crc || header.version == 0 ||
       header.header_bytes < tracer::kHeaderCountersOffset + sizeof(tracer::FileCounters) ||
       header.header_bytes > kMostHeaderBytes) {
-    throw CaptureError{"has a damaged header (its checksum is wrong); copy it again or record anew"};
+    throw CaptureError{"has a damaged header (its checksum is wrong); copy it again or record a new one"};
   }
   if (size < header.header_bytes) {
     throw CaptureError{"is cut off within its header (" + std::to_string(size) + " of " +
-                       std::to_string(header.header_bytes) + " bytes); copy it again or record anew"};
+                       std::to_string(header.header_bytes) + " bytes); copy it again or record a new one"};
   }
   return header;
 }

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tracer/core/format.h"
+#include "tracer/file/format.h"
 
 namespace profkit::captures {
 

@@ -211,20 +211,10 @@ class Matcher {
       return std::make_pair(rows_.time_ns[a], rows_.address[a]) <
              std::make_pair(rows_.time_ns[b], rows_.address[b]);
     });
-    const auto reorder = [&](auto& column) {
-      auto copy = column;
+    rows_.visit([&](std::string_view, auto& column) {
+      const auto copy = column;
       for (size_t i = 0; i < order.size(); ++i) column[first_ + i] = copy[order[i]];
-    };
-    reorder(rows_.thread);
-    reorder(rows_.range);
-    reorder(rows_.time_ns);
-    reorder(rows_.call);
-    reorder(rows_.address);
-    reorder(rows_.bytes);
-    reorder(rows_.free_time_ns);
-    reorder(rows_.free_thread);
-    reorder(rows_.free_range);
-    reorder(rows_.is_part);
+    });
   }
 
   AllocationColumns& rows_;
@@ -267,7 +257,7 @@ MatchCounts match_allocations(std::vector<ThreadSummary>& threads, const std::ve
     heads.pop();
     const std::vector<MemoryEvent>& events = threads[thread].memory;
     size_t at = next[thread];
-    // Goes on with the same thread as long as it is the earliest: one thread alone never touches the heap.
+    // Continues with the same thread as long as it is the earliest: a single thread never touches the heap.
     do {
       matcher.apply(events[at++], thread_rows[thread]);
     } while (at < events.size() && (heads.empty() || heads.top() > head_of(threads, thread, at)));

@@ -2,31 +2,13 @@
 #include "captures/read/names.h"
 
 #include "captures/read/blocks.h"
+#include "tracer/file/utf8.h"
 
 namespace profkit::captures {
 namespace {
 
 using tracer::DefinitionEntry;
 using tracer::DefinitionKind;
-
-// Bytes of the UTF-8 sequence at the start of the text; 0 when there is none (also for surrogates, overlong
-// forms and numbers above U+10FFFF).
-size_t sequence_bytes(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t first = byte(0);
-  if (first < 0x80) return 1;
-  const size_t size = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || text.size() < size) return 0;
-  for (size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  const uint8_t second = byte(1);
-  if (first == 0xE0 && second < 0xA0) return 0;
-  if (first == 0xED && second > 0x9F) return 0;
-  if (first == 0xF0 && second < 0x90) return 0;
-  if (first == 0xF4 && second > 0x8F) return 0;
-  return size;
-}
 
 int32_t found_or(const IdTable<int32_t>& table, uint32_t id, int32_t otherwise) {
   const int32_t* found = table.find(id);
@@ -39,7 +21,7 @@ std::string valid_utf8(std::string_view text) {
   std::string result;
   result.reserve(text.size());
   while (!text.empty()) {
-    const size_t size = sequence_bytes(text);
+    const size_t size = utf8_sequence_bytes(text);
     if (size == 0) {
       result += "\xEF\xBF\xBD";
     } else {

@@ -64,7 +64,7 @@ struct Label {
 // The definitions of one process.
 class Names {
  public:
-  // False when the block ends within an entry; what stands before is kept.
+  // False when the block ends within an entry; the entries before it are kept.
   bool add_block(const uint8_t* payload, uint32_t bytes, StringTable& strings);
   // Definitions that were lost give a label that says so.
   void set_lost_name(int32_t name) { lost_.name = name; }

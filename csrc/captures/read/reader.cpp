@@ -10,7 +10,7 @@
 
 #include "captures/read/blocks.h"
 #include "captures/read/clock.h"
-#include "captures/read/device.h"
+#include "captures/read/device/rows.h"
 #include "captures/read/file.h"
 #include "captures/read/memory.h"
 #include "captures/read/names.h"
@@ -41,7 +41,7 @@ struct ProcessBlocks {
   std::vector<Block> device;
   TokenRows tokens;
   uint64_t end_ticks = 0;
-  // Shared: a file may name many processes without a clock, and each uses the same one then.
+  // Shared: a file may have many processes without a clock, which then use the same one.
   std::shared_ptr<const ClockMap> map;
 };
 
@@ -102,9 +102,9 @@ class Decoder {
   void set_origin();
   ProcessSummary replay(ProcessBlocks& process, const ForeignEnds& foreign_ends);
   void decode_process(size_t index);
-  void add_threads(size_t index, const ProcessSummary& story);
+  void add_threads(size_t index, const ProcessSummary& summary);
   void add_samples(size_t index);
-  int64_t process_end_ns(const ProcessBlocks& process, const ProcessSummary& story) const;
+  int64_t process_end_ns(const ProcessBlocks& process, const ProcessSummary& summary) const;
   int64_t relative(int64_t monotonic_ns) const {
     return std::max<int64_t>(monotonic_ns - capture_.origin_monotonic_ns, 0);
   }
@@ -114,7 +114,7 @@ class Decoder {
   StringTable strings_;
   std::vector<ProcessBlocks> processes_;
   std::unordered_map<uint64_t, size_t> index_of_;
-  std::vector<Anomalies> odd_;
+  std::vector<Anomalies> anomalies_;
   uint64_t unknown_blocks_ = 0, malformed_blocks_ = 0, processes_without_clock_ = 0;
 };
 
@@ -133,7 +133,7 @@ void Decoder::sort_blocks(const std::vector<Block>& blocks) {
     if (block.type == BlockType::events) words += block.bytes / 8;
   }
   // A range takes two words at least. Untouched pages cost nothing.
-  reserve_rows(capture_.ranges, words / 2 + 16);
+  capture_.ranges.visit([&](std::string_view, auto& column) { column.reserve(words / 2 + 16); });
 }
 
 bool Decoder::sort_block(const Block& block) {
@@ -228,14 +228,14 @@ void Decoder::decode() {
 }
 
 ProcessSummary Decoder::replay(ProcessBlocks& process, const ForeignEnds& foreign_ends) {
-  ProcessSummary story;
+  ProcessSummary summary;
   const ReplayContext context{process.names, *process.map,    capture_.origin_monotonic_ns,
-                              max_rows_,     capture_.ranges, story,
+                              max_rows_,     capture_.ranges, summary,
                               foreign_ends,  process.tokens};
   auto row = static_cast<int32_t>(capture_.threads.process.size());
   for (auto& [index, thread] : process.threads)
     replay_thread(context, row++, index, thread.is_ended, thread.events);
-  return story;
+  return summary;
 }
 
 void Decoder::decode_process(size_t index) {
@@ -243,28 +243,28 @@ void Decoder::decode_process(size_t index) {
   const size_t first_row = capture_.ranges.kind.size();
   const size_t first_allocation = capture_.allocations.time_ns.size();
   process.tokens = wanted_tokens(process.device);
-  ProcessSummary story = replay(process, {});
-  if (!story.foreign_ends.empty()) {
-    const ForeignEnds foreign_ends = sorted_by_time(std::move(story.foreign_ends));
-    cut_rows(capture_.ranges, first_row);
-    for (auto& [token, told_rows] : process.tokens) told_rows.clear();
-    story = replay(process, foreign_ends);
+  ProcessSummary summary = replay(process, {});
+  if (!summary.foreign_ends.empty()) {
+    const ForeignEnds foreign_ends = sorted_by_time(std::move(summary.foreign_ends));
+    capture_.ranges.visit([&](std::string_view, auto& column) { column.resize(first_row); });
+    for (auto& [token, token_rows] : process.tokens) token_rows.clear();
+    summary = replay(process, foreign_ends);
   }
   std::vector<int32_t> rows(process.threads.size());
   std::iota(rows.begin(), rows.end(), static_cast<int32_t>(capture_.threads.process.size()));
-  process.facts.end_ns = process_end_ns(process, story);
-  close_open_rows(story, process.facts.end_ns, capture_.ranges);
-  match_spans(story, process.facts.end_ns, capture_.ranges);
-  const MatchCounts counts = match_allocations(story.threads, rows, max_rows_, capture_.allocations);
+  process.facts.end_ns = process_end_ns(process, summary);
+  close_open_rows(summary, process.facts.end_ns, capture_.ranges);
+  match_spans(summary, process.facts.end_ns, capture_.ranges);
+  const MatchCounts counts = match_allocations(summary.threads, rows, max_rows_, capture_.allocations);
   process.facts.frees_of_unknown = counts.frees_of_unknown;
-  story.odd.too_many_allocations = counts.left_out;
-  if (story.has_moved_spans)
+  summary.anomalies.too_many_allocations = counts.left_out;
+  if (summary.has_moved_spans)
     lift_children_of_spans(first_row, first_allocation, capture_.ranges, capture_.allocations);
   process.facts.start_ns = process.clock.empty() ? process.facts.end_ns : relative(process.map->first_ns());
-  for (const ThreadSummary& thread : story.threads) {
+  for (const ThreadSummary& thread : summary.threads) {
     if (thread.has_times) process.facts.start_ns = std::min(process.facts.start_ns, thread.start_ns);
   }
-  add_threads(index, story);
+  add_threads(index, summary);
   add_samples(index);
   if (!process.device.empty()) {
     process.facts.device = append_device_rows(process.device,
@@ -272,38 +272,38 @@ void Decoder::decode_process(size_t index) {
                                                process.names, process.tokens, capture_.ranges},
                                               capture_.device);
   }
-  odd_.push_back(story.odd);
+  anomalies_.push_back(summary.anomalies);
 }
 
-int64_t Decoder::process_end_ns(const ProcessBlocks& process, const ProcessSummary& story) const {
+int64_t Decoder::process_end_ns(const ProcessBlocks& process, const ProcessSummary& summary) const {
   size_t cursor = 0;
   int64_t end_ns = process.clock.empty() ? 0 : relative(process.map->last_ns());
   if (process.end_ticks != 0) {
     end_ns = std::max(end_ns, relative(process.map->monotonic_ns(process.end_ticks, cursor)));
   }
-  for (const ThreadSummary& thread : story.threads) end_ns = std::max(end_ns, thread.end_ns);
+  for (const ThreadSummary& thread : summary.threads) end_ns = std::max(end_ns, thread.end_ns);
   return end_ns;
 }
 
-void Decoder::add_threads(size_t index, const ProcessSummary& story) {
+void Decoder::add_threads(size_t index, const ProcessSummary& summary) {
   const ProcessBlocks& process = processes_[index];
   ThreadColumns& threads = capture_.threads;
   size_t at = 0;
   for (const auto& [thread_index, thread] : process.threads) {
-    const ThreadSummary& told = story.threads[at];
+    const ThreadSummary& replayed = summary.threads[at];
     const bool is_first = at == 0;
-    const bool lasts = is_first || !told.has_times || told.is_left_open;
+    const bool lasts = is_first || !replayed.has_times || replayed.is_left_open;
     threads.process.push_back(static_cast<int32_t>(index));
     threads.index.push_back(thread_index);
     threads.os_thread_id.push_back(thread.os_thread_id);
     const std::string fallback = "thread " + std::to_string(thread_index);
     threads.name.push_back(strings_.index(thread.name.empty() ? fallback : thread.name));
-    threads.start_ns.push_back(is_first || !told.has_times ? process.facts.start_ns : told.start_ns);
-    threads.end_ns.push_back(lasts ? process.facts.end_ns : told.end_ns);
+    threads.start_ns.push_back(is_first || !replayed.has_times ? process.facts.start_ns : replayed.start_ns);
+    threads.end_ns.push_back(lasts ? process.facts.end_ns : replayed.end_ns);
     threads.small_allocations.push_back(thread.small_allocations);
     threads.small_allocated_bytes.push_back(thread.small_allocated_bytes);
     threads.unbalanced_pops.push_back(thread.unbalanced_pops);
-    threads.dropped.push_back(told.dropped);
+    threads.dropped.push_back(replayed.dropped);
     ++at;
   }
 }
@@ -323,7 +323,7 @@ void Decoder::finish(const BlockList& found) {
   facts.malformed_blocks = malformed_blocks_;
   facts.processes_without_clock = processes_without_clock_;
   facts.max_rows = max_rows_;
-  facts.odd = odd_;
+  facts.anomalies = anomalies_;
   for (ProcessBlocks& process : processes_) {
     capture_.processes.push_back(std::move(process.facts));
   }

@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "captures/read/device_columns.h"
-#include "tracer/core/format.h"
+#include "captures/columns.h"
+#include "captures/read/device/columns.h"
+#include "tracer/file/format.h"
 
 namespace profkit::captures {
 
@@ -17,7 +18,7 @@ struct CaptureError {
   std::string message;
 };
 
-// Rows stand grouped by thread and in order of begin: a parent's row comes before its children's.
+// Rows are grouped by thread and ordered by begin: a parent's row comes before its children's.
 struct RangeColumns {
   std::vector<uint8_t> kind;  // RangeKind
   std::vector<uint8_t> source;
@@ -33,6 +34,10 @@ struct RangeColumns {
   std::vector<uint8_t> is_open;  // no end was recorded: end_ns is the last time known of its thread's process
   // -1 when not recorded
   std::vector<int64_t> minor_faults, major_faults, voluntary_switches, involuntary_switches;
+
+  PROFKIT_COLUMNS(kind, source, thread, end_thread, start_ns, end_ns, name, domain, category, colour,
+                  payload_type, payload, parent, depth, is_open, minor_faults, major_faults,
+                  voluntary_switches, involuntary_switches)
 };
 enum class RangeKind : uint8_t { range = 0, span = 1, mark = 2 };
 
@@ -43,8 +48,11 @@ struct AllocationColumns {
   std::vector<uint8_t> call;  // tracer::AllocationCall
   std::vector<uint64_t> address, bytes;
   std::vector<int64_t> free_time_ns;             // -1: not freed while recording
-  std::vector<int32_t> free_thread, free_range;  // -1 likewise; free_thread -1 alone: not known by whom
+  std::vector<int32_t> free_thread, free_range;  // -1 likewise; free_thread -1 alone: thread not known
   std::vector<uint8_t> is_part;  // a further piece of a mapping unmapped in pieces: no call of its own
+
+  PROFKIT_COLUMNS(thread, range, time_ns, call, address, bytes, free_time_ns, free_thread, free_range,
+                  is_part)
 };
 
 struct ThreadColumns {
@@ -55,12 +63,17 @@ struct ThreadColumns {
   std::vector<int64_t> start_ns,
       end_ns;  // first and last time known; a process's first thread spans the process
   std::vector<uint64_t> small_allocations, small_allocated_bytes, unbalanced_pops, dropped;
+
+  PROFKIT_COLUMNS(process, index, os_thread_id, name, start_ns, end_ns, small_allocations,
+                  small_allocated_bytes, unbalanced_pops, dropped)
 };
 
 struct SampleColumns {
   std::vector<int32_t> process;
   std::vector<int64_t> time_ns;
   std::vector<uint64_t> resident_bytes;
+
+  PROFKIT_COLUMNS(process, time_ns, resident_bytes)
 };
 
 struct Process {
@@ -91,7 +104,7 @@ struct Capture {
   DeviceColumns device;
 };
 
-// What row numbers can tell apart.
+// The limit of row numbers.
 constexpr size_t kMaxRows = std::numeric_limits<int32_t>::max() - 1;
 
 // Throws CaptureError. Ranges and allocations beyond `max_rows` each are left out and counted in a warning.

@@ -29,7 +29,7 @@ struct OpenRange {
 class Replay {
  public:
   Replay(const ReplayContext& context, int32_t thread_row)
-      : context_(context), ranges_(context.ranges), story_(context.story), thread_row_(thread_row) {}
+      : context_(context), ranges_(context.ranges), summary_(context.summary), thread_row_(thread_row) {}
 
   void run(const std::vector<EventBlock>& blocks, ThreadSummary& thread);
   void finish(bool is_ended);
@@ -59,16 +59,16 @@ class Replay {
 
   const ReplayContext& context_;
   RangeColumns& ranges_;
-  ProcessSummary& story_;
+  ProcessSummary& summary_;
   ThreadSummary* thread_ = nullptr;
   int32_t thread_row_;
   std::vector<OpenRange> stack_;
-  size_t inherited_ = 0;     // so many at the bottom of the stack have no row
+  size_t inherited_ = 0;     // how many ranges at the bottom of the stack have no row
   bool is_at_start_ = true;  // nothing was read or lost so far
   bool knows_stack_ = true;  // false between a loss and the next snapshot
   bool has_ticks_ = false;   // false before the first event and after a loss
   uint64_t ticks_ = 0;       // of the last event
-  uint64_t last_ticks_ = 0;  // of the last event that tells what the program did
+  uint64_t last_ticks_ = 0;  // of the last event of the program itself
   uint64_t loss_ticks_ = 0;  // last_ticks_ when the loss came
   int32_t value_row_ = -1;   // the row that a payload or usage belongs to
   bool has_end_usage_ = false;
@@ -81,7 +81,7 @@ void Replay::run(const std::vector<EventBlock>& blocks, ThreadSummary& thread) {
   uint64_t expected = 0;
   for (const EventBlock& block : blocks) {
     if (block.first_word < expected) {
-      ++story_.odd.broken_blocks;
+      ++summary_.anomalies.broken_blocks;
       continue;
     }
     if (block.first_word > expected) lose(block.first_word - expected);
@@ -93,8 +93,8 @@ void Replay::run(const std::vector<EventBlock>& blocks, ThreadSummary& thread) {
 
 void Replay::lose(uint64_t words) {
   is_at_start_ = false;
-  ++story_.odd.gaps;
-  story_.odd.lost_words += std::min(words, uint64_t{1} << 40);
+  ++summary_.anomalies.gaps;
+  summary_.anomalies.lost_words += std::min(words, uint64_t{1} << 40);
   if (knows_stack_) loss_ticks_ = last_ticks_;
   knows_stack_ = false;
   has_ticks_ = false;
@@ -108,7 +108,7 @@ void Replay::replay_block(const EventBlock& block) {
     Event event;
     const uint32_t count = read_event(block, at, event);
     if (count == 0) {
-      ++story_.odd.broken_blocks;
+      ++summary_.anomalies.broken_blocks;
       lose(block.count - at);
       return;
     }
@@ -164,11 +164,11 @@ void Replay::apply(const Event& event) {
     case EventKind::span_begin:
       value_row_ = add_row(RangeKind::span, event.word(2), ticks_);
       if (value_row_ >= 0)
-        story_.span_begins.push_back({event.word(1), time_of(ticks_), value_row_, thread_row_});
+        summary_.span_begins.push_back({event.word(1), time_of(ticks_), value_row_, thread_row_});
       break;
     case EventKind::span_end:
       value_row_ = -1;
-      story_.span_ends.push_back({event.word(1), time_of(ticks_), -1, thread_row_});
+      summary_.span_ends.push_back({event.word(1), time_of(ticks_), -1, thread_row_});
       break;
     case EventKind::allocate:
       memory(MemoryEvent::Kind::allocate, event, event.word(2));
@@ -181,7 +181,7 @@ void Replay::apply(const Event& event) {
       break;
     case EventKind::end_elsewhere:
       value_row_ = -1;
-      story_.foreign_ends[foreign_key(event.word(1), event.word(2))].push_back({ticks_, thread_row_});
+      summary_.foreign_ends[foreign_key(event.word(1), event.word(2))].push_back({ticks_, thread_row_});
       break;
   }
   note_time();
@@ -209,7 +209,7 @@ void Replay::note_time() {
 
 int32_t Replay::add_row(RangeKind kind, uint64_t label_id, uint64_t ticks) {
   if (ranges_.kind.size() >= context_.max_rows) {
-    ++story_.odd.too_many_rows;
+    ++summary_.anomalies.too_many_rows;
     return -1;
   }
   const Label& label = context_.names.label(label_id);
@@ -233,14 +233,14 @@ int32_t Replay::add_row(RangeKind kind, uint64_t label_id, uint64_t ticks) {
   ranges_.major_faults.push_back(-1);
   ranges_.voluntary_switches.push_back(-1);
   ranges_.involuntary_switches.push_back(-1);
-  if (context_.names.is_lost(label)) ++story_.odd.lost_labels;
+  if (context_.names.is_lost(label)) ++summary_.anomalies.lost_labels;
   return static_cast<int32_t>(ranges_.kind.size() - 1);
 }
 
 void Replay::begin(uint64_t label) {
   value_row_ = -1;
   if (!knows_stack_ || stack_.size() >= tracer::kMaxDepth) {
-    ++story_.odd.skipped_events;
+    ++summary_.anomalies.skipped_events;
     return;
   }
   value_row_ = add_row(RangeKind::range, label, ticks_);
@@ -250,14 +250,14 @@ void Replay::begin(uint64_t label) {
 void Replay::push(int32_t row, uint64_t label, uint64_t begin_ticks) {
   stack_.push_back({row, label, begin_ticks, kNever, false, {}});
   if (!context_.tokens.empty()) {
-    const auto told = context_.tokens.find(foreign_key(thread_->index, begin_ticks));
-    if (told != context_.tokens.end()) told->second.push_back(row);
+    const auto wanted = context_.tokens.find(foreign_key(thread_->index, begin_ticks));
+    if (wanted != context_.tokens.end()) wanted->second.push_back(row);
   }
   if (context_.foreign_ends.empty()) return;
   const auto found = context_.foreign_ends.find(foreign_key(thread_->index, begin_ticks));
   if (found == context_.foreign_ends.end()) return;
-  // The bits of the key repeat after hours: the first end after this begin is meant, or shortly before it,
-  // since the counters of two cores may differ.
+  // The bits of the key repeat after hours: the right end is the first after this begin, or shortly before
+  // it, since the counters of two cores may differ.
   const uint64_t earliest = begin_ticks - std::min(begin_ticks, kSkewTicks);
   const auto first =
       std::lower_bound(found->second.begin(), found->second.end(), earliest,
@@ -268,7 +268,7 @@ void Replay::push(int32_t row, uint64_t label, uint64_t begin_ticks) {
   ranges_.kind[at] = static_cast<uint8_t>(RangeKind::span);
   ranges_.end_ns[at] = std::max(ranges_.start_ns[at], time_of(first->ticks));
   ranges_.end_thread[at] = first->thread;
-  story_.has_moved_spans = true;
+  summary_.has_moved_spans = true;
 }
 
 // Whether a range above this one is still open: then closing this one takes it out of the tree.
@@ -282,9 +282,9 @@ bool Replay::is_crossed(size_t index) const {
 void Replay::end(uint32_t index) {
   value_row_ = -1;
   if (!knows_stack_) {
-    ++story_.odd.skipped_events;
+    ++summary_.anomalies.skipped_events;
   } else if (index >= stack_.size()) {
-    ++story_.odd.unmatched_ends;
+    ++summary_.anomalies.unmatched_ends;
   } else {
     const OpenRange& range = stack_[index];
     value_row_ = range.row;
@@ -293,7 +293,7 @@ void Replay::end(uint32_t index) {
       --inherited_;
     } else if (is_crossed(index)) {
       ranges_.kind[static_cast<size_t>(range.row)] = static_cast<uint8_t>(RangeKind::span);
-      story_.has_moved_spans = true;
+      summary_.has_moved_spans = true;
     }
     stack_.erase(stack_.begin() + index);
   }
@@ -396,7 +396,7 @@ void Replay::finish(bool is_ended) {
   }
   for (const OpenRange& range : stack_) {
     if (range.row < 0 || range.foreign_end_ticks != kNever) continue;
-    story_.open_rows.push_back(range.row);
+    summary_.open_rows.push_back(range.row);
     thread_->is_left_open = true;
   }
 }
@@ -414,7 +414,7 @@ void replay_thread(const ReplayContext& context, int32_t thread_row, uint32_t th
   replay.run(blocks, thread);
   replay.finish(is_ended);
   thread.last_row = static_cast<int32_t>(context.ranges.kind.size());
-  context.story.threads.push_back(std::move(thread));
+  context.summary.threads.push_back(std::move(thread));
 }
 
 }  // namespace profkit::captures

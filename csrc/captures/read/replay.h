@@ -40,13 +40,13 @@ struct ForeignEnd {
   int32_t thread;  // row of the thread that closed it
 };
 
-// Foreign ends by opener and begin, as far as the file tells them: see foreign_key.
+// Foreign ends by opener and begin, as far as the file has them: see foreign_key.
 using ForeignEnds = std::unordered_map<uint64_t, std::vector<ForeignEnd>>;
 constexpr uint64_t foreign_key(uint64_t opener, uint64_t begin_ticks) {
   return (opener & 0xFFFFF) << tracer::kTickBits | (begin_ticks & tracer::kTickMask);
 }
 
-// What one thread's stream told apart from its rows.
+// What one thread's stream gives besides its rows.
 struct ThreadSummary {
   uint32_t index = 0;
   int32_t first_row = 0, last_row = 0;  // its rows: [first, last)
@@ -57,7 +57,7 @@ struct ThreadSummary {
   std::vector<MemoryEvent> memory;
 };
 
-// Odd things, counted over a process; they become warnings.
+// Anomalies counted over a process; they become warnings.
 struct Anomalies {
   uint64_t lost_words = 0, gaps = 0;  // jumps of first_word
   uint64_t skipped_events = 0;        // begins and ends after a gap, before the next snapshot
@@ -74,11 +74,11 @@ struct ProcessSummary {
   ForeignEnds foreign_ends;
   std::vector<int32_t> open_rows;  // end with the process
   bool has_moved_spans = false;    // ranges became spans: parents must be looked at again
-  Anomalies odd;
+  Anomalies anomalies;
 };
 
-// Ranges that CUPTI was told about: rows by the bits of foreign_key, which repeat after hours. Only keys that
-// are there already are filled.
+// Ranges that were pushed to CUPTI: rows by the bits of foreign_key, which repeat after hours. Only existing
+// keys are filled.
 using TokenRows = std::unordered_map<uint64_t, std::vector<int32_t>>;
 
 // Times count from `origin_ns` of CLOCK_MONOTONIC and are never negative.
@@ -88,9 +88,9 @@ struct ReplayContext {
   int64_t origin_ns;
   size_t max_rows;
   RangeColumns& ranges;
-  ProcessSummary& story;
-  // What a first replay of the process found. They are rare, but where one is, the stack of the opener keeps
-  // a range that is over, and only this tells so. In order of time for each key.
+  ProcessSummary& summary;
+  // What a first replay of the process found. They are rare, but where there is one, the opener's stack keeps
+  // a range that has ended, and only this shows it. In order of time for each key.
   const ForeignEnds& foreign_ends;
   TokenRows& tokens;
 };
@@ -99,9 +99,6 @@ struct ReplayContext {
 // what it left open ended with it.
 void replay_thread(const ReplayContext& context, int32_t thread_row, uint32_t thread_index, bool is_ended,
                    std::vector<EventBlock>& blocks);
-
-void reserve_rows(RangeColumns& ranges, size_t rows);
-void cut_rows(RangeColumns& ranges, size_t rows);
 
 // The clock of the first event, if the block has one.
 bool first_ticks(const EventBlock& block, uint64_t& ticks);

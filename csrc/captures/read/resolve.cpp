@@ -21,18 +21,18 @@ void leave_open(RangeColumns& ranges, int32_t row, int64_t end_ns) {
 
 }  // namespace
 
-void close_open_rows(const ProcessSummary& story, int64_t end_ns, RangeColumns& ranges) {
-  for (int32_t row : story.open_rows) leave_open(ranges, row, end_ns);
+void close_open_rows(const ProcessSummary& summary, int64_t end_ns, RangeColumns& ranges) {
+  for (int32_t row : summary.open_rows) leave_open(ranges, row, end_ns);
 }
 
-void match_spans(ProcessSummary& story, int64_t end_ns, RangeColumns& ranges) {
-  auto& begins = story.span_begins;
-  auto& ends = story.span_ends;
+void match_spans(ProcessSummary& summary, int64_t end_ns, RangeColumns& ranges) {
+  auto& begins = summary.span_begins;
+  auto& ends = summary.span_ends;
   std::stable_sort(begins.begin(), begins.end(), is_earlier);
   std::stable_sort(ends.begin(), ends.end(), is_earlier);
   size_t at = 0;
   for (const SpanEvent& begin : begins) {
-    while (at < ends.size() && ends[at].id < begin.id) ++at, ++story.odd.unmatched_span_ends;
+    while (at < ends.size() && ends[at].id < begin.id) ++at, ++summary.anomalies.unmatched_span_ends;
     if (at == ends.size() || ends[at].id != begin.id) {
       leave_open(ranges, begin.row, end_ns);
       continue;
@@ -42,7 +42,7 @@ void match_spans(ProcessSummary& story, int64_t end_ns, RangeColumns& ranges) {
     ranges.end_thread[row] = ends[at].thread;
     ++at;
   }
-  story.odd.unmatched_span_ends += ends.size() - at;
+  summary.anomalies.unmatched_span_ends += ends.size() - at;
 }
 
 void lift_children_of_spans(size_t first_row, size_t first_allocation, RangeColumns& ranges,

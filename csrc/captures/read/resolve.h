@@ -1,5 +1,5 @@
-// What only a whole process can tell: ends of spans and of ranges left open, and the tree without spans.
-// Works on the process's rows once all its threads are replayed.
+// What needs the whole process: ends of spans and of ranges left open, and the tree without spans. Works on
+// the process's rows after all its threads are replayed.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace profkit::captures {
 
-void close_open_rows(const ProcessSummary& story, int64_t end_ns, RangeColumns& ranges);
+void close_open_rows(const ProcessSummary& summary, int64_t end_ns, RangeColumns& ranges);
 
 // Pairs span begins and ends by id; a begin alone stays open until `end_ns`.
-void match_spans(ProcessSummary& story, int64_t end_ns, RangeColumns& ranges);
+void match_spans(ProcessSummary& summary, int64_t end_ns, RangeColumns& ranges);
 
 // Parents, depths and allocations refer to ranges of the tree only: those of a range that turned out to be a
 // span move to the nearest range around it.

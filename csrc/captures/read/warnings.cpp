@@ -35,22 +35,22 @@ void add_damage(const BlockList& found, std::vector<std::string>& warnings) {
   }
   if (found.gave_up) {
     warnings.emplace_back(
-        "the rest of the file is too damaged to be searched; what stands before it was read");
+        "the rest of the file is too damaged to be searched; everything before it was read");
   }
 }
 
 Anomalies summed(const std::vector<Anomalies>& all) {
   Anomalies sum;
-  for (const Anomalies& odd : all) {
-    sum.gaps += odd.gaps;
-    sum.lost_words += odd.lost_words;
-    sum.skipped_events += odd.skipped_events;
-    sum.unmatched_ends += odd.unmatched_ends;
-    sum.broken_blocks += odd.broken_blocks;
-    sum.unmatched_span_ends += odd.unmatched_span_ends;
-    sum.too_many_rows += odd.too_many_rows;
-    sum.too_many_allocations += odd.too_many_allocations;
-    sum.lost_labels += odd.lost_labels;
+  for (const Anomalies& anomalies : all) {
+    sum.gaps += anomalies.gaps;
+    sum.lost_words += anomalies.lost_words;
+    sum.skipped_events += anomalies.skipped_events;
+    sum.unmatched_ends += anomalies.unmatched_ends;
+    sum.broken_blocks += anomalies.broken_blocks;
+    sum.unmatched_span_ends += anomalies.unmatched_span_ends;
+    sum.too_many_rows += anomalies.too_many_rows;
+    sum.too_many_allocations += anomalies.too_many_allocations;
+    sum.lost_labels += anomalies.lost_labels;
   }
   return sum;
 }
@@ -63,24 +63,25 @@ std::vector<std::string> warnings_of(const BlockList& found, const WarningFacts&
     if (number != 0) warnings.push_back(counted(number, noun) + " " + rest);
   };
   add_damage(found, warnings);
-  const Anomalies odd = summed(facts.odd);
-  if (odd.gaps != 0) {
-    warnings.push_back("events are missing at " + counted(odd.gaps, "place") + " (" +
-                       counted(8 * odd.lost_words, "byte") + "): ranges open there end there");
+  const Anomalies anomalies = summed(facts.anomalies);
+  if (anomalies.gaps != 0) {
+    warnings.push_back("events are missing at " + counted(anomalies.gaps, "place") + " (" +
+                       counted(8 * anomalies.lost_words, "byte") + "): ranges open there end there");
   }
-  add(odd.skipped_events, "begin or end event", "left out: after such a place it is not known what was open");
-  add(odd.unmatched_ends, "end event", "left out: no such range was open");
-  add(odd.unmatched_span_ends, "span end", "left out: no begin was recorded");
-  add(odd.broken_blocks + facts.malformed_blocks, "block",
+  add(anomalies.skipped_events, "begin or end event",
+      "left out: after such a place it is not known what was open");
+  add(anomalies.unmatched_ends, "end event", "left out: no such range was open");
+  add(anomalies.unmatched_span_ends, "span end", "left out: no begin was recorded");
+  add(anomalies.broken_blocks + facts.malformed_blocks, "block",
       "with content that this format does not allow: read as far as possible");
   const std::string full = "left out: a table holds at most " + grouped(facts.max_rows) + " rows";
-  add(odd.too_many_rows, "range", full);
-  add(odd.too_many_allocations, "allocation", full);
+  add(anomalies.too_many_rows, "range", full);
+  add(anomalies.too_many_allocations, "allocation", full);
   add(facts.unknown_blocks, "block",
       "skipped: of a kind that this version does not know; a newer profkit reads more");
   add(facts.processes_without_clock, "process",
       "without a clock: the times are those of another process, or ticks");
-  add(odd.lost_labels, "range", "without a name: the block that defines it is missing");
+  add(anomalies.lost_labels, "range", "without a name: the block that defines it is missing");
   return warnings;
 }
 

@@ -1,4 +1,4 @@
-// What was damaged, lost or odd in a capture, as sentences for people.
+// What was damaged, lost or unexpected in a capture, as sentences for people.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace profkit::captures {
 struct WarningFacts {
   uint64_t unknown_blocks = 0, malformed_blocks = 0, processes_without_clock = 0;
   size_t max_rows = kMaxRows;
-  std::vector<Anomalies> odd;  // per process
+  std::vector<Anomalies> anomalies;  // per process
 };
 
 std::vector<std::string> warnings_of(const BlockList& found, const WarningFacts& facts);

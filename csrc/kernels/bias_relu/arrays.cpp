@@ -1,4 +1,4 @@
-// Which arrays bias_relu takes and gives. A kernel may rely on everything that is refused here.
+// Which arrays bias_relu takes and gives. Kernels may rely on everything that is checked here.
 #include "kernels/bias_relu/params.h"
 #include "kernels/shapes.h"
 

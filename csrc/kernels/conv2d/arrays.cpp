@@ -1,4 +1,4 @@
-// Which arrays conv2d takes and gives. A kernel may rely on everything that is refused here.
+// Which arrays conv2d takes and gives. Kernels may rely on everything that is checked here.
 #include <algorithm>
 #include <utility>
 

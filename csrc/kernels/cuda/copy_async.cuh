@@ -1,6 +1,6 @@
-// Copies from global into shared memory that go on while the thread computes: cp.async from sm_80 on, plain
-// copies before. Emulated, the target is lost when a copy begins and there when it is waited for, so that
-// both a target that is still read and a forgotten wait are seen.
+// Copies from global into shared memory that overlap with computation: cp.async from sm_80 on, plain copies
+// before. Emulated, the target is invalid when a copy begins and filled when it is waited for, so that both a
+// target that is still read and a missing wait are detected.
 #pragma once
 
 #include "kernels/cuda/device.cuh"

@@ -1,5 +1,5 @@
-// CUDA's words for a C++ compiler that has no toolkit: enough to read the kernels' headers, nothing to run
-// them. With PROFKIT_LAYOUTS, device.cuh takes this; cuda_structs.cpp asks for layouts of structs.
+// CUDA's keywords and types for a C++ compiler without the toolkit: enough to parse the kernels' headers, not
+// to run them. device.cuh includes this with PROFKIT_LAYOUTS; structs.cpp needs the layouts of structs.
 #pragma once
 
 #include <math.h>

@@ -1,8 +1,8 @@
-// What every CUDA kernel header includes. Kernels are compiled in three worlds: by nvcc for a GPU, by NVRTC
-// (no standard headers) from CuPy or for candidates, and by a C++ compiler on the host SIMT layer of the
-// tests (PROFKIT_EMULATED; tests/cuda/native/simt.h), where every thread of a block is a fiber. A fourth
-// reads their structs and runs nothing (PROFKIT_LAYOUTS; cuda_structs.cpp). Hence the few macros below
-// instead of bare `__shared__`: the emulator must see each array to check it.
+// What every CUDA kernel header includes. Kernels are compiled in three ways: by nvcc for a GPU, by NVRTC (no
+// standard headers) from CuPy or for candidates, and by a C++ compiler on the host SIMT layer of the tests
+// (PROFKIT_EMULATED; tests/cuda/native/simt.h), where every thread of a block is a fiber. A fourth parses
+// their structs and runs nothing (PROFKIT_LAYOUTS; structs.cpp). Hence the few macros below instead of bare
+// `__shared__`: the emulator must see each array to check it.
 #pragma once
 
 #if defined(PROFKIT_EMULATED)
@@ -39,7 +39,7 @@ constexpr int kWarpSize = 32;
 __host__ __device__ constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 __host__ __device__ constexpr int divide_up(int a, int b) { return (a + b - 1) / b; }
 
-// 16-bit elements are computed with as float.
+// 16-bit elements are converted to float for computation.
 __device__ __forceinline__ float to_float(float value) { return value; }
 __device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
 __device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }

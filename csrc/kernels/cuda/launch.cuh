@@ -3,7 +3,7 @@
 // they are.
 #pragma once
 
-#include "kernels/cuda_registry.h"
+#include "kernels/cuda/registry.h"
 
 #if defined(PROFKIT_EMULATED)
 #include "simt_launch.h"
@@ -17,6 +17,11 @@ struct Geometry {
   dim3 grid, block;
   size_t dynamic_shared_bytes = 0;
 };
+
+// A thread for each of `count` items, in blocks of `threads`.
+inline Geometry linear_geometry(int64_t count, int threads) {
+  return {dim3(static_cast<unsigned>((count + threads - 1) / threads)), dim3(static_cast<unsigned>(threads))};
+}
 
 #if defined(PROFKIT_EMULATED)
 
@@ -34,7 +39,7 @@ inline void fill_zero(void* target, size_t bytes, const CudaCall&) { simt::fill_
 
 #else
 
-// Above this a kernel must ask for its dynamic shared memory.
+// Above this, dynamic shared memory must be requested for a kernel.
 constexpr size_t kSharedBytesByDefault = 48 * 1024;
 
 // Throws CudaError (runtime/cuda_device.h) with what was being done, unless the code is success.
@@ -45,7 +50,7 @@ void launch(const Geometry& geometry, const CudaCall& call, Arguments... argumen
   if (geometry.dynamic_shared_bytes > kSharedBytesByDefault) {
     check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(geometry.dynamic_shared_bytes)),
-               "asking for shared memory");
+               "setting the limit of shared memory");
   }
   const auto stream = static_cast<cudaStream_t>(call.stream);
   // clang-format off: it takes the three brackets apart

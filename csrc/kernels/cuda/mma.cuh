@@ -2,8 +2,8 @@
 // mma.sync (lane = 4 * group + member):
 //   m16n8k16, 16-bit: a[4], b[2] of two packed elements each; m16n8k8, TF32: a[4], b[2] of one each;
 //   c[4]: rows group and group + 8, columns 2 * member and 2 * member + 1.
-// Needs sm_80; emulated at fragment level by tests/cuda/native/simt_mma.h. Compiled for less they stop the
-// kernel: such code may still be translated for a newer device, which `supports` then takes.
+// Needs sm_80; emulated at fragment level by tests/cuda/native/simt_mma.h. Compiled for less they trap: such
+// code may still be JIT-compiled for a newer device, which `supports` then accepts.
 #pragma once
 
 #include "kernels/cuda/device.cuh"
@@ -18,44 +18,28 @@ using simt::mma_m16n8k8_tf32;
 using simt::to_tf32;
 #else
 
-__device__ __forceinline__ void mma_m16n8k16_f16(float (&c)[4], const uint32_t (&a)[4],
-                                                 const uint32_t (&b)[2]) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#define PROFKIT_MMA(shape, type)                                            \
+  asm volatile("mma.sync.aligned." shape ".row.col.f32." type "." type      \
+               ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])             \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
 #else
-  __trap();
+#define PROFKIT_MMA(shape, type) __trap()
 #endif
-}
+using FragmentA = const uint32_t (&)[4];
+using FragmentB = const uint32_t (&)[2];
 
-__device__ __forceinline__ void mma_m16n8k16_bf16(float (&c)[4], const uint32_t (&a)[4],
-                                                  const uint32_t (&b)[2]) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#else
-  __trap();
-#endif
+__device__ __forceinline__ void mma_m16n8k16_f16(float (&c)[4], FragmentA a, FragmentB b) {
+  PROFKIT_MMA("m16n8k16", "f16");
 }
-
-__device__ __forceinline__ void mma_m16n8k8_tf32(float (&c)[4], const uint32_t (&a)[4],
-                                                 const uint32_t (&b)[2]) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#else
-  __trap();
-#endif
+__device__ __forceinline__ void mma_m16n8k16_bf16(float (&c)[4], FragmentA a, FragmentB b) {
+  PROFKIT_MMA("m16n8k16", "bf16");
 }
+__device__ __forceinline__ void mma_m16n8k8_tf32(float (&c)[4], FragmentA a, FragmentB b) {
+  PROFKIT_MMA("m16n8k8", "tf32");
+}
+#undef PROFKIT_MMA
 
 // Four 8x8 matrices of 16-bit elements from shared memory (ldmatrix): lane l brings the address of row l % 8
 // of matrix l / 8, 16 bytes aligned, and gets of each matrix the pair of elements at row `group`, columns 2 *

@@ -1,5 +1,5 @@
-// Neighbouring elements that are loaded and stored by one instruction, at most 128 bits. Addresses must be
-// multiples of the pack's size: launchers check that rows begin there, else they take packs of one.
+// Adjacent elements that are loaded and stored by one instruction, at most 128 bits. Addresses must be
+// multiples of the pack's size: launchers check that rows are aligned, otherwise they use packs of one.
 #pragma once
 
 #include "kernels/cuda/device.cuh"

@@ -12,7 +12,7 @@ struct Sum {
   __device__ __forceinline__ static float together(float a, float b) { return a + b; }
 };
 
-// A NaN is passed over; kNeutral is the lowest finite number, so that differences to it are never NaN.
+// NaN is ignored; kNeutral is the lowest finite number, so that differences from it are never NaN.
 struct Max {
   static constexpr float kNeutral = -3.402823466e+38f;
   __device__ __forceinline__ static float together(float a, float b) { return fmaxf(a, b); }
@@ -29,8 +29,8 @@ __device__ __forceinline__ float warp_reduce(float value) {
   return value;
 }
 
-// Over all kThreads threads of a block, each of which must arrive. `scratch` is in shared memory and free
-// again when the last thread has left: call it a second time only after a barrier, or with other scratch.
+// Over all kThreads threads of a block, each of which must arrive. `scratch` is in shared memory and in use
+// until the last thread has left: call it a second time only after a barrier, or with other scratch.
 template <class Operation, int kThreads>
 __device__ __forceinline__ float block_reduce(float value, float (&scratch)[kWarpSize]) {
   static_assert(kThreads % kWarpSize == 0 && kThreads <= kWarpSize * kWarpSize);
@@ -39,7 +39,7 @@ __device__ __forceinline__ float block_reduce(float value, float (&scratch)[kWar
   value = warp_reduce<Operation>(value);
   if (lane == 0) scratch[warp] = value;
   __syncthreads();
-  // Every warp adds up the warps' values for itself: no second barrier to hand the result out.
+  // Every warp adds up the warps' values itself: no second barrier to distribute the result.
   return warp_reduce<Operation>(lane < kThreads / kWarpSize ? scratch[lane] : Operation::kNeutral);
 }
 

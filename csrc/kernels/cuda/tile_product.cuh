@@ -2,7 +2,7 @@
 // b[kDepth][columns], so that a thread's operands are four 128-bit loads per step of the depth. A thread owns
 // 8 x 8 sums as 2 x 2 quarters of 4 x 4; the quarters lie half a tile apart.
 //
-// Banks: of a warp's lanes 8 stand along the rows and 4 along the columns. A load of a touches 8 neighbouring
+// Banks: a warp's lanes are 8 along the rows and 4 along the columns. A load of a touches 8 neighbouring
 // float4 = all 32 banks once, one of b 4 float4 that 8 lanes each share: one wavefront each, no conflict.
 #pragma once
 

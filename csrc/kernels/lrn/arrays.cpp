@@ -1,4 +1,4 @@
-// Which arrays lrn takes and gives. A kernel may rely on everything that is refused here.
+// Which arrays lrn takes and gives. Kernels may rely on everything that is checked here.
 #include "kernels/lrn/params.h"
 #include "kernels/shapes.h"
 

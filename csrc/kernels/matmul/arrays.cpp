@@ -1,4 +1,4 @@
-// Which arrays matmul takes and gives. A kernel may rely on everything that is refused here.
+// Which arrays matmul takes and gives. Kernels may rely on everything that is checked here.
 #include <utility>
 
 #include "kernels/matmul/params.h"

@@ -1,4 +1,4 @@
-// Which arrays pool2d takes and gives. A kernel may rely on everything that is refused here.
+// Which arrays pool2d takes and gives. Kernels may rely on everything that is checked here.
 #include "kernels/pool2d/params.h"
 #include "kernels/shapes.h"
 #include "runtime/check.h"
@@ -25,7 +25,7 @@ Arrays arrays_of(const profkit_pool2d_params& p) {
   const Shape x = image_shape(p.layout, p.batch, p.channels, p.height, p.width);
   const Shape y = image_shape(p.layout, p.batch, p.channels, p.out_h, p.out_w);
   if (p.direction == PROFKIT_FORWARD) return checked({{{"x", x}}, y, p.dtype});
-  // Only a maximum has to look where its value came from.
+  // Only a maximum needs x, to find where its value came from.
   if (p.mode == PROFKIT_MAX) return checked({{{"x", x}, {"dy", y}}, x, p.dtype});
   return checked({{{"dy", y}}, x, p.dtype});
 }

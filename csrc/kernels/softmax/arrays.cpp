@@ -1,4 +1,4 @@
-// Which arrays softmax takes and gives. A kernel may rely on everything that is refused here.
+// Which arrays softmax takes and gives. Kernels may rely on everything that is checked here.
 #include "kernels/shapes.h"
 #include "kernels/softmax/params.h"
 

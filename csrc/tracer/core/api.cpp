@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "tracer/core/demangling.h"
+#include "tracer/core/export.h"
 #include "tracer/core/recorder.h"
 #include "tracer/core/session.h"
 #include "tracer/core/threads.h"
@@ -75,25 +76,18 @@ const char* start_with_options(const char* path, const char* text) {
 
 uint64_t dropped() { return losses.records() + device_counts.dropped(); }
 
-void answer(profkit_cupti_findings* result, uint32_t version, bool is_usable, const char* library,
-            const char* reason) {
-  result->version = version;
-  result->is_usable = is_usable ? 1 : 0;
-  std::snprintf(result->library, sizeof(result->library), "%s", library);
-  std::snprintf(result->reason, sizeof(result->reason), "%s", reason);
-}
-
 void examine(const char* wheels, profkit_cupti_findings* result) {
   const RecordingPause quiet;
-  CuptiFindings findings;
-  examine_cupti(wheels, findings);
-  answer(result, findings.version, findings.is_usable, findings.library, findings.reason);
+  examine_cupti(wheels, *result);
 }
 
 void tell_cupti_status(profkit_cupti_findings* result) {
   CuptiStatus status;
   get_cupti_status(status);
-  answer(result, status.version, status.state == CuptiState::open, status.library, status.message);
+  result->version = status.version;
+  result->is_usable = status.state == CuptiState::open ? 1 : 0;
+  std::snprintf(result->library, sizeof(result->library), "%s", status.library);
+  std::snprintf(result->reason, sizeof(result->reason), "%s", status.message);
 }
 
 static_assert(sizeof(recording) == sizeof(uint32_t));
@@ -123,6 +117,6 @@ const profkit_tracer_api table = {
 }  // namespace
 }  // namespace profkit::tracer
 
-extern "C" __attribute__((visibility("default"))) const profkit_tracer_api* profkit_tracer(uint32_t version) {
+PROFKIT_EXPORT const profkit_tracer_api* profkit_tracer(uint32_t version) {
   return version == PROFKIT_TRACER_API_VERSION ? &profkit::tracer::table : nullptr;
 }

@@ -12,7 +12,7 @@ extern "C" {
 
 #define PROFKIT_TRACER_API_VERSION 1
 
-enum profkit_payload_type { /* as tracer/core/format.h PayloadType */
+enum profkit_payload_type { /* as tracer/file/format.h PayloadType */
                             PROFKIT_PAYLOAD_INT64 = 1,
                             PROFKIT_PAYLOAD_UINT64 = 2,
                             PROFKIT_PAYLOAD_FLOAT64 = 3,
@@ -21,8 +21,8 @@ enum profkit_payload_type { /* as tracer/core/format.h PayloadType */
 typedef struct profkit_cupti_findings {
   uint32_t version; /* as cuptiGetVersion gives it; 0 no library */
   uint32_t is_usable;
-  char library[1024];
-  char reason[1400]; /* why it is not usable */
+  char library[1024]; /* path */
+  char reason[1400];  /* why it is not usable, and what to do */
 } profkit_cupti_findings;
 
 typedef struct profkit_tracer_api {

@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 namespace profkit::tracer {
 
 void IndexStack::use(std::atomic<uint32_t>* next, uint32_t capacity) {
@@ -48,8 +50,10 @@ void* reserve_memory(size_t bytes) {
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
   if (address == -1) return nullptr;
   void* memory = reinterpret_cast<void*>(address);
-  // Huge pages would make one touched chunk cost 2 MiB.
+  // Huge pages would make one touched chunk cost 2 MiB. A kernel without them refuses.
+  const int saved_errno = errno;
   madvise(memory, bytes, MADV_NOHUGEPAGE);
+  errno = saved_errno;
   return memory;
 }
 

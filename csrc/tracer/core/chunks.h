@@ -25,8 +25,8 @@ struct alignas(64) Chunk {
   Chunk* next_full;
 };
 
-// Numbers 0..capacity-1: given out fresh at first, then the last one given back. The tag makes a number that
-// was taken and given back meanwhile (ABA) look different.
+// Numbers 0..capacity-1: unused ones first, then the most recently returned. The tag distinguishes a number
+// that was taken and returned meanwhile (ABA).
 class IndexStack {
  public:
   static constexpr uint32_t kNone = ~0u;
@@ -45,16 +45,16 @@ class IndexStack {
   std::atomic<uint32_t> capacity_{0};
 };
 
-// nullptr when the kernel gives no memory. The pages belong to nobody before they are touched.
+// nullptr when the kernel has no memory. Pages are allocated when they are touched.
 void* reserve_memory(size_t bytes);
 
 // How much of the pool may be used; 0: no memory. The first call fixes its size (memory that threads of an
-// earlier session may still write to is never moved): a later wish for more gets what there is.
+// earlier session may still write to is never moved): a later, larger request gets what there is.
 uint32_t reserve_chunks(uint32_t buffer_mib);
 // All chunks become free; only when no other thread can hold one: in a fork child.
 void reset_chunks();
 
-// nullptr when none is free. `wants_small` is a wish, `may_be_small` a condition.
+// nullptr when none is free. `wants_small` is a preference, `may_be_small` a condition.
 Chunk* take_chunk(bool wants_small, bool may_be_small);
 void give_back_chunk(Chunk* chunk);
 void hand_over_chunk(Chunk* chunk);

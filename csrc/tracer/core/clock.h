@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "tracer/core/format.h"
+#include "tracer/file/format.h"
 
 #if defined(__x86_64__)
 #include <x86intrin.h>

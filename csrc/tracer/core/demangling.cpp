@@ -1,5 +1,5 @@
-// A few hundred characters can stand for more text than there is memory, and captures come from anywhere:
-// hence a demangler that is left as soon as the text is too long, which abi::__cxa_demangle cannot be.
+// A few hundred characters can demangle to more text than there is memory, and captures are untrusted input:
+// hence a demangler that can be aborted when the text is too long, which abi::__cxa_demangle cannot.
 #include "tracer/core/demangling.h"
 
 #include <csetjmp>

@@ -1,5 +1,5 @@
-// Names of kernels as people write them. No part of recording: the reader of captures asks for it, and only
-// this library has the C++ library's demangler in a form that can be stopped.
+// Demangled names of kernels. Not part of recording: it is for the reader of captures, since only this
+// library has the C++ library's demangler in a form that can be aborted.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,10 @@
-// Holds a mutex for a scope. std::lock_guard needs std::mutex, which cannot be made anew in a fork's child.
+// Holds a mutex for a scope. std::lock_guard needs std::mutex, which cannot be initialised again in a fork
+// child.
 #pragma once
 
 #include <pthread.h>
+
+#include "tracer/core/recorder.h"
 
 namespace profkit::tracer {
 
@@ -11,6 +14,23 @@ class Lock {
   ~Lock() { pthread_mutex_unlock(&mutex_); }
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
+
+ private:
+  pthread_mutex_t& mutex_;
+};
+
+// For the mutexes that fork() holds (session.cpp): the forking thread has them already, and fork handlers of
+// other libraries may call the tracer.
+class LockUnlessForking {
+ public:
+  explicit LockUnlessForking(pthread_mutex_t& mutex) : mutex_(mutex) {
+    if (!thread_state.is_forking) pthread_mutex_lock(&mutex_);
+  }
+  ~LockUnlessForking() {
+    if (!thread_state.is_forking) pthread_mutex_unlock(&mutex_);
+  }
+  LockUnlessForking(const LockUnlessForking&) = delete;
+  LockUnlessForking& operator=(const LockUnlessForking&) = delete;
 
  private:
   pthread_mutex_t& mutex_;

@@ -7,25 +7,13 @@
 #include <cstring>
 
 #include "tracer/core/chunks.h"
+#include "tracer/core/lock.h"
 #include "tracer/core/recorder.h"
 
 namespace profkit::tracer {
 namespace {
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
-// A forking thread has the lock already (lock_names), and other libraries' fork handlers may bring names.
-class NamesLock {
- public:
-  NamesLock() {
-    if (!thread_state.is_forking) pthread_mutex_lock(&mutex);
-  }
-  ~NamesLock() {
-    if (!thread_state.is_forking) pthread_mutex_unlock(&mutex);
-  }
-  NamesLock(const NamesLock&) = delete;
-  NamesLock& operator=(const NamesLock&) = delete;
-};
 
 struct Text {
   uint32_t offset, size;
@@ -130,7 +118,7 @@ uint32_t replace_name(uint32_t by) {
   return by;
 }
 
-// In a signal handler that interrupted the tracer: waiting for the lock might be waiting for itself.
+// In a signal handler that interrupted the tracer, waiting for the lock could deadlock.
 bool may_hold_lock() { return thread_state.quiet != 0 && !thread_state.is_forking; }
 
 uint32_t insert_string(uint64_t hash, std::string_view text) {
@@ -152,7 +140,7 @@ uint32_t key_id(KeyTable& table, DefinitionKind kind, const Key& key) {
   if (const uint32_t id = table.index.find(hash, is_equal)) return id;
   if (may_hold_lock()) return replace_name(0);
   RecordingPause quiet;
-  const NamesLock lock;
+  const LockUnlessForking lock(mutex);
   uint32_t id = table.index.find(hash, is_equal);
   if (id == 0 && table.count < table.capacity) {
     id = ++table.count;
@@ -204,7 +192,7 @@ bool prepare_locked() {
 bool prepare_names() {
   if (is_prepared.load(std::memory_order_acquire)) return true;
   RecordingPause quiet;
-  const NamesLock lock;
+  const LockUnlessForking lock(mutex);
   bool is_ready = is_prepared.load(std::memory_order_relaxed);
   if (!is_ready) {
     is_ready = prepare_locked();
@@ -222,7 +210,7 @@ uint32_t intern(std::string_view text, bool may_wait) {
   if (const uint32_t id = string_index.find(hash, is_equal)) return id;
   if (!may_wait) return replace_name(fallback_string);
   RecordingPause quiet;
-  const NamesLock lock;
+  const LockUnlessForking lock(mutex);
   const uint32_t id = string_index.find(hash, is_equal);
   return id != 0 ? id : insert_string(hash, text);
 }
@@ -267,12 +255,7 @@ DefinitionEntry definition(uint32_t number, std::string_view* text) {
                           : entry.kind == DefinitionKind::category ? categories
                                                                    : labels;
   const Key& key = table.keys[entry.id];
-  entry.a = key.a;
-  entry.b = key.b;
-  entry.c = key.c;
-  entry.d = key.d;
-  entry.e = key.e;
-  return entry;
+  return {entry.kind, entry.id, key.a, key.b, key.c, key.d, key.e, 0};
 }
 
 uint64_t replaced_names() { return replaced.load(std::memory_order_relaxed); }

@@ -1,10 +1,10 @@
-// What the writer needs of the names (recorder.h has the doors' side): every definition in the order made.
+// The writer's side of the names (recorder.h has that of the doors): every definition in order of creation.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
-#include "tracer/core/format.h"
+#include "tracer/file/format.h"
 
 namespace profkit::tracer {
 
@@ -16,7 +16,7 @@ constexpr uint32_t kMaxCategories = 1u << 14;
 constexpr size_t kMaxTextBytes = size_t{8} << 20;
 constexpr size_t kMaxNameBytes = 4096;  // longer ones are cut
 
-// Reserves the tables; false when there is no memory. Ids asked for before are 0.
+// Reserves the tables; false when there is no memory. Ids requested earlier are 0.
 bool prepare_names();
 
 // As string_id(), for the tracer's own work on a quiet thread that holds no lock of names.

@@ -33,7 +33,7 @@ OverheadEntry measure_overhead() {
   static uint64_t words[128];
   double range_ticks[kBatches], read[kBatches];
   const ClockEntry start = take_sync_point();
-  ThreadTable::empty_range_ticks(words, kBatch);  // the first goes over cold code
+  ThreadTable::empty_range_ticks(words, kBatch);  // warms up the code
   for (int i = 0; i < kBatches; ++i) {
     range_ticks[i] = ThreadTable::empty_range_ticks(words, kBatch);
     read[i] = clock_read_ticks();

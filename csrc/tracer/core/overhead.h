@@ -1,7 +1,7 @@
 // What recording costs on this machine, measured when a capture starts.
 #pragma once
 
-#include "tracer/core/format.h"
+#include "tracer/file/format.h"
 
 namespace profkit::tracer {
 

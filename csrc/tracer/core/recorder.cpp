@@ -12,7 +12,7 @@
 #include "tracer/core/chunks.h"
 #include "tracer/core/session.h"
 #include "tracer/core/threads.h"
-#include "tracer/core/writer.h"
+#include "tracer/file/writer.h"
 
 namespace profkit::tracer {
 
@@ -22,8 +22,8 @@ Losses losses;
 
 namespace {
 
-// How long a thread waits for the writer before it drops. The kernel may hold a writer back for up to 200 ms
-// when too many pages are dirty, and on few cores the writer needs the time slices of those who wait.
+// How long a thread waits for the writer before it drops. The kernel may throttle a writer for up to 200 ms
+// when too many pages are dirty, and on few cores the writer needs the time slices of the waiting threads.
 constexpr int64_t kMaxStallNs = 100'000'000;
 constexpr long kStallStepNs = 100'000;
 constexpr uint32_t kMaxDepthInSmallChunk = 64;
@@ -46,7 +46,7 @@ Chunk* take_chunk_or_wait(bool wants_small, bool may_be_small, bool may_wait) {
 
 }  // namespace
 
-void ThreadRecorder::lose_record() {
+void ThreadRecorder::drop_record() {
   ++lost_records_;
   ++next_word_;  // at least one word: the jump shows the loss even if the `dropped` event is lost too
   losses.too_slow.fetch_add(1, std::memory_order_relaxed);
@@ -88,7 +88,7 @@ void ThreadRecorder::open_chunk(Chunk* chunk) {
     *at++ = lost_records_;
     lost_records_ = 0;
   }
-  is_losing_ = false;
+  is_dropping_ = false;
   publish(at);
   limit_.store(base_ + chunk->capacity - kReservedWords, std::memory_order_relaxed);
   current_.store(chunk, std::memory_order_release);
@@ -107,18 +107,18 @@ uint64_t* ThreadRecorder::claim_slowly() {
     }
     last_ticks_ = ticks;
   }
-  const bool is_first = chunk_ == nullptr && !is_losing_;
+  const bool is_first = chunk_ == nullptr && !is_dropping_;
   leave_chunk();
-  if (!is_losing_) note_system_name();
+  if (!is_dropping_) note_system_name();
   if (full_chunk_count() >= kFullChunksToWake) wake_writer();
   // A child of vfork() or of a bare clone() has no writer and must not wait for one.
-  const bool may_wait = !is_losing_ && session_is_ours();
+  const bool may_wait = !is_dropping_ && session_is_ours();
   Chunk* chunk = take_chunk_or_wait(is_first, depth_ <= kMaxDepthInSmallChunk, may_wait);
   if (chunk != nullptr) {
     open_chunk(chunk);
   } else {
-    is_losing_ = true;
-    lose_record();
+    is_dropping_ = true;
+    drop_record();
     base_ = cursor_ = trash_;
     published_ = &trash_published_;
     limit_.store(nullptr, std::memory_order_relaxed);
@@ -127,7 +127,7 @@ uint64_t* ThreadRecorder::claim_slowly() {
   return cursor_;
 }
 
-uint64_t* ThreadRecorder::claim_and_mend_stack() {
+uint64_t* ThreadRecorder::claim_and_update_stack() {
   claim_slowly();
   for (std::atomic<uint64_t>& place : foreign_ends_) {
     if (place.load(std::memory_order_relaxed) == 0) continue;
@@ -137,7 +137,7 @@ uint64_t* ThreadRecorder::claim_and_mend_stack() {
   return cursor_;
 }
 
-uint64_t ThreadRecorder::mend_time(uint64_t ticks, uint64_t*& at) {
+uint64_t ThreadRecorder::correct_time(uint64_t ticks, uint64_t*& at) {
   if (ticks - last_ticks_ - 1 >= uint64_t{1} << 63) return last_ticks_ + 1;
   at[0] = event_word(EventKind::time, 0, ticks);
   at[1] = ticks;
@@ -168,7 +168,7 @@ uint32_t ThreadRecorder::refuse_begin() {
   return 0;
 }
 
-uint32_t ThreadRecorder::lose_nested() {
+uint32_t ThreadRecorder::drop_nested() {
   losses.nested.fetch_add(1, std::memory_order_relaxed);
   return 0;
 }

@@ -9,12 +9,11 @@
 #include <string_view>
 
 #include "tracer/core/clock.h"
-#include "tracer/core/format.h"
+#include "tracer/file/format.h"
 
 namespace profkit::tracer {
 
-// --- Names (names.cpp): ids live as long as the process; every capture gets all definitions it needs
-// -----------
+// --- Names (names.cpp): ids live as long as the process; every capture gets all definitions it needs ---
 uint32_t string_id(std::string_view text);
 uint32_t domain_id(std::string_view name, Source source);
 uint32_t category_id(uint32_t domain, uint32_t number, std::string_view name);
@@ -25,8 +24,7 @@ struct LabelKey {
 };
 uint32_t label_id(const LabelKey& key);
 
-// --- Threads
-// ----------------------------------------------------------------------------------------------------
+// --- Threads ---
 struct OpenRange {
   uint64_t begin_ticks;
   uint32_t label;
@@ -36,7 +34,7 @@ struct OpenRange {
 
 struct Chunk;
 
-// Whether CUPTI is to know in which range a call is made. Only cupti/door.cpp sets it.
+// Whether ranges are pushed to CUPTI as external correlation ids. Only cupti/correlation.cpp sets it.
 extern std::atomic<bool> correlates_device;
 
 // Group of ranges that are closed by token only.
@@ -53,11 +51,11 @@ struct Payload {
 class alignas(64) ThreadRecorder {
  public:
   // `group` separates stacks that share the thread: NVTX pops the innermost range of its own domain only.
-  // Returns the begin ticks; 0 when the range was not recorded (too deep): it must not be popped. While there
-  // is no room the stack is kept all the same, so that ends find their begins and ranges still open
-  // afterwards are in the next snapshot.
+  // Returns the begin ticks; 0 when the range was not recorded (too deep): it must not be popped. Without
+  // room the stack is still maintained, so that ends find their begins and ranges that stay open are in the
+  // next snapshot.
   uint64_t begin(uint32_t label, uint32_t group, Payload payload = {}) {
-    if (is_in_event()) return lose_nested();
+    if (is_in_event()) return drop_nested();
     if (depth_ >= kMaxDepth) return refuse_begin();
     const InEvent event(*this);
     uint64_t* at = claim_for_begin();
@@ -77,7 +75,7 @@ class alignas(64) ThreadRecorder {
 
   // Close the innermost range of the group; false (and counted) when it has none.
   bool end_innermost(uint32_t group) {
-    if (is_in_event()) return lose_nested() != 0;
+    if (is_in_event()) return drop_nested() != 0;
     const InEvent event(*this);
     for (uint32_t i = depth_; i > 0; --i) {
       if (stack_[i - 1].group == group) return end_at(i - 1);
@@ -92,7 +90,7 @@ class alignas(64) ThreadRecorder {
   // A token of another thread writes `end_elsewhere`; one of this thread that is not open does nothing.
   void end_token(uint64_t token) {
     if (is_in_event()) {
-      lose_nested();
+      drop_nested();
       return;
     }
     const InEvent event(*this);
@@ -132,7 +130,7 @@ class alignas(64) ThreadRecorder {
   friend class ThreadTable;
   friend uint64_t next_span_id(ThreadRecorder& recorder);
 
-  // From the claim of room to the publication. For handlers that run on this very thread: the compiler must
+  // From claiming space to publishing the event. For signal handlers on the same thread: the compiler must
   // keep the order, the processor does anyway.
   class InEvent {
    public:
@@ -152,7 +150,7 @@ class alignas(64) ThreadRecorder {
   };
   bool is_in_event() const { return is_in_event_.load(std::memory_order_relaxed); }
 
-  // Room behind limit_: the longest event with a `time` before, its usage and payload, and a `time` to close.
+  // Space after limit_: the longest event with a `time` before it, its usage and payload, and a final `time`.
   static constexpr uint32_t kReservedWords = 12;
   static constexpr uint64_t kMaxGapTicks = (uint64_t{1} << (kTickBits - 1)) - 2;
 
@@ -160,15 +158,15 @@ class alignas(64) ThreadRecorder {
     uint64_t* at = cursor_;
     return at <= limit_.load(std::memory_order_relaxed) ? at : claim_slowly();
   }
-  // Only here may ranges that other threads ended leave the stack: an end already knows its place in it.
+  // Only here may ranges that other threads ended leave the stack: an end has already computed its index.
   uint64_t* claim_for_begin() {
     uint64_t* at = cursor_;
-    return at <= limit_.load(std::memory_order_relaxed) ? at : claim_and_mend_stack();
+    return at <= limit_.load(std::memory_order_relaxed) ? at : claim_and_update_stack();
   }
-  // One comparison for both: time stood still or ran back (another core's clock), or too long ago.
+  // One comparison covers both: the clock did not advance (another core's clock), or the gap is too long.
   uint64_t stamp(uint64_t*& at) {
     uint64_t ticks = read_ticks();
-    if (ticks - last_ticks_ - 1 >= kMaxGapTicks) ticks = mend_time(ticks, at);
+    if (ticks - last_ticks_ - 1 >= kMaxGapTicks) ticks = correct_time(ticks, at);
     last_ticks_ = ticks;
     return ticks;
   }
@@ -184,7 +182,7 @@ class alignas(64) ThreadRecorder {
   }
   void write(EventKind kind, uint32_t argument, uint64_t word1, Payload payload = {}) {
     if (is_in_event()) {
-      lose_nested();
+      drop_nested();
       return;
     }
     const InEvent event(*this);
@@ -196,7 +194,7 @@ class alignas(64) ThreadRecorder {
   }
   void write(EventKind kind, uint32_t argument, uint64_t word1, uint64_t word2, Payload payload = {}) {
     if (is_in_event()) {
-      lose_nested();
+      drop_nested();
       return;
     }
     const InEvent event(*this);
@@ -234,24 +232,24 @@ class alignas(64) ThreadRecorder {
   }
   uint64_t token_thread() const { return thread_index() & 0xFFFFF; }
 
-  // What CUPTI is told (cupti/door.h): so many of the innermost ranges, hence which one a call is made in.
+  // CUPTI's external correlation (cupti/correlation.h): how many of the innermost ranges are pushed.
   void push_correlation(uint64_t begin_ticks);
   void pop_correlation(uint32_t index);
   void forget_correlations();
 
   uint64_t* claim_slowly();
-  uint64_t* claim_and_mend_stack();
-  uint64_t mend_time(uint64_t ticks, uint64_t*& at);
+  uint64_t* claim_and_update_stack();
+  uint64_t correct_time(uint64_t ticks, uint64_t*& at);
   uint64_t* write_usage(uint64_t* at, uint32_t argument);
   void close_gap(uint32_t index);
   bool end_inherited(uint64_t token);
   uint32_t refuse_begin();
-  uint32_t lose_nested();
+  uint32_t drop_nested();
   bool refuse_end();
   void end_elsewhere(uint64_t token);
   void open_chunk(Chunk* chunk);
   void leave_chunk();
-  void lose_record();
+  void drop_record();
   void note_system_name();
 
   uint64_t* cursor_ = nullptr;
@@ -265,8 +263,8 @@ class alignas(64) ThreadRecorder {
   std::atomic<uint32_t> thread_index_{0};
   std::atomic<bool> is_in_event_{false};
   bool records_usage_ = false;
-  bool is_losing_ = false;    // no chunk: events go to trash_
-  bool keeps_stack_ = false;  // a fork child goes on with its parent's open ranges
+  bool is_dropping_ = false;  // no chunk: events go to trash_
+  bool keeps_stack_ = false;  // a fork child continues with its parent's open ranges
   Chunk* chunk_ = nullptr;
   uint64_t next_word_ = 0;     // words of the stream before the chunk in use, lost ones included
   uint64_t lost_records_ = 0;  // since the last chunk
@@ -306,8 +304,8 @@ struct ThreadState {
 };
 extern __thread ThreadState thread_state __attribute__((tls_model("initial-exec")));
 
-// What the thread does while one exists is not recorded: the tracer's own work. Nor can it be cancelled: the
-// tracer holds locks, and the program's calls that led here need not be places where a thread may end.
+// While one exists, the thread does the tracer's own work and is not recorded. Nor can it be cancelled: the
+// tracer holds locks, and the program's call need not be a cancellation point.
 class RecordingPause {
  public:
   RecordingPause() {
@@ -344,8 +342,7 @@ inline uint64_t next_span_id(ThreadRecorder& recorder) {
   return (uint64_t{recorder.thread_index()} + 1) << 32 | (number & 0xFFFFFFFF);
 }
 
-// --- The session (session.cpp)
-// --------------------------------------------------------------------------------
+// --- The session (session.cpp) ---
 struct Options {
   uint32_t flush_ms = 25;                // a killed process loses at most about this much
   uint64_t allocation_threshold = 1024;  // smaller ones are only counted

@@ -10,14 +10,13 @@
 #include <cstring>
 
 #include "tracer/core/chunks.h"
+#include "tracer/core/lock.h"
 #include "tracer/core/names.h"
 #include "tracer/core/threads.h"
-#include "tracer/core/writer.h"
 #include "tracer/cupti/door.h"
 #include "tracer/cupti/queue.h"
-#include "tracer/doors/allocations.h"
-#include "tracer/doors/itt.h"
-#include "tracer/doors/nvtx.h"
+#include "tracer/doors/open.h"
+#include "tracer/file/writer.h"
 
 namespace profkit::tracer {
 namespace {
@@ -36,19 +35,6 @@ struct Session {
 
 Session session;
 pthread_mutex_t session_mutex = PTHREAD_MUTEX_INITIALIZER;
-
-// A forking thread has it already.
-class SessionLock {
- public:
-  SessionLock() {
-    if (!thread_state.is_forking) pthread_mutex_lock(&session_mutex);
-  }
-  ~SessionLock() {
-    if (!thread_state.is_forking) pthread_mutex_unlock(&session_mutex);
-  }
-  SessionLock(const SessionLock&) = delete;
-  SessionLock& operator=(const SessionLock&) = delete;
-};
 
 void reset_losses() {
   losses.too_slow = 0;
@@ -153,7 +139,7 @@ const char* start(const char* path, const Options& wanted) {
   RecordingPause quiet;
   const char* why = nullptr;
   {
-    SessionLock lock;
+    const LockUnlessForking lock(session_mutex);
     why = start_locked(path, wanted);
   }
   if (why == nullptr) open_cupti_door_if_driver_is_here();
@@ -163,7 +149,7 @@ const char* start(const char* path, const Options& wanted) {
 const char* stop() {
   RecordingPause quiet;
   if (session_is_ours()) close_cupti_door();
-  SessionLock lock;
+  const LockUnlessForking lock(session_mutex);
   if (!session.is_running.load()) return "no capture is running";
   recording.store(0);
   if (!session.child_is_pending.exchange(false) && session_is_ours()) {
@@ -192,7 +178,7 @@ bool session_is_ours() {
 
 void finish_process() {
   if (thread_state.quiet != 0)
-    return;  // out of the tracer's own work: a signal handler that ends the process
+    return;  // inside the tracer's own work: a signal handler that ends the process
   RecordingPause quiet;
   if (!session_is_ours()) return;
   flush_cupti(CuptiFlush::everything);
@@ -201,7 +187,7 @@ void finish_process() {
 
 void resume_process() {
   RecordingPause quiet;
-  if (session_is_ours()) take_back_end();
+  if (session_is_ours()) retract_end();
 }
 
 uint32_t open_door_bits() {
@@ -222,8 +208,7 @@ ThreadRecorder* attach_thread() {
   return recorder;
 }
 
-// --- fork: the child goes on in the same file as a process of its own, from its first event on
-// ------------------
+// --- fork: the child continues in the same file as a process of its own, from its first event on ---
 // Other libraries' handlers run on the thread while it holds the locks: what they record is left out.
 void before_fork() {
   ++thread_state.quiet;
@@ -260,7 +245,7 @@ void after_fork_in_child() {
 }
 
 bool start_in_child() {
-  SessionLock lock;
+  const LockUnlessForking lock(session_mutex);
   if (!session.child_is_pending.load()) return true;
   if (session.pid.load() != getpid()) return false;
   reset_chunks();

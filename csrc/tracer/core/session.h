@@ -16,7 +16,7 @@ bool start_in_child();
 // Before the process ends or another program takes its place: everything goes to the file, with the last
 // block. Nothing happens in a process that does not record.
 void finish_process();
-// The other program could not be started: this process goes on.
+// The other program could not be started: this process continues.
 void resume_process();
 
 // JSON of the process block; returns its length, at most `capacity`.

@@ -1,5 +1,5 @@
-// A table without locks (a fork may come at any time): slots are claimed once per thread number. A name read
-// while it is changed may be a mixture of both, which the next reading corrects.
+// A lock-free table (a fork may come at any time): slots are claimed once per thread id. A name read while it
+// changes may be a mixture of both, which the next read corrects.
 #include "tracer/core/thread_names.h"
 
 #include <atomic>

@@ -16,7 +16,8 @@
 namespace profkit::tracer {
 namespace {
 
-// Made when the first of their threads appears: a program that locks its memory pays for all that is mapped.
+// Allocated when the first of their threads appears: a program that locks its memory pays for everything
+// mapped.
 constexpr uint32_t kSlabThreads = 64;
 std::atomic<ThreadRecorder*> slabs[kMaxThreads / kSlabThreads];
 std::atomic<uint32_t> next_free_slots[kMaxThreads];
@@ -26,8 +27,8 @@ std::atomic<bool> session_records_usage{false};
 pthread_key_t thread_key;
 bool has_thread_key = false;
 
-// The thread goes on recording: destructors of other keys run after ours, and after all of them the C library
-// itself frees memory of threads that ended before.
+// The thread continues to record: destructors of other keys run after ours, and then the C library itself
+// frees memory of threads that ended earlier.
 void end_thread(void*) {
   ThreadState& state = thread_state;
   RecordingPause quiet;
@@ -54,14 +55,13 @@ ThreadRecorder* make_recorder(uint32_t slot) {
   return made + slot % kSlabThreads;
 }
 
-// nullptr: the thread that took the number has not come further.
+// nullptr: the thread that took the slot has not allocated it yet.
 ThreadRecorder* recorder_at(uint32_t slot) {
   ThreadRecorder* const slab = slabs[slot / kSlabThreads].load(std::memory_order_acquire);
   return slab == nullptr ? nullptr : slab + slot % kSlabThreads;
 }
 
-// Not before the thread has run its last instruction. A number that a later thread has again only delays
-// this.
+// Not before the thread has run its last instruction. A reused thread id only delays this.
 bool is_gone(uint64_t os_thread_id) {
   const int saved_errno = errno;
   const bool result = syscall(SYS_tgkill, getpid(), os_thread_id, 0) != 0 && errno == ESRCH;
@@ -132,7 +132,7 @@ ThreadRecorder* ThreadTable::attach(uint32_t epoch) {
     pthread_setspecific(thread_key, recorder);
     state.recorder = recorder;
   } else if (recorder->is_in_event()) {  // a signal handler, and a capture that began a moment ago
-    recorder->lose_nested();
+    recorder->drop_nested();
     return nullptr;
   }
   recorder->forget_correlations();
@@ -146,7 +146,7 @@ ThreadRecorder* ThreadTable::attach(uint32_t epoch) {
   recorder->last_ticks_ = read_ticks();
   if (!recorder->keeps_stack_) recorder->depth_ = recorder->inherited_depth_ = 0;
   recorder->keeps_stack_ = false;
-  recorder->is_losing_ = false;
+  recorder->is_dropping_ = false;
   recorder->next_word_ = recorder->lost_records_ = 0;
   recorder->records_usage_ = session_records_usage.load();
   recorder->thread_index_.store(next_thread_index.fetch_add(1), std::memory_order_relaxed);
@@ -180,34 +180,46 @@ void ThreadTable::take_over_chunk(ThreadRecorder& recorder) {
   if (chunk != nullptr) hand_over_chunk(chunk);
 }
 
-void ThreadTable::find_gone(uint32_t epoch, bool among_all) {
+// The first recorder of the session for which is_wanted(recorder); nullptr: none.
+template <class IsWanted>
+ThreadRecorder* ThreadTable::find(uint32_t epoch, const IsWanted& is_wanted) {
   const uint32_t used = free_slots.used();
   for (uint32_t slot = 0; slot < used; ++slot) {
     ThreadRecorder* const found = recorder_at(slot);
     if (found == nullptr || found->epoch_.load(std::memory_order_acquire) != epoch) continue;
-    if (!among_all && !found->is_ended_.load(std::memory_order_acquire)) continue;
-    if (!is_gone(found->os_thread_id_)) continue;
-    take_over_chunk(*found);
-    found->is_ended_.store(true, std::memory_order_relaxed);
-    found->is_gone_ = true;
+    if (is_wanted(*found)) return found;
   }
+  return nullptr;
+}
+
+template <class Action>
+void ThreadTable::for_each(uint32_t epoch, const Action& action) {
+  find(epoch, [&](ThreadRecorder& recorder) {
+    action(recorder);
+    return false;
+  });
+}
+
+void ThreadTable::find_gone(uint32_t epoch, bool among_all) {
+  for_each(epoch, [&](ThreadRecorder& recorder) {
+    if (!among_all && !recorder.is_ended_.load(std::memory_order_acquire)) return;
+    if (!is_gone(recorder.os_thread_id_)) return;
+    take_over_chunk(recorder);
+    recorder.is_ended_.store(true, std::memory_order_relaxed);
+    recorder.is_gone_ = true;
+  });
 }
 
 void ThreadTable::tell_owner(uint64_t token) {
-  const uint32_t epoch = recording.load(std::memory_order_relaxed);
-  const uint32_t used = free_slots.used();
-  for (uint32_t slot = 0; slot < used; ++slot) {
-    ThreadRecorder* const found = recorder_at(slot);
-    if (found == nullptr || found->epoch_.load(std::memory_order_acquire) != epoch) continue;
-    ThreadRecorder& recorder = *found;
-    if (recorder.token_thread() != token >> kTickBits) continue;
-    for (auto& place : recorder.foreign_ends_) {
-      uint64_t nothing = 0;
-      if (place.compare_exchange_strong(nothing, token, std::memory_order_relaxed)) break;
-    }
-    recorder.limit_.store(nullptr, std::memory_order_relaxed);
-    return;
+  ThreadRecorder* const owner =
+      find(recording.load(std::memory_order_relaxed),
+           [&](const ThreadRecorder& recorder) { return recorder.token_thread() == token >> kTickBits; });
+  if (owner == nullptr) return;
+  for (auto& place : owner->foreign_ends_) {
+    uint64_t nothing = 0;
+    if (place.compare_exchange_strong(nothing, token, std::memory_order_relaxed)) break;
   }
+  owner->limit_.store(nullptr, std::memory_order_relaxed);
 }
 
 void ThreadTable::keep_only(ThreadRecorder* recorder, bool keeps_stack, uint64_t fork_ticks) {
@@ -217,7 +229,7 @@ void ThreadTable::keep_only(ThreadRecorder* recorder, bool keeps_stack, uint64_t
     ThreadRecorder* const other = recorder_at(slot);
     if (other != nullptr && other != recorder) other->epoch_.store(0, std::memory_order_relaxed);
   }
-  // Numbers up to the kept one's come from the fresh ones: take them all and give back the others.
+  // Numbers up to the kept one's are unused: take them all and return the others.
   for (uint32_t slot = 0; recorder != nullptr && slot <= recorder->slot_; ++slot) free_slots.pop();
   for (uint32_t slot = 0; recorder != nullptr && slot < recorder->slot_; ++slot) free_slots.push(slot);
   if (recorder == nullptr) return;
@@ -237,27 +249,19 @@ void ThreadTable::keep_only(ThreadRecorder* recorder, bool keeps_stack, uint64_t
 
 uint32_t ThreadTable::positions(uint32_t epoch, Position* result) {
   uint32_t count = 0;
-  const uint32_t used = free_slots.used();
-  for (uint32_t slot = 0; slot < used; ++slot) {
-    ThreadRecorder* const found = recorder_at(slot);
-    if (found == nullptr || found->epoch_.load(std::memory_order_acquire) != epoch) continue;
-    ThreadRecorder& recorder = *found;
+  for_each(epoch, [&](ThreadRecorder& recorder) {
     Chunk* chunk = recorder.current_.load(std::memory_order_acquire);
     if (chunk != nullptr) result[count++] = {chunk, chunk->published.load(std::memory_order_acquire)};
-  }
+  });
   return count;
 }
 
 void ThreadTable::write_entries(uint32_t epoch, bool with_changes, bool is_last,
                                 void (*write)(const ThreadEntry&)) {
-  const uint32_t used = free_slots.used();
-  for (uint32_t slot = 0; slot < used; ++slot) {
-    ThreadRecorder* const found = recorder_at(slot);
-    if (found == nullptr || found->epoch_.load(std::memory_order_acquire) != epoch) continue;
-    ThreadRecorder& recorder = *found;
+  for_each(epoch, [&](ThreadRecorder& recorder) {
     const bool is_new = recorder.noted_epoch_ != epoch || recorder.noted_.thread != recorder.thread_index();
     const bool is_ended = recorder.is_ended_.load(std::memory_order_acquire);
-    if (!is_new && !is_ended && !with_changes) continue;
+    if (!is_new && !is_ended && !with_changes) return;
     ThreadEntry entry{};
     entry.thread = recorder.thread_index();
     entry.is_ended = is_ended;
@@ -269,8 +273,8 @@ void ThreadTable::write_entries(uint32_t epoch, bool with_changes, bool is_last,
       const uint64_t word = recorder.system_name_[i].load(std::memory_order_relaxed);
       std::memcpy(entry.name + 8 * i, &word, 8);
     }
-    // A thread that recorded before it got its name tells it when it ends, for which the process may not
-    // wait.
+    // A thread that recorded before it was named reports its name when it ends, which the process may not
+    // wait for.
     if (is_last && !is_ended) read_living_name(entry.os_thread_id, entry.name);
     char given[kThreadNameBytes];
     if (given_thread_name(entry.os_thread_id, given)) std::memcpy(entry.name, given, sizeof(given));
@@ -281,20 +285,16 @@ void ThreadTable::write_entries(uint32_t epoch, bool with_changes, bool is_last,
       forget_thread_name(entry.os_thread_id);
       recorder.noted_epoch_ = 0;
       recorder.epoch_.store(0, std::memory_order_release);
-      free_slots.push(slot);
+      free_slots.push(recorder.slot_);
     }
-  }
+  });
 }
 
 void ThreadTable::repeat_after_loss(uint32_t epoch) {
-  const uint32_t used = free_slots.used();
-  for (uint32_t slot = 0; slot < used; ++slot) {
-    ThreadRecorder* const found = recorder_at(slot);
-    if (found == nullptr || found->epoch_.load(std::memory_order_acquire) != epoch) continue;
-    ThreadRecorder& recorder = *found;
+  for_each(epoch, [](ThreadRecorder& recorder) {
     recorder.noted_epoch_ = 0;
     recorder.limit_.store(nullptr, std::memory_order_relaxed);
-  }
+  });
 }
 
 double ThreadTable::empty_range_ticks(uint64_t* words, uint32_t count) {

@@ -1,5 +1,5 @@
-// All ThreadRecorders of the process: made for threads that appear, gone through by the writer, used again
-// when threads ended.
+// All ThreadRecorders of the process: created for new threads, visited by the writer, reused after threads
+// end.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +31,10 @@ class ThreadTable {
   // The thread is about to end. True: it may record until it is gone, and the writer gives the place back
   // then. False: no capture runs, the place is free already.
   static bool end(ThreadRecorder* recorder);
-  // Another thread ended a range of the thread named in the token, which still has it in its stack. Without a
-  // free place to tell it the range stays there, and costs a level of depth.
+  // Another thread ended a range of the thread named in the token, which still has it on its stack. Without a
+  // free slot for the message the range stays there, and costs a level of depth.
   static void tell_owner(uint64_t token);
-  // In a fork child: only this thread is left. Its open ranges, if they are of the same capture, begin anew
+  // In a fork child: only this thread is left. Its open ranges, if they are of the same capture, begin again
   // at `fork_ticks`.
   static void keep_only(ThreadRecorder* recorder, bool keeps_stack, uint64_t fork_ticks);
 
@@ -44,16 +44,20 @@ class ThreadTable {
   // Positions of chunks in use; the number of them.
   static uint32_t positions(uint32_t epoch, Position* result);
   // Calls `write` with every entry that is new, has ended, or has changed (`with_changes`); gives the places
-  // of threads that are gone back. `is_last`: threads that still run are asked for their names once more.
+  // of threads that are gone back. `is_last`: the names of threads that still run are read once more.
   static void write_entries(uint32_t epoch, bool with_changes, bool is_last,
                             void (*write)(const ThreadEntry&));
-  // Entries have to be written again, and chunks started anew: blocks were lost.
+  // Blocks were lost: entries must be written and chunks started again.
   static void repeat_after_loss(uint32_t epoch);
 
-  // Cost of an empty range, in ticks of the clock, measured on a recorder that nobody writes to a file.
+  // Cost of an empty range, in ticks of the clock, measured on a recorder that is not written to a file.
   static double empty_range_ticks(uint64_t* words, uint32_t count);
 
  private:
+  template <class IsWanted>
+  static ThreadRecorder* find(uint32_t epoch, const IsWanted& is_wanted);
+  template <class Action>
+  static void for_each(uint32_t epoch, const Action& action);
   static void take_over_chunk(ThreadRecorder& recorder);
 };
 

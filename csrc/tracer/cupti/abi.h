@@ -34,7 +34,7 @@ enum ActivityKind : uint32_t {
   kMemoryPool = 50,
 };
 
-// Not one of those that Kineto uses (0 and 1): its ids and ours must not be taken for each other.
+// Not one of those that Kineto uses (0 and 1): its ids and ours must not be confused.
 constexpr uint32_t kExternalKindCustom2 = 5;
 constexpr uint32_t kFlushForced = 1;
 constexpr uint32_t kThreadIdTypeSystem = 1;

@@ -54,10 +54,10 @@ void ThreadRecorder::push_correlation(uint64_t begin_ticks) {
   ++correlated_;
 }
 
-// The range at `index` is out of the stack already. Those above it are told again, in order.
+// The range at `index` is already off the stack. Those above it are pushed again, in order.
 void ThreadRecorder::pop_correlation(uint32_t index) {
   const uint32_t above = depth_ - index;
-  if (above >= correlated_) return;  // it was open before CUPTI came: never told
+  if (above >= correlated_) return;  // it was open before CUPTI was loaded: never pushed
   --correlated_;
   const cupti::Functions* const call = functions.load(std::memory_order_acquire);
   if (call == nullptr) return;

@@ -1,14 +1,14 @@
-// Tells CUPTI in which range a thread is, so that what the thread asks of the GPU is known to come from
-// there.
+// Gives CUPTI the range that a thread is in, as its external correlation id, so that GPU work is attributed
+// to it.
 #pragma once
 
 #include "tracer/cupti/abi.h"
 
 namespace profkit::tracer {
 
-// Ranges that open from now on are told; nullptr: no more. Ends of those that were told still are.
+// Ranges that open from now on are pushed; nullptr: stop pushing. Ranges that were pushed are still popped.
 void set_device_correlation(const cupti::Functions* functions);
-// In a fork child: CUPTI's locks may be those of threads that are gone; not even the ends are told.
+// In a fork child: CUPTI's locks may belong to threads that are gone; nothing is popped either.
 void forget_device_correlation();
 
 }  // namespace profkit::tracer

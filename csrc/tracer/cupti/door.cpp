@@ -10,6 +10,7 @@
 
 #include "tracer/core/chunks.h"
 #include "tracer/core/clock.h"
+#include "tracer/core/export.h"
 #include "tracer/core/lock.h"
 #include "tracer/core/recorder.h"
 #include "tracer/core/session.h"
@@ -25,7 +26,7 @@ namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
 constexpr uint32_t kBuffers = 64;  // beyond these CUPTI drops records, and counts them
-// Flushing is cheap for us and maybe not for the driver: not more often than a person notices.
+// Flushing may be expensive for the driver; more often is not needed.
 constexpr uint32_t kLeastFlushMs = 100;
 constexpr int64_t kMaxWaitNs = 2'000'000'000;
 
@@ -66,7 +67,7 @@ std::atomic<uint32_t> next_free_buffers[kBuffers];
 IndexStack free_buffers;
 std::atomic<uint32_t> buffers_in_work{0};
 
-void tell(CuptiState state, const char* message) {
+void set_status(CuptiState state, const char* message) {
   const Lock lock(status_mutex);
   status.state = state;
   status.version = library.version;
@@ -80,7 +81,7 @@ void fail(const char* what, int32_t result) {
   char text[sizeof(status.message)];
   std::snprintf(text, sizeof(text), "the GPU is not recorded: %s gives %d (%s): %s", what, result,
                 cupti_error_name(library, result), cupti_advice(result));
-  tell(CuptiState::failed, text);
+  set_status(CuptiState::failed, text);
 }
 
 // --- Buffers: called by CUPTI on any thread. They never throw and take no lock of the program. ---
@@ -130,7 +131,7 @@ bool prepare_buffers() {
   return true;
 }
 
-// At exit the driver is still there when this runs: handlers run in the reverse order of their making.
+// At exit the driver is still there when this runs: handlers run in the reverse order of their registration.
 void finish_at_exit() {
   const RecordingPause quiet;
   if (session_is_ours()) flush_cupti(CuptiFlush::everything);
@@ -139,7 +140,7 @@ void finish_at_exit() {
   is_open.store(false);
 }
 
-// Without a subscription CUPTI is another tool's, and so is what it has enabled.
+// Without a subscription CUPTI belongs to another tool, and so do the kinds that are enabled.
 void disable_kinds() {
   if (subscriber == nullptr) return;
   for (const WantedKind& wanted : kWanted) library.call.disable(wanted.kind);
@@ -173,7 +174,7 @@ const char* enable_all(char* missing, size_t capacity, int32_t* result) {
                                     wanted.what, *result, cupti_error_name(library, *result));
     if (count > 0 && static_cast<size_t>(count) < capacity - used) used += static_cast<size_t>(count);
   }
-  // A process waits for its GPU far less often than it launches: this costs nothing that one could measure.
+  // A process synchronises far less often than it launches: the cost is not measurable.
   if (has_calls) library.call.enable_domain(1, subscriber, cupti::kSynchronizeDomain);
   if (!has_thread_ids) {
     std::snprintf(missing + used, capacity - used, "%sthe threads of calls", used == 0 ? "" : ", ");
@@ -181,8 +182,8 @@ const char* enable_all(char* missing, size_t capacity, int32_t* result) {
   return nullptr;
 }
 
-// The program used the GPU, and nobody told us: that must not look like a GPU without work.
-void tell_if_never_asked() {
+// The program used the GPU, but the driver did not load us: that must not look like an idle GPU.
+void report_unrecorded_gpu() {
   {
     const Lock lock(status_mutex);
     if (status.state != CuptiState::closed) return;
@@ -196,25 +197,26 @@ void tell_if_never_asked() {
                 "CUDA_INJECTION64_PATH %s%.1000s when the driver started; run the program by profkit trace "
                 "and without another profiler",
                 has_tool ? "was " : "was not set", has_tool ? tool : "");
-  tell(CuptiState::failed, text);
+  set_status(CuptiState::failed, text);
 }
 
 void open_locked() {
   if (is_open.load() || !options().cuda) return;
   if (is_of_parent && !was_injected.load()) return;
   if (cupti_flusher_runs()) {
-    return tell(CuptiState::failed,
-                "the GPU is not recorded: CUPTI still hangs since the end of the capture before; start the "
-                "program again");
+    return set_status(
+        CuptiState::failed,
+        "the GPU is not recorded: CUPTI has been hanging since the end of the previous capture; start the "
+        "program again");
   }
   if (!is_loaded) is_loaded = load_cupti(library, std::getenv("PROFKIT_CUPTI_WHEELS"));
   if (!is_loaded) {
     char text[sizeof(status.message)];
     std::snprintf(text, sizeof(text), "the GPU is not recorded: %s", library.reason);
-    return tell(CuptiState::failed, text);
+    return set_status(CuptiState::failed, text);
   }
   if (!prepare_buffers()) {
-    return tell(CuptiState::failed, "the GPU is not recorded: no memory for CUPTI's buffers (96 MiB)");
+    return set_status(CuptiState::failed, "the GPU is not recorded: no memory for CUPTI's buffers (96 MiB)");
   }
   reset_cupti_watch();
   is_open.store(true);  // CUPTI may bring its first records while kinds are still being enabled
@@ -229,13 +231,14 @@ void open_locked() {
   if (!start_cupti_flusher(library, period_ms)) {
     is_open.store(false);
     disable_all();
-    return tell(CuptiState::failed, "the GPU is not recorded: no thread could be started; raise the limit");
+    return set_status(CuptiState::failed,
+                      "the GPU is not recorded: no thread could be started; raise the limit");
   }
   if (!has_exit_handler) has_exit_handler = std::atexit(finish_at_exit) == 0;
   set_device_correlation(&library.call);
   char text[sizeof(status.message)] = {};
   if (missing[0] != '\0') std::snprintf(text, sizeof(text), "CUPTI does not record: %s", missing);
-  tell(CuptiState::open, text);
+  set_status(CuptiState::open, text);
 }
 
 }  // namespace
@@ -264,7 +267,7 @@ bool cupti_door_is_open() { return has_been_open.load(); }
 void reset_cupti_status() {
   flush_hangs.store(false);
   reset_cupti_watch();
-  tell(CuptiState::closed, "");
+  set_status(CuptiState::closed, "");
 }
 
 void open_cupti_door_if_driver_is_here() {
@@ -289,7 +292,7 @@ bool flush_cupti(CuptiFlush what) {
 
 void close_cupti_door() {
   const Lock lock(door_mutex);
-  if (!is_open.load()) return tell_if_never_asked();
+  if (!is_open.load()) return report_unrecorded_gpu();
   set_device_correlation(nullptr);
   bool is_well = flush_cupti(CuptiFlush::everything);
   if (is_well) {  // otherwise any call of CUPTI may wait for what hangs
@@ -320,7 +323,7 @@ void forget_cupti_in_child() {
 }  // namespace profkit::tracer
 
 // The driver calls it when the program first uses CUDA, if CUDA_INJECTION64_PATH names this library.
-extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
+PROFKIT_EXPORT int InitializeInjection() {
   using namespace profkit::tracer;
   was_injected.store(true);
   this_thread();  // in a fork child its own capture begins here

@@ -8,7 +8,7 @@
 namespace profkit::tracer {
 
 enum class CuptiState : uint32_t {
-  closed,  // nobody asked: the process uses no GPU, or the capture leaves it out
+  closed,  // not needed: the process uses no GPU, or the capture leaves it out
   open,
   failed,  // it should be open; the message says why it is not and what to do
 };
@@ -30,12 +30,11 @@ void reset_cupti_status();
 // For a capture that begins in a process whose driver is loaded already. Otherwise the driver opens the door
 // itself when the program first uses it (InitializeInjection, CUDA_INJECTION64_PATH).
 void open_cupti_door_if_driver_is_here();
-// Everything comes out of CUPTI, then it is left alone.
+// Gets everything out of CUPTI, then releases it.
 void close_cupti_door();
-// What CUPTI has so far comes out; bounded in time, and allowed in a signal handler.
-// False: CUPTI hangs.
+// Gets what CUPTI has so far; bounded in time, and allowed in a signal handler. False: CUPTI hangs.
 bool flush_cupti(CuptiFlush what);
-// CUDA does not survive fork(): the child starts without a collector, until its own driver comes up.
+// CUDA does not survive fork(): the child starts without a collector, until it initialises its own driver.
 void forget_cupti_in_child();
 
 }  // namespace profkit::tracer

@@ -23,8 +23,8 @@ bool driver_can_be_loaded(char* reason, size_t capacity) {
 
 }  // namespace
 
-void examine_cupti(const char* wheels, CuptiFindings& findings) {
-  static CuptiLibrary library;  // some KiB; the callers ask one at a time
+void examine_cupti(const char* wheels, profkit_cupti_findings& findings) {
+  static CuptiLibrary library;  // several KiB; one caller at a time
   findings = {};
   const bool has_driver = driver_can_be_loaded(findings.reason, sizeof(findings.reason));
   const bool is_loaded = load_cupti(library, wheels);
@@ -37,8 +37,8 @@ void examine_cupti(const char* wheels, CuptiFindings& findings) {
   if (!has_driver) return;
   cupti::Subscriber subscriber = nullptr;
   const int32_t result = library.call.subscribe(&subscriber, ignore_callback, nullptr);
-  findings.is_usable = result == cupti::kSuccess;
-  if (findings.is_usable) {
+  findings.is_usable = result == cupti::kSuccess ? 1 : 0;
+  if (findings.is_usable != 0) {
     library.call.unsubscribe(subscriber);
   } else {
     std::snprintf(findings.reason, sizeof(findings.reason), "cuptiSubscribe gives %d (%s): %s", result,

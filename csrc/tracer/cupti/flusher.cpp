@@ -2,8 +2,6 @@
 #include "tracer/cupti/flusher.h"
 
 #include <linux/futex.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -11,6 +9,7 @@
 
 #include <cerrno>
 
+#include "tracer/core/background.h"
 #include "tracer/core/clock.h"
 #include "tracer/core/recorder.h"
 #include "tracer/cupti/queue.h"
@@ -22,7 +21,6 @@ std::atomic<uint64_t> cupti_buffers_completed{0};
 
 namespace {
 
-constexpr size_t kStackBytes = 1 << 20;
 constexpr int64_t kMaxStillNs = 2'000'000'000;  // without a buffer coming back
 constexpr int kClockTries = 5;
 
@@ -90,20 +88,9 @@ bool start_cupti_flusher(const CuptiLibrary& used, uint32_t wanted_period_ms) {
   if (++last_generation == 0) ++last_generation;
   generation.store(last_generation);
   running.store(last_generation);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, kStackBytes);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's handlers run on the program's threads
-  pthread_t thread;
-  void* const number = reinterpret_cast<void*>(uintptr_t{last_generation});
-  const int error = pthread_create(&thread, &attributes, run_flusher, number);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_attr_destroy(&attributes);
-  if (error != 0) forget_cupti_flusher();
-  return error == 0;
+  if (start_background(run_flusher, last_generation)) return true;
+  forget_cupti_flusher();
+  return false;
 }
 
 bool cupti_flusher_runs() { return running.load() != 0; }

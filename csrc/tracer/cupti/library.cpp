@@ -81,7 +81,7 @@ void note_path(void* handle, const char* asked, CuptiLibrary& library) {
   std::snprintf(library.path, sizeof(library.path), "%s", is_known ? map->l_name : asked);
 }
 
-// The first reason is the one to tell: it is about the library that should have been used.
+// The first reason is reported: it is about the library that should have been used.
 void give_reason(CuptiLibrary& library, const char* what, const char* detail) {
   if (library.reason[0] != '\0') return;
   std::snprintf(library.reason, sizeof(library.reason), "%s: %s", what, detail);

@@ -11,7 +11,7 @@ struct CuptiLibrary {
   cupti::Functions call{};
   uint32_t version = 0;    // as cuptiGetVersion gives it
   char path[1024] = {};    // as the loader knows it
-  char reason[1200] = {};  // why there is none
+  char reason[1200] = {};  // why it cannot be used
 };
 
 // Looks at PROFKIT_CUPTI_LIBRARY (and nowhere else when it is set), then at what the process has loaded

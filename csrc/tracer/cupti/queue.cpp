@@ -10,7 +10,7 @@
 #include "tracer/core/clock.h"
 #include "tracer/core/lock.h"
 #include "tracer/core/recorder.h"
-#include "tracer/core/writer.h"
+#include "tracer/file/writer.h"
 
 namespace profkit::tracer {
 

@@ -1,12 +1,12 @@
-// What the GPU did, on its way from CUPTI's callbacks to the writer: entries of device_format.h in chunks of
-// a bounded pool. A lock protects the lists, never the copying; no callback waits for the writer's lock.
+// The queue of GPU records from CUPTI's callbacks to the writer: entries of device_format.h in chunks of a
+// bounded pool. A lock protects the lists, never the copying; no callback waits for the writer's lock.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-#include "tracer/core/device_format.h"
+#include "tracer/file/device_format.h"
 
 namespace profkit::tracer {
 
@@ -19,7 +19,7 @@ struct DeviceChunk {
   uint8_t* data;
 };
 
-// Records lost, odd or late, of this process's capture.
+// Records that this process's capture lost, could not decode or got unfinished.
 struct DeviceCounts {
   std::atomic<uint64_t> dropped_by_cupti{0}, dropped_too_slow{0}, unknown{0}, cut{0}, unfinished{0};
   uint64_t dropped() const { return dropped_by_cupti.load() + dropped_too_slow.load(); }
@@ -28,7 +28,7 @@ extern DeviceCounts device_counts;
 
 // False: no memory. Called again it does nothing.
 bool prepare_device_queue();
-// A capture begins: what waits belongs to none, and nothing is counted.
+// A capture begins: drops what is queued, and resets the counts.
 void clear_device_queue();
 // In a fork child: no other thread holds a chunk or the lock.
 void reset_device_queue();

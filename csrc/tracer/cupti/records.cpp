@@ -78,7 +78,7 @@ class Decoder {
 
   template <class Record>
   void read(const uint8_t* from, size_t room) {
-    // sizeof may count padding behind the last field, which lies within every real record all the same.
+    // sizeof may include padding after the last field, which every real record has as well.
     if (room < sizeof(Record)) return count(device_counts.cut);
     Record record;
     std::memcpy(&record, from, sizeof(record));
@@ -205,7 +205,7 @@ class Decoder {
   }
 
   void convert(const cupti::MemoryPool& pool) {
-    const bool is_local = pool.pool_type == cupti::kLocalPool;  // others' sizes are not told
+    const bool is_local = pool.pool_type == cupti::kLocalPool;  // the sizes of others are not known
     DevicePoolEntry entry{};
     entry.time_ns = pool.timestamp;
     entry.address = pool.address;

@@ -1,4 +1,4 @@
-// Counts what CUPTI told of and what came.
+// Compares the callbacks from CUPTI with its records.
 #include "tracer/cupti/watch.h"
 
 #include "tracer/core/recorder.h"
@@ -10,7 +10,7 @@ std::atomic<uint64_t> cupti_call_records{0};
 
 namespace {
 
-// So many threads may be between the end of a synchronisation and the record of its call.
+// This many threads may be between the end of a synchronisation and the record of its call.
 constexpr uint64_t kTolerated = 3;
 
 std::atomic<uint64_t> accounted_records{0};
@@ -20,7 +20,7 @@ std::atomic<uint64_t> unrecorded{0};
 }  // namespace
 
 void count_synchronisation(void*, uint32_t, uint32_t, const void*) {
-  if (thread_state.quiet != 0) return;  // out of a flush of ours: no call of the program
+  if (thread_state.quiet != 0) return;  // from our own flush: not a call of the program
   cupti_synchronisations.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -1,6 +1,6 @@
-// Whether CUPTI's records still come to us. Any tool in the process may register buffers of its own
-// (torch.profiler does): CUPTI tells nobody, and no more record comes. But a subscriber is told of every
-// synchronisation with the GPU; each is part of a CUDA call, and of that call a record must come.
+// Whether CUPTI still delivers its records to us. Any tool in the process may register buffers of its own
+// (torch.profiler does): CUPTI notifies nobody, and records stop. But a subscriber gets a callback for every
+// synchronisation with the GPU; each is part of a CUDA call, and that call must produce a record.
 #pragma once
 
 #include <atomic>
@@ -8,8 +8,8 @@
 
 namespace profkit::tracer {
 
-extern std::atomic<uint64_t> cupti_synchronisations;  // that CUPTI told of
-extern std::atomic<uint64_t> cupti_call_records;      // that came
+extern std::atomic<uint64_t> cupti_synchronisations;  // callbacks from CUPTI
+extern std::atomic<uint64_t> cupti_call_records;      // received
 
 // A cupti::Callback for the domain of synchronisations.
 void count_synchronisation(void* user_data, uint32_t domain, uint32_t callback_id, const void* data);

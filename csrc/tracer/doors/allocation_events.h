@@ -4,13 +4,12 @@
 
 #include <cerrno>
 
+#include "tracer/core/export.h"
 #include "tracer/core/recorder.h"
-
-#define PROFKIT_INTERPOSED extern "C" __attribute__((visibility("default")))
 
 namespace profkit::tracer {
 
-// True while a call of this door runs on the thread. What the next allocator or the recorder asks for
+// True while a call of this door runs on the thread. What the next allocator or the recorder requests
 // meanwhile (an allocator's mmap, the recorder's chunks) belongs to that call and is not recorded again.
 // __thread: a C++ thread_local of another file is reached through a function.
 extern __thread bool is_inside_allocation_door __attribute__((visibility("hidden")));

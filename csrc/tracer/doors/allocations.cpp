@@ -1,10 +1,10 @@
 // The heap half of the allocation door: malloc and its relatives, exported under their own names for
-// LD_PRELOAD. Sizes are those asked for. operator new and delete arrive through malloc and free.
-// Limits: a release is written when the block's usable size reaches the threshold, so some releases belong
-// to no recorded block; when realloc fails, its old block is recorded anew with its usable size; an allocator
+// LD_PRELOAD. Sizes are the requested ones. operator new and delete arrive through malloc and free. Limits: a
+// release is written when the block's usable size reaches the threshold, so some releases belong to no
+// recorded block; when realloc fails, its old block is recorded again with its usable size; an allocator
 // preloaded behind the door with an operator new of its own (jemalloc, tcmalloc) keeps C++'s blocks to
 // itself.
-#include "tracer/doors/allocations.h"
+#include "tracer/doors/open.h"
 
 #include <sys/types.h>
 
@@ -35,9 +35,9 @@ bool is_power_of_two(size_t value) { return value != 0 && (value & (value - 1)) 
 
 // Recording, or the next allocator is not known yet. Not inline: the idle path stays free of saved registers.
 template <typename... Arguments>
-__attribute__((noinline)) void* allocate_attentively(AllocationCall kind, size_t bytes, size_t alignment,
-                                                     const std::atomic<void* (*)(Arguments...)>& slot,
-                                                     Arguments... arguments) {
+__attribute__((noinline)) void* allocate_recorded(AllocationCall kind, size_t bytes, size_t alignment,
+                                                  const std::atomic<void* (*)(Arguments...)>& slot,
+                                                  Arguments... arguments) {
   const auto next = next_function(slot);
   if (next == nullptr) return early_allocate(bytes, alignment);
   if (is_passing_through()) return next(arguments...);
@@ -53,7 +53,7 @@ inline void* allocate(AllocationCall kind, size_t bytes, size_t alignment,
                       const std::atomic<void* (*)(Arguments...)>& slot, Arguments... arguments) {
   const auto next = slot.load(std::memory_order_relaxed);
   if (__builtin_expect(next != nullptr && is_idle(), 1)) return next(arguments...);
-  return allocate_attentively(kind, bytes, alignment, slot, arguments...);
+  return allocate_recorded(kind, bytes, alignment, slot, arguments...);
 }
 
 inline size_t usable_size(void* address) {
@@ -121,36 +121,36 @@ void* answer_probe(size_t bytes) {
 
 using namespace profkit::tracer;
 
-PROFKIT_INTERPOSED void* malloc(size_t bytes) noexcept {
+PROFKIT_EXPORT void* malloc(size_t bytes) noexcept {
   return allocate(AllocationCall::malloc, bytes, kHeapAlignment, next_allocator.malloc, bytes);
 }
 
-PROFKIT_INTERPOSED void* calloc(size_t count, size_t item_bytes) noexcept {
+PROFKIT_EXPORT void* calloc(size_t count, size_t item_bytes) noexcept {
   size_t bytes = 0;
   // The next calloc refuses a product that overflows, and so does the early memory.
   if (__builtin_mul_overflow(count, item_bytes, &bytes)) bytes = SIZE_MAX;
   return allocate(AllocationCall::calloc, bytes, kHeapAlignment, next_allocator.calloc, count, item_bytes);
 }
 
-PROFKIT_INTERPOSED void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
+PROFKIT_EXPORT void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
   return allocate(AllocationCall::aligned_alloc, bytes, alignment, next_allocator.aligned_alloc, alignment,
                   bytes);
 }
 
-PROFKIT_INTERPOSED void* memalign(size_t alignment, size_t bytes) noexcept {
+PROFKIT_EXPORT void* memalign(size_t alignment, size_t bytes) noexcept {
   return allocate(AllocationCall::memalign, bytes, alignment, next_allocator.memalign, alignment, bytes);
 }
 
 // valloc and pvalloc are memalign with the alignment of a page, and are recorded as that.
-PROFKIT_INTERPOSED void* valloc(size_t bytes) noexcept {
+PROFKIT_EXPORT void* valloc(size_t bytes) noexcept {
   return allocate(AllocationCall::memalign, bytes, kPageBytes, next_allocator.valloc, bytes);
 }
 
-PROFKIT_INTERPOSED void* pvalloc(size_t bytes) noexcept {
+PROFKIT_EXPORT void* pvalloc(size_t bytes) noexcept {
   return allocate(AllocationCall::memalign, bytes, kPageBytes, next_allocator.pvalloc, bytes);
 }
 
-PROFKIT_INTERPOSED int posix_memalign(void** result, size_t alignment, size_t bytes) noexcept {
+PROFKIT_EXPORT int posix_memalign(void** result, size_t alignment, size_t bytes) noexcept {
   const auto next = next_function(next_allocator.posix_memalign);
   if (next == nullptr) {
     if (!is_power_of_two(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
@@ -166,7 +166,7 @@ PROFKIT_INTERPOSED int posix_memalign(void** result, size_t alignment, size_t by
   return status;
 }
 
-PROFKIT_INTERPOSED void* realloc(void* old_address, size_t bytes) noexcept {
+PROFKIT_EXPORT void* realloc(void* old_address, size_t bytes) noexcept {
   const auto next = next_function(next_allocator.realloc);
   if (__builtin_expect(old_address != nullptr && is_early(old_address), 0))
     return move_from_early(old_address, bytes);
@@ -179,17 +179,17 @@ PROFKIT_INTERPOSED void* realloc(void* old_address, size_t bytes) noexcept {
 }
 
 // Through the program's own realloc, which need not be ours (an allocator inside the executable).
-PROFKIT_INTERPOSED void* reallocarray(void* old_address, size_t count, size_t item_bytes) noexcept {
+PROFKIT_EXPORT void* reallocarray(void* old_address, size_t count, size_t item_bytes) noexcept {
   static void* (*const volatile program_realloc)(void*, size_t) = &realloc;
   size_t bytes = 0;
   if (__builtin_mul_overflow(count, item_bytes, &bytes)) return fail_with(ENOMEM);
   return program_realloc(old_address, bytes);
 }
 
-PROFKIT_INTERPOSED void free(void* address) noexcept {
+PROFKIT_EXPORT void free(void* address) noexcept {
   if (address == nullptr || is_early(address)) return;
   const auto next = next_function(next_allocator.free);
-  if (__builtin_expect(next == nullptr, 0)) return;  // nobody to give it to: during the lookup
+  if (__builtin_expect(next == nullptr, 0)) return;  // no allocator to return it to: during the lookup
   if (is_passing_through()) return next(address);
   free_recorded(address, next);
 }
@@ -198,7 +198,7 @@ namespace profkit::tracer {
 
 namespace {
 
-// First of the library's constructors, before the recorder's, which asks for the answer.
+// First of the library's constructors, before the recorder's, which uses the result.
 __attribute__((constructor(101))) void probe_malloc() {
   void* (*const volatile program_malloc)(size_t) = &malloc;
   void (*const volatile program_free)(void*) = &free;

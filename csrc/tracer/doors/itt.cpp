@@ -1,7 +1,7 @@
 // The INTEL_LIBITTNOTIFY64 door: every module that uses ITT hands over the list of its function pointers, and
 // those below are set to ours. Calls that are not here (counters, metadata, locks, heaps, pause) stay no-ops.
 // Tasks are ranges of the thread, popped within their domain; overlapped tasks, frames and events are spans.
-#include "tracer/doors/itt.h"
+#include "tracer/doors/open.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "tracer/core/export.h"
 #include "tracer/core/recorder.h"
 #include "tracer/core/thread_names.h"
 #include "tracer/core/threads.h"
@@ -29,8 +30,6 @@ using itt::StringHandle;
 
 std::atomic<bool> itt_is_open{false};
 
-std::string_view text_of(const char* text) { return text == nullptr ? "" : text; }
-
 // --- Names ---
 Domain* domain_create(const char* name) { return itt_domain(text_of(name)); }
 Domain* domain_create_w(const wchar_t* name) { return itt_domain(WideText(name).view()); }
@@ -48,12 +47,11 @@ constexpr uint32_t kNoDomainGroup = kNoGroup - 1;
 uint32_t group_of(uint32_t domain) { return domain == 0 ? kNoDomainGroup : domain; }
 
 void begin_task(const Domain* domain, const StringHandle* name) {
-  ThreadRecorder* recorder = this_thread();
-  DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
-  if (thread == nullptr) return;
+  const DoorCall call;
+  if (!call) return;
   const uint32_t id = id_of(domain);
-  const uint32_t label = thread->label_of_string(name, id_of(name), {id, 0, 0}, Source::itt);
-  thread->push(*recorder, label, group_of(id));
+  const uint32_t label = call.thread->label_of_string(name, id_of(name), {id, 0, 0}, Source::itt);
+  call.thread->push(*call.recorder, label, group_of(id));
 }
 
 void task_begin(const Domain* domain, Id, Id, StringHandle* name) { begin_task(domain, name); }
@@ -66,16 +64,13 @@ void task_begin_fn(const Domain* domain, Id, Id, void* function) {
 }
 
 void task_end(const Domain* domain) {
-  ThreadRecorder* recorder = this_thread();
-  DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
-  if (thread != nullptr) thread->pop(*recorder, group_of(id_of(domain)));
+  if (const DoorCall call; call) call.thread->pop(*call.recorder, group_of(id_of(domain)));
 }
 
 void marker(const Domain* domain, Id, StringHandle* name, int) {
-  ThreadRecorder* recorder = this_thread();
-  DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
-  if (thread == nullptr) return;
-  recorder->mark(thread->label_of_string(name, id_of(name), {id_of(domain), 0, 0}, Source::itt));
+  const DoorCall call;
+  if (!call) return;
+  call.recorder->mark(call.thread->label_of_string(name, id_of(name), {id_of(domain), 0, 0}, Source::itt));
 }
 
 // --- Spans ---
@@ -182,10 +177,9 @@ bool itt_door_is_open() { return itt_is_open.load(std::memory_order_relaxed); }
 
 }  // namespace profkit::tracer
 
-// Called by each module's ITT code when it first uses ITT; `groups` are the bits that INTEL_ITTNOTIFY_GROUPS
-// asks for, normally all.
-extern "C" __attribute__((visibility("default"))) void __itt_api_init(profkit::tracer::itt::Global* global,
-                                                                      int groups) {
+// Called by each module's ITT code when it first uses ITT; `groups` are the bits of INTEL_ITTNOTIFY_GROUPS,
+// normally all.
+PROFKIT_EXPORT void __itt_api_init(profkit::tracer::itt::Global* global, int groups) {
   using namespace profkit::tracer;
   if (global == nullptr || std::memcmp(global->magic, itt::kMagic, sizeof(itt::kMagic)) != 0) return;
   if (global->version_major != itt::kVersion || global->api == nullptr) return;

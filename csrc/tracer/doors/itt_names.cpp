@@ -1,9 +1,8 @@
-// See itt_names.h. Hash tables of pointers without locks: two threads that bring the same new name race for
-// the place, and the loser's copy is left unused. Programs ask for the handle of a name again and again
-// (torch for every range), so finding one must be fast.
+// See itt_names.h. Lock-free hash tables of pointers: two threads that insert the same new name race for the
+// slot, and the loser's copy is left unused. Programs look up the handle of a name repeatedly (torch for
+// every range), so lookups must be fast.
 #include "tracer/doors/itt_names.h"
 
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <cstring>
 #include <new>
 
+#include "tracer/core/chunks.h"
 #include "tracer/core/recorder.h"
 #include "tracer/doors/wide_text.h"
 
@@ -20,20 +20,13 @@ namespace {
 // --- Memory that is never given back: address space reserved at once, used from front to back ---
 constexpr size_t kArenaBytes = size_t{24} << 20;
 
-// The system call itself, as in thread.cpp: this is not the program's memory.
-char* map_arena() {
-  const long address = syscall(SYS_mmap, nullptr, kArenaBytes, PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
-  return address == -1 ? nullptr : reinterpret_cast<char*>(address);
-}
-
 std::atomic<char*> arena{nullptr};
 std::atomic<size_t> arena_used{0};
 
 char* arena_start() {
   char* start = arena.load(std::memory_order_acquire);
   if (start != nullptr) return start;
-  char* fresh = map_arena();
+  char* fresh = static_cast<char*>(reserve_memory(kArenaBytes));
   if (fresh == nullptr || arena.compare_exchange_strong(start, fresh)) return fresh;
   syscall(SYS_munmap, fresh, kArenaBytes);
   return start;

@@ -1,8 +1,8 @@
-// The mapping half of the allocation door: mmap, munmap and mremap, exported under their own names.
-// Recorded: anonymous mappings that can be accessed. Not recorded: mappings of files; address space that is
-// only reserved (PROT_NONE), hence also what mprotect later makes of it; mappings that the C library makes
-// inside itself (its heap, whose blocks malloc records, and thread stacks), which never come through here.
-// Limit: mremap cannot tell what it moves, so a mapping of a file counts as memory from its mremap on.
+// The mapping half of the allocation door: mmap, munmap and mremap, exported under their own names. Recorded:
+// anonymous mappings that can be accessed. Not recorded: mappings of files; address space that is only
+// reserved (PROT_NONE), hence also what mprotect later makes of it; mappings that the C library makes inside
+// itself (its heap, whose blocks malloc records, and thread stacks), which never come through here. Limit:
+// mremap does not show what it moves, so a mapping of a file counts as memory after its mremap.
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -80,28 +80,28 @@ void* remap_recorded(void* old_address, size_t old_bytes, size_t bytes, int flag
 }  // namespace
 }  // namespace profkit::tracer
 
-PROFKIT_INTERPOSED void* mmap(void* hint, size_t bytes, int protection, int flags, int file,
-                              off_t offset) noexcept {
+PROFKIT_EXPORT void* mmap(void* hint, size_t bytes, int protection, int flags, int file,
+                          off_t offset) noexcept {
   using namespace profkit::tracer;
   if (is_passing_through()) return next_mmap(hint, bytes, protection, flags, file, offset);
   return map_recorded(hint, bytes, protection, flags, file, offset);
 }
 
-PROFKIT_INTERPOSED void* mmap64(void* hint, size_t bytes, int protection, int flags, int file,
-                                off64_t offset) noexcept {
+PROFKIT_EXPORT void* mmap64(void* hint, size_t bytes, int protection, int flags, int file,
+                            off64_t offset) noexcept {
   using namespace profkit::tracer;
   static_assert(sizeof(off_t) == sizeof(off64_t), "mmap64 is mmap");
   if (is_passing_through()) return next_mmap(hint, bytes, protection, flags, file, offset);
   return map_recorded(hint, bytes, protection, flags, file, offset);
 }
 
-PROFKIT_INTERPOSED int munmap(void* address, size_t bytes) noexcept {
+PROFKIT_EXPORT int munmap(void* address, size_t bytes) noexcept {
   using namespace profkit::tracer;
   if (is_passing_through()) return next_munmap(address, bytes);
   return unmap_recorded(address, bytes);
 }
 
-PROFKIT_INTERPOSED void* mremap(void* old_address, size_t old_bytes, size_t bytes, int flags, ...) noexcept {
+PROFKIT_EXPORT void* mremap(void* old_address, size_t old_bytes, size_t bytes, int flags, ...) noexcept {
   using namespace profkit::tracer;
   void* new_address = nullptr;
   if ((flags & (MREMAP_FIXED | kKeepOldMapping)) != 0) {

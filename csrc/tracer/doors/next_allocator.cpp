@@ -1,4 +1,4 @@
-// Finds the allocator behind the allocation door and serves what is asked for meanwhile. Nothing here may
+// Finds the allocator behind the allocation door and serves requests in the meantime. Nothing here may
 // allocate, and until the library is relocated nothing may call out of it.
 #include "tracer/doors/next_allocator.h"
 
@@ -13,7 +13,7 @@ alignas(4096) unsigned char early_memory[kEarlyBytes];
 
 namespace {
 
-constexpr size_t kEarlyHeaderBytes = 16;  // the size stands there; keeps what follows aligned
+constexpr size_t kEarlyHeaderBytes = 16;  // holds the size; keeps what follows aligned
 std::atomic<size_t> early_used{0};
 
 // Null until the dynamic loader has relocated this library: before that neither a call out of it nor a

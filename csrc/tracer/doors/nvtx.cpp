@@ -1,10 +1,11 @@
 // The NVTX_INJECTION64_PATH door: NVTX hands over its function tables, once per module of the program that
 // uses it, and from then on the calls arrive here and leave as records. InitializeInjectionNvtxExtension is
 // not exported on purpose: without it nvtxDomainIsEnabled() answers 1.
-#include "tracer/doors/nvtx.h"
+#include "tracer/doors/open.h"
 
 #include <atomic>
 
+#include "tracer/core/export.h"
 #include "tracer/core/recorder.h"
 #include "tracer/core/thread_names.h"
 #include "tracer/doors/nvtx_abi.h"
@@ -21,7 +22,7 @@ using nvtx::StringHandle;
 
 std::atomic<bool> nvtx_is_open{false};
 
-// --- Handles: the recorder's ids, tagged so that others are told apart; nobody may follow them ---
+// --- Handles: the recorder's ids, tagged to recognise foreign ones; never dereferenced ---
 constexpr uint64_t kDomainTag = 0x706B4400ull << 32;
 constexpr uint64_t kStringTag = 0x706B5300ull << 32;
 constexpr uint64_t kResource = 0x706B5200ull << 32;
@@ -38,11 +39,9 @@ uint32_t domain_of(const DomainHandle* handle) { return untagged(handle, kDomain
 // --- Names ---
 constexpr char kUnnamed[] = "(unnamed)";
 
-std::string_view text_of(const char* text) { return text == nullptr ? "" : text; }
-
-uint32_t label_of_wide(const wchar_t* text, const DoorThread::LabelStyle& look) {
+uint32_t label_of_wide(const wchar_t* text, const DoorThread::LabelStyle& style) {
   const WideText narrow(text);
-  return label_id({string_id(narrow.view()), look.domain, look.category, look.colour, Source::nvtx});
+  return label_id({string_id(narrow.view()), style.domain, style.category, style.colour, Source::nvtx});
 }
 
 uint32_t label_of(DoorThread& thread, uint32_t domain, const EventAttributes* event) {
@@ -50,16 +49,16 @@ uint32_t label_of(DoorThread& thread, uint32_t domain, const EventAttributes* ev
     return thread.label_of_text(kUnnamed, {domain, 0, 0}, Source::nvtx);
   }
   const uint32_t colour = event->colour_type == nvtx::kColourArgb ? event->colour : 0;
-  const DoorThread::LabelStyle look{domain, nvtx_category(domain, event->category), colour};
+  const DoorThread::LabelStyle style{domain, nvtx_category(domain, event->category), colour};
   if (event->message_type == nvtx::kMessageRegistered) {
     const uint32_t string = untagged(event->message.registered, kStringTag);
-    if (string != 0) return thread.label_of_string(event->message.registered, string, look, Source::nvtx);
+    if (string != 0) return thread.label_of_string(event->message.registered, string, style, Source::nvtx);
   } else if (event->message_type == nvtx::kMessageAscii && event->message.ascii != nullptr) {
-    return thread.label_of_text(event->message.ascii, look, Source::nvtx);
+    return thread.label_of_text(event->message.ascii, style, Source::nvtx);
   } else if (event->message_type == nvtx::kMessageWide && event->message.wide != nullptr) {
-    return label_of_wide(event->message.wide, look);
+    return label_of_wide(event->message.wide, style);
   }
-  return thread.label_of_text(kUnnamed, look, Source::nvtx);
+  return thread.label_of_text(kUnnamed, style, Source::nvtx);
 }
 
 // --- Payloads ---
@@ -98,25 +97,22 @@ Payload payload_of(const EventAttributes* event) {
 // --- The four kinds of events; `find_label` gets the thread's memory ---
 template <typename FindLabel>
 int push(uint32_t domain, const EventAttributes* event, FindLabel find_label) {
-  ThreadRecorder* recorder = this_thread();
-  DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
-  if (thread == nullptr) return nvtx::kNoTracking;
-  return thread->push(*recorder, find_label(*thread), domain, payload_of(event));
+  const DoorCall call;
+  if (!call) return nvtx::kNoTracking;
+  return call.thread->push(*call.recorder, find_label(*call.thread), domain, payload_of(event));
 }
 
 int pop(uint32_t domain) {
-  ThreadRecorder* recorder = this_thread();
-  DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
-  return thread == nullptr ? nvtx::kNoTracking : thread->pop(*recorder, domain);
+  const DoorCall call;
+  return call ? call.thread->pop(*call.recorder, domain) : nvtx::kNoTracking;
 }
 
 template <typename FindLabel>
 uint64_t start_span(const EventAttributes* event, FindLabel find_label) {
-  ThreadRecorder* recorder = this_thread();
-  DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
-  if (thread == nullptr) return 0;
-  const uint64_t id = next_span_id(*recorder);
-  recorder->span_begin(id, find_label(*thread), payload_of(event));
+  const DoorCall call;
+  if (!call) return 0;
+  const uint64_t id = next_span_id(*call.recorder);
+  call.recorder->span_begin(id, find_label(*call.thread), payload_of(event));
   return id;
 }
 
@@ -127,10 +123,7 @@ void end_span(uint64_t id) {
 
 template <typename FindLabel>
 void mark(const EventAttributes* event, FindLabel find_label) {
-  ThreadRecorder* recorder = this_thread();
-  DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
-  if (thread == nullptr) return;
-  recorder->mark(find_label(*thread), payload_of(event));
+  if (const DoorCall call; call) call.recorder->mark(find_label(*call.thread), payload_of(event));
 }
 
 // --- How the calls name their events ---
@@ -282,8 +275,7 @@ bool nvtx_door_is_open() { return nvtx_is_open.load(std::memory_order_relaxed); 
 }  // namespace profkit::tracer
 
 // Nonzero: attached. Calls that are already under way in other threads wait inside NVTX until this returns.
-extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
-    profkit::tracer::nvtx::GetExportTable get_export_table) {
+PROFKIT_EXPORT int InitializeInjectionNvtx2(profkit::tracer::nvtx::GetExportTable get_export_table) {
   using namespace profkit::tracer;
   if (get_export_table == nullptr) return 0;
   const auto* callbacks =

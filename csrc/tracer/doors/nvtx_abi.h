@@ -97,7 +97,7 @@ struct EventAttributes {
 
 struct ExtendedPayload {
   uint64_t schema;
-  size_t bytes;  // SIZE_MAX: only the schema tells
+  size_t bytes;  // SIZE_MAX: defined by the schema
   const void* data;
 };
 

@@ -1,32 +1,25 @@
 // The slow paths of thread.h: a thread's first event, a new name, a new domain.
 #include "tracer/doors/thread.h"
 
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
+#include "tracer/core/chunks.h"
 #include "tracer/core/threads.h"
 
 namespace profkit::tracer {
 
-// Zero pages from the kernel are a valid, empty DoorThread. The system call itself: mmap() may be the
-// allocation door's, which would record this as the program's memory.
+// Zero pages from the kernel are a valid, empty DoorThread.
 DoorThread* DoorThread::create(ThreadRecorder& recorder) {
-  const long address = syscall(SYS_mmap, nullptr, sizeof(DoorThread), PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
-  if (address == -1) return nullptr;
-  auto* state = reinterpret_cast<DoorThread*>(address);
-  recorder.door_state = state;
+  auto* state = static_cast<DoorThread*>(reserve_memory(sizeof(DoorThread)));
+  if (state != nullptr) recorder.door_state = state;
   return state;
 }
 
-uint32_t DoorThread::remember_text(Entry& entry, const char* text, const LabelStyle& look, Source source) {
+uint32_t DoorThread::remember_text(Entry& entry, const char* text, const LabelStyle& style, Source source) {
   const size_t bytes = std::strlen(text);
   const uint32_t string = string_id({text, bytes});
-  const uint32_t label = label_id({string, look.domain, look.category, look.colour, source});
+  const uint32_t label = label_id({string, style.domain, style.category, style.colour, source});
   if (bytes >= kEntryText) return label;
   entry.name = text;
-  entry.look = look;
+  entry.style = style;
   entry.string = 0;
   entry.label = label;
   std::memcpy(entry.text, text, bytes + 1);
@@ -34,11 +27,11 @@ uint32_t DoorThread::remember_text(Entry& entry, const char* text, const LabelSt
 }
 
 uint32_t DoorThread::remember_string(Entry& entry, const void* handle, uint32_t string,
-                                     const LabelStyle& look, Source source) {
+                                     const LabelStyle& style, Source source) {
   entry.name = handle;
-  entry.look = look;
+  entry.style = style;
   entry.string = string;
-  entry.label = label_id({string, look.domain, look.category, look.colour, source});
+  entry.label = label_id({string, style.domain, style.category, style.colour, source});
   entry.text[0] = '\0';
   return entry.label;
 }

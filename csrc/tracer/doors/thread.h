@@ -17,24 +17,24 @@ class DoorThread {
     return recorder.door_state != nullptr ? static_cast<DoorThread*>(recorder.door_state) : create(recorder);
   }
 
-  // What tells labels apart, besides their names.
+  // What distinguishes labels besides their names.
   struct LabelStyle {
     uint32_t domain, category, colour;
   };
 
   // The label of a zero-terminated text. The address finds it, the content decides: a program may reuse a
   // buffer.
-  uint32_t label_of_text(const char* text, const LabelStyle& look, Source source) {
-    Entry& entry = entry_for(text, look);
-    if (entry.matches(text, look) && std::strcmp(entry.text, text) == 0) return entry.label;
-    return remember_text(entry, text, look, source);
+  uint32_t label_of_text(const char* text, const LabelStyle& style, Source source) {
+    Entry& entry = entry_for(text, style);
+    if (entry.matches(text, style) && std::strcmp(entry.text, text) == 0) return entry.label;
+    return remember_text(entry, text, style, source);
   }
 
   // The label of a string that has an id already; `handle` only finds it.
-  uint32_t label_of_string(const void* handle, uint32_t string, const LabelStyle& look, Source source) {
-    Entry& entry = entry_for(handle, look);
-    if (entry.matches(handle, look) && entry.string == string) return entry.label;
-    return remember_string(entry, handle, string, look, source);
+  uint32_t label_of_string(const void* handle, uint32_t string, const LabelStyle& style, Source source) {
+    Entry& entry = entry_for(handle, style);
+    if (entry.matches(handle, style) && entry.string == string) return entry.label;
+    return remember_string(entry, handle, string, style, source);
   }
 
   // The level (0 outermost) of the range within its group, or kNotTracked.
@@ -68,14 +68,14 @@ class DoorThread {
 
   struct alignas(64) Entry {
     const void* name;
-    LabelStyle look;
+    LabelStyle style;
     uint32_t string;  // 0 for a text, whose content is kept below
     uint32_t label;   // 0: unused
     char text[kEntryText];
 
     bool matches(const void* other_name, const LabelStyle& other) const {
-      return name == other_name && label != 0 && look.domain == other.domain &&
-             look.category == other.category && look.colour == other.colour;
+      return name == other_name && label != 0 && style.domain == other.domain &&
+             style.category == other.category && style.colour == other.colour;
     }
   };
   static_assert(sizeof(Entry) == 128, "two cache lines");
@@ -85,19 +85,19 @@ class DoorThread {
     uint32_t group;
     uint32_t open;     // with the skipped ones
     uint32_t skipped;  // the innermost ones: too deep, so they are not in the recorder's stack
-    bool is_shared;    // more groups than places: several are counted here, so no level can be told
+    bool is_shared;    // more groups than places: several are counted here, so the level is not known
   };
 
   static DoorThread* create(ThreadRecorder& recorder);
-  uint32_t remember_text(Entry& entry, const char* text, const LabelStyle& look, Source source);
-  uint32_t remember_string(Entry& entry, const void* handle, uint32_t string, const LabelStyle& look,
+  uint32_t remember_text(Entry& entry, const char* text, const LabelStyle& style, Source source);
+  uint32_t remember_string(Entry& entry, const void* handle, uint32_t string, const LabelStyle& style,
                            Source source);
   Level& find_level(uint64_t owner, uint32_t group);
   static bool refuse();  // false, and counts a lost range
 
-  Entry& entry_for(const void* name, const LabelStyle& look) {
-    const uint64_t bits = reinterpret_cast<uint64_t>(name) ^ (uint64_t{look.domain} << 40) ^
-                          (uint64_t{look.category} << 20) ^ look.colour;
+  Entry& entry_for(const void* name, const LabelStyle& style) {
+    const uint64_t bits = reinterpret_cast<uint64_t>(name) ^ (uint64_t{style.domain} << 40) ^
+                          (uint64_t{style.category} << 20) ^ style.colour;
     return entries_[(bits * 0x9E3779B97F4A7C15u) >> 57];
   }
 
@@ -114,6 +114,14 @@ class DoorThread {
 
   Level levels_[kLevels];
   Entry entries_[kEntries];
+};
+
+// What a call through a door works with; false when the call is not recorded.
+struct DoorCall {
+  ThreadRecorder* recorder = this_thread();
+  DoorThread* thread = recorder == nullptr ? nullptr : DoorThread::of(*recorder);
+
+  explicit operator bool() const { return thread != nullptr; }
 };
 
 }  // namespace profkit::tracer

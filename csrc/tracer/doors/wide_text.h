@@ -1,10 +1,13 @@
-// Wide strings of the NVTX and ITT calls that end in W, as UTF-8.
+// Texts that programs give to NVTX and ITT: null pointers are empty, wide strings (calls that end in W)
+// become UTF-8.
 #pragma once
 
 #include <cstddef>
 #include <string_view>
 
 namespace profkit::tracer {
+
+inline std::string_view text_of(const char* text) { return text == nullptr ? "" : text; }
 
 // Names longer than this are cut at a whole character.
 constexpr size_t kWideTextBytes = 1024;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +15,7 @@ from profkit.capture.schema import HOST_MEMORY, NONE, Capture
 class DeviceMemory:
     """What the ranges of each row themselves allocated; frees count for the row that allocated."""
 
-    calls: list[int]
-    bytes: list[int]
-    live_bytes: list[int]  # not given back when the trace ended
-    peaks: list[int]  # most that was live at once
+    columns: Mapping[str, list[int]]  # live_bytes: not given back when the trace ended
     total_calls: int
     total_bytes: int
     unattributed_bytes: int  # allocated in no row
@@ -56,10 +54,12 @@ class _Account:
                 self._lost += self._give_back(where)
                 self._allocate(where, size, self._of_range[place] if place != NONE else NONE)
         return DeviceMemory(
-            calls=self._calls[:-1],
-            bytes=self._bytes[:-1],
-            live_bytes=self._live[:-1],
-            peaks=self._peaks[:-1],
+            columns={
+                "alloc_calls": self._calls[:-1],
+                "own_alloc_bytes": self._bytes[:-1],
+                "live_bytes": self._live[:-1],
+                "peak_bytes": self._peaks[:-1],
+            },
             total_calls=sum(self._calls),
             total_bytes=sum(self._bytes),
             unattributed_bytes=self._bytes[-1],

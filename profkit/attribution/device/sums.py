@@ -33,16 +33,22 @@ class DeviceSums:
         """The group of every share; NONE: the remainder."""
         return self.groups.owners(self.shares)
 
-    def part(self, *parts: DevicePart) -> list[int]:
-        """Of the wall clock that each group owns: what went into these parts; all of it when none is named."""
-        shares = self.shares
-        owner = np.where(np.isin(shares.part, parts), self.owner, NONE) if parts else self.owner
-        return self._summed(owner, shares.ns)
+    def own(self, _: str) -> list[int]:
+        """The wall clock that each group owns."""
+        return self._summed(self.owner, self.shares.ns)
 
-    @cached_property
-    def launches(self) -> list[int]:
+    def part(self, name: str) -> list[int]:
+        """Of this: what went into one part."""
+        is_part = self.shares.part == DevicePart[name.removesuffix("_ns").upper()]
+        return self._summed(np.where(is_part, self.owner, NONE), self.shares.ns)
+
+    def launches(self, _: str) -> list[int]:
         """Kernels, copies and sets."""
         return self._summed(self._of_activity, np.ones(len(self._of_activity), np.int64))
+
+    def duration(self, name: str) -> Sequence[int | None]:
+        """One of `durations`."""
+        return self.durations[name]
 
     @cached_property
     def durations(self) -> Mapping[str, Sequence[int | None]]:
@@ -60,8 +66,7 @@ class DeviceSums:
                 found["mean_ns"][group] = int(values.sum()) // len(values)
         return {"device_ns": self._summed(self._of_activity, took), **found}
 
-    @property
-    def copied_bytes(self) -> list[int | None]:
+    def copied(self, _: str) -> list[int | None]:
         """Of copies and sets; None for groups without any."""
         activities = self.shares.capture.activities
         moved = (activities.kind != ActivityKind.KERNEL) & (activities.bytes != NONE)
@@ -69,12 +74,11 @@ class DeviceSums:
         has_any = self._summed(where, np.ones(len(where), np.int64))
         return [total if known else None for total, known in zip(self._summed(where, activities.bytes), has_any)]
 
-    @property
-    def calls(self) -> list[int]:
+    def calls(self, name: str) -> list[int]:
         """Of ranges; in tables of activities launches."""
         of_range = self.groups.of_range
         if of_range is None:
-            return self.launches
+            return self.launches(name)
         counted = of_range != NONE
         if not self.groups.is_nested:
             counted &= self._tree.is_outermost
@@ -82,35 +86,35 @@ class DeviceSums:
             counted &= self.groups.is_call
         return self._summed(np.where(counted, of_range, NONE), np.ones(len(of_range), np.int64))
 
-    @property
-    def inclusive_ns(self) -> Sequence[int | None]:
+    def inclusive(self, _: str) -> Sequence[int | None]:
         """The wall clock of a group with that of the ranges inside; in tables of activities their durations."""
         if self.groups.of_range is None:
             return self.durations["device_ns"]
         mine = (self.owner != NONE) & (self.shares.range != NONE)
         return self._inclusive(self.shares.range[mine], self.shares.ns[mine])
 
-    @property
-    def device_inclusive_ns(self) -> list[int] | None:
+    def device_inclusive(self, _: str) -> list[int] | None:
         """Durations of what the ranges of a group and those inside launched."""
         if self.groups.of_range is None:
             return None
         place = self.shares.capture.activities.range
         return self._inclusive(place[place != NONE], self._took[place != NONE])
 
-    @property
-    def host_ns(self) -> list[int] | None:
+    def host(self, _: str) -> list[int] | None:
         """Time on the host without the ranges inside."""
         of_range = self.groups.of_range
         return None if of_range is None else self._summed(of_range, self.shares.hosts.own_ns)
 
-    @property
-    def host_inclusive_ns(self) -> list[int] | None:
+    def host_inclusive(self, _: str) -> list[int] | None:
         """Time on the host with the ranges inside."""
         if self.groups.of_range is None:
             return None
         own = self.shares.hosts.own_ns
         return self._inclusive(np.arange(len(own)), own)
+
+    def bytes(self, name: str) -> list[int] | None:
+        """What the ranges of a group themselves allocated."""
+        return self.memory.columns[name] if self.memory else None
 
     @cached_property
     def memory(self) -> DeviceMemory | None:

@@ -25,31 +25,34 @@ class OperatorSums:
     def __init__(self, shares: StepShares, groups: Groups, by: str) -> None:
         assert groups.of_range is not None
         self.shares, self.groups, self.by = shares, groups, by
-        self.ranges = shares.capture.ranges
         self._operators, self._rows = shares.operators, shares.operators.rows
         self._of_range, self._count = groups.of_range, len(groups)
         self._of_row = groups.of_range[self._rows]
 
-    @property
-    def own_ns(self) -> Column:
+    def own(self, _: str) -> Column:
         """Shares of the steps' wall clock."""
         return self._sums(self._operators.wall_ns)
 
-    def known(self, values: Column | None) -> list[int | None] | None:
-        """The sum of a column of ranges, None where nothing is known."""
-        if values is None or not (values[self._rows] != NONE).any():
-            return None
-        counts = np.bincount(self._of_row[values[self._rows] != NONE], minlength=self._count)
-        return [int(total) if count else None for total, count in zip(self._sums(values), counts)]
+    def recorded(self, name: str) -> list[int | None] | None:
+        """The sum of a column of ranges."""
+        return self._known(self.shares.capture.ranges[name])
 
-    def largest(self, values: Column) -> list[int | None]:
-        """The largest of a column, None where nothing is known."""
+    def largest(self, name: str) -> list[int | None]:
+        """The largest of a column of ranges, None where nothing is known."""
         result = np.full(self._count, NONE, np.int64)
-        np.maximum.at(result, self._of_row, values[self._rows])
+        np.maximum.at(result, self._of_row, self.shares.capture.ranges[name][self._rows])
         return [None if value == NONE else int(value) for value in result]
 
-    @property
-    def calls(self) -> Column:
+    def pool(self, _: str) -> list[int | None] | None:
+        """CPU time of helper threads."""
+        return self._known(own_pool_ns(self._operators))
+
+    def work(self, name: str) -> list[int | None] | None:
+        """Flops, or bytes that must move."""
+        work = self.shares.work
+        return self._known(None if work is None else work.flops if name == "flops" else work.bytes)
+
+    def calls(self, _: str) -> Column:
         """Those not nested inside another call of the same group."""
         is_inner = np.zeros(len(self._rows), np.bool_)
         above = self._operators.above[self._rows]
@@ -58,10 +61,9 @@ class OperatorSums:
             above = np.where(above != NONE, self._operators.above[above], NONE)
         return np.bincount(self._of_row[~is_inner], minlength=self._count)
 
-    @property
-    def inclusive_ns(self) -> list[int]:
+    def inclusive(self, _: str) -> list[int]:
         """Union of the intervals of each group on each thread, summed over threads."""
-        thread = self.ranges.thread[self._rows]
+        thread = self.shares.capture.ranges.thread[self._rows]
         start, end = self._operators.start_ns[self._rows], self._operators.end_ns[self._rows]
         order = np.lexsort((start, thread, self._of_row))
         result = [0] * self._count
@@ -75,14 +77,16 @@ class OperatorSums:
         return result
 
     @cached_property
-    def pool_ns(self) -> Column | None:
-        """CPU time of helper threads, per range; None where it was not observed."""
-        return own_pool_ns(self._operators)
-
-    @cached_property
     def memory(self) -> OperatorBytes | None:
         """None where bytes were not recorded."""
         return operator_bytes(self._operators)
+
+    def _known(self, values: Column | None) -> list[int | None] | None:
+        """The sum of a value per range, None where nothing is known."""
+        if values is None or not (values[self._rows] != NONE).any():
+            return None
+        counts = np.bincount(self._of_row[values[self._rows] != NONE], minlength=self._count)
+        return [int(total) if count else None for total, count in zip(self._sums(values), counts)]
 
     def _sums(self, values: Column) -> Column:
         """Of a column of ranges, without what is not known."""
@@ -111,7 +115,7 @@ class OperatorSums:
         return {
             "wall_ns": self.shares.wall_ns,
             "elapsed_ns": self.shares.wall_ns,
-            "threads": len(np.unique(self.ranges.thread[self._rows])),
+            "threads": len(np.unique(self.shares.capture.ranges.thread[self._rows])),
             "dropped": self.shares.capture.losses.records,
             "remainders": tuple(Remainder(name, each) for name, each in values.items()),
             "totals": totals,

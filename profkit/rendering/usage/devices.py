@@ -41,14 +41,14 @@ def _title(capture: Capture, usage: Usage) -> str:
     devices = _counted(usage.devices or 0, "GPU") if usage.devices else "no GPU activity"
     steps = subject.get("steps", 0)
     facts = [
-        _RECORDERS[capture.recorder],
+        _RECORDERS.get(capture.recorder, capture.recorder),
         devices + (f" ({', '.join(known)})" if known else ""),
         _counted(len(capture.processes), "process", "processes"),
         _counted(len(capture.threads), "thread"),
         *([_counted(steps, "step")] if steps else []),
         f"{time_text(usage.elapsed_ns)} elapsed",
     ]
-    return f"{visible(os.path.basename(capture.path))}: {', '.join(facts)}"
+    return f"{visible(os.path.basename(capture.path))}: {', '.join(filter(None, facts))}"
 
 
 def _time_lines(usage: Usage) -> list[str]:

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "captures/read/reader.h"
-#include "tracer/core/crc32c.h"
+#include "tracer/file/crc32c.h"
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda_registry.h"
+#include "kernels/cuda/registry.h"
 #include PROFKIT_PARAMS_HEADER
 #if defined(PROFKIT_EMULATED)
 #include "simt_launch.h"

@@ -93,12 +93,12 @@ def test_a_field_that_the_table_lacks_does_not_compile(tmp_path: Path, old: str,
     assert old in header.read_text()
     header.write_text(header.read_text().replace(old, new))
     # Bodies of the methods may use what was renamed: an error about them proves nothing.
-    command = [*find_compiler(".cpp"), "-std=c++17", "-fsyntax-only", f"-I{tmp_path}", "kernels/cuda_structs.cpp"]
+    command = [*find_compiler(".cpp"), "-std=c++17", "-fsyntax-only", f"-I{tmp_path}", "kernels/cuda/structs.cpp"]
 
     done = finish(command, cwd=tmp_path)
 
     assert (done.returncode == 0) == (not words), done.stderr
-    errors = [line for line in done.stderr.splitlines() if "error:" in line and "cuda_structs.cpp" in line]
+    errors = [line for line in done.stderr.splitlines() if "error:" in line and "cuda/structs.cpp" in line]
     assert bool(errors) == bool(words)
     assert all(words in line for line in errors)
 

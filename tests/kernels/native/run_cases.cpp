@@ -44,7 +44,7 @@ double largest_error(const T* got, const std::vector<double>& wanted) {
   for (size_t i = 0; i < wanted.size(); ++i) {
     largest = std::fmax(largest, std::fabs(wanted[i]));
     const double difference = std::fabs(static_cast<double>(got[i]) - wanted[i]);
-    error = difference <= error ? error : difference;  // a NaN stays
+    error = difference <= error ? error : difference;  // NaN propagates
   }
   return error / (largest > 0 ? largest : 1);
 }

@@ -258,7 +258,7 @@ def test_rows_out_of_order_are_refused() -> None:
     capture = capture_of([Row("a", 0, 5), Row("b", 7, 9)])
     ranges = replace(capture.ranges, start_ns=capture.ranges.start_ns[::-1])
 
-    with pytest.raises(ValueError, match="row 1 stands after one that begins later"):
+    with pytest.raises(ValueError, match="row 1 follows one that begins later"):
         trace_content(replace(capture, ranges=ranges))
 
 

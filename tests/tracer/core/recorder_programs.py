@@ -17,21 +17,21 @@ from tests.tracer.programs import LIBRARY, clean_environment
 # The recorder without its doors and process hooks, which a sanitizer's own would fight.
 RECORDER = (
     "core/api",
-    "core/capture_file",
+    "file/capture_file",
     "core/chunks",
     "core/clock",
-    "core/crc32c",
+    "file/crc32c",
     "core/demangling",
     "cupti/correlation",
     "cupti/queue",
     "core/names",
     "core/overhead",
-    "core/process_description",
+    "process/description",
     "core/recorder",
     "core/session",
     "core/thread_names",
     "core/threads",
-    "core/writer",
+    "file/writer",
 )
 
 

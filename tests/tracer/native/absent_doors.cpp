@@ -2,15 +2,13 @@
 #include "tracer/cupti/door.h"
 #include "tracer/cupti/examination.h"
 #include "tracer/cupti/flusher.h"
-#include "tracer/doors/allocations.h"
-#include "tracer/doors/itt.h"
-#include "tracer/doors/nvtx.h"
+#include "tracer/doors/open.h"
 
 namespace profkit::tracer {
 
 bool allocations_are_interposed() { return false; }
 bool cupti_door_is_open() { return false; }
-void examine_cupti(const char*, CuptiFindings& findings) { findings = {}; }
+void examine_cupti(const char*, profkit_cupti_findings& findings) { findings = {}; }
 bool cupti_flusher_runs() { return false; }
 uint32_t cupti_status_version() { return 0; }
 void get_cupti_status(CuptiStatus& status) { status = {}; }

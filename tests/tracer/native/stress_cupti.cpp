@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tracer/core/api.h"
-#include "tracer/doors/allocations.h"
+#include "tracer/doors/open.h"
 
 extern "C" int InitializeInjection();
 

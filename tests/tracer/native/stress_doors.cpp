@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "tracer/core/api.h"
-#include "tracer/doors/allocations.h"
 #include "tracer/doors/itt_abi.h"
 #include "tracer/doors/nvtx_abi.h"
+#include "tracer/doors/open.h"
 
 namespace itt = profkit::tracer::itt;
 namespace nvtx = profkit::tracer::nvtx;

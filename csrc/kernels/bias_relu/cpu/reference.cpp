@@ -1,8 +1,8 @@
 // Bias per channel, then ReLU, in either layout: plain loops. One thread owns whole (image, channel) planes.
 // Bottleneck: memory; in NHWC the planes make it stride over the channels.
-#include "kernels/bias_relu/kernels.h"
-#include "kernels/image_index.h"
-#include "runtime/threads.h"
+#include "kernels/bias_relu/params.h"
+#include "kernels/cpu/image_index.h"
+#include "kernels/registry.h"
 
 namespace profkit {
 namespace {
@@ -13,16 +13,12 @@ void launch(const profkit_bias_relu_params& p, const Buffers& buffers, int threa
   const T* bias = static_cast<const T*>(buffers.inputs[1]);
   T* output = static_cast<T*>(buffers.output);
   const ImageIndex index(p.layout, p.channels, p.height, p.width);
-  parallel(threads, [&](int thread) {
-    const Range planes = split(p.batch * p.channels, threads, thread);
-    for (int64_t plane = planes.begin; plane < planes.end; ++plane) {
-      const int64_t n = plane / p.channels, c = plane % p.channels;
-      for (int64_t h = 0; h < p.height; ++h) {
-        for (int64_t w = 0; w < p.width; ++w) {
-          const int64_t at = index.at(n, c, h, w);
-          const double value = static_cast<double>(input[at]) + static_cast<double>(bias[c]);
-          output[at] = static_cast<T>(value < 0 ? 0 : value);  // a NaN stays
-        }
+  parallel_pairs(threads, p.batch, p.channels, [&](int64_t n, int64_t c) {
+    for (int64_t h = 0; h < p.height; ++h) {
+      for (int64_t w = 0; w < p.width; ++w) {
+        const int64_t at = index.at(n, c, h, w);
+        const double value = static_cast<double>(input[at]) + static_cast<double>(bias[c]);
+        output[at] = static_cast<T>(value < 0 ? 0 : value);  // NaN propagates
       }
     }
   });

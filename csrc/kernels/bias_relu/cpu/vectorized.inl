@@ -4,8 +4,7 @@
 #pragma once
 
 #include "kernels/bias_relu/params.h"
-#include "kernels/cpu_entry.h"
-#include "kernels/matmul/cpu/gemm.inl"
+#include "kernels/cpu/work.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
@@ -13,7 +12,7 @@ namespace PROFKIT_ISA {
 template <class T>
 PROFKIT_INLINE T biased(T x, T bias) {
   const T sum = x + bias;
-  return sum < 0 ? 0 : sum;  // a NaN stays
+  return sum < 0 ? 0 : sum;  // NaN propagates
 }
 
 template <class T>
@@ -72,38 +71,31 @@ void bias_pixels(const profkit_bias_relu_params& p, const CpuCall& call, int thr
 }
 
 template <class T>
-void bias_run(const profkit_bias_relu_params& p, const CpuCall& call) {
-  T* biases = static_cast<T*>(call.workspace);
-  if (p.layout == PROFKIT_NHWC) {
-    const T* bias = static_cast<const T*>(call.inputs[1]);
-    const int64_t period = bias_period<T>(p);
-    for (int64_t i = 0; i < period; i += p.channels) {
-      for (int64_t c = 0; c < p.channels; ++c) biases[i + c] = bias[c];
-    }
+struct BiasReluVectorized {
+  static size_t workspace_bytes(const profkit_bias_relu_params& p, int, const CpuBlocking&) {
+    Arena counter(nullptr);
+    if (p.layout == PROFKIT_NHWC) counter.take<T>(bias_period<T>(p));
+    return counter.used_bytes();
   }
-  on_threads(call.threads, [&](int thread) {
-    p.layout == PROFKIT_NCHW ? bias_planes<T>(p, call, thread) : bias_pixels<T>(p, call, thread, biases);
-  });
-}
 
-template <class T>
-size_t biases_bytes(const profkit_bias_relu_params& p) {
-  Arena counter(nullptr);
-  if (p.layout == PROFKIT_NHWC) counter.take<T>(bias_period<T>(p));
-  return counter.used_bytes();
-}
-
-inline size_t vectorized_workspace_bytes(const profkit_bias_relu_params& p, int, const CpuBlocking&) {
-  return p.dtype == PROFKIT_FLOAT32 ? biases_bytes<float>(p) : biases_bytes<double>(p);
-}
-
-inline void vectorized_launch(const profkit_bias_relu_params& p, const CpuCall& call) {
-  p.dtype == PROFKIT_FLOAT32 ? bias_run<float>(p, call) : bias_run<double>(p, call);
-}
+  static void launch(const profkit_bias_relu_params& p, const CpuCall& call) {
+    T* biases = static_cast<T*>(call.workspace);
+    if (p.layout == PROFKIT_NHWC) {
+      const T* bias = static_cast<const T*>(call.inputs[1]);
+      const int64_t period = bias_period<T>(p);
+      for (int64_t i = 0; i < period; i += p.channels) {
+        for (int64_t c = 0; c < p.channels; ++c) biases[i + c] = bias[c];
+      }
+    }
+    on_threads(call.threads, [&](int thread) {
+      p.layout == PROFKIT_NCHW ? bias_planes<T>(p, call, thread) : bias_pixels<T>(p, call, thread, biases);
+    });
+  }
+};
 
 extern const CpuEntry<profkit_bias_relu_params> bias_relu_vectorized;
-const CpuEntry<profkit_bias_relu_params> bias_relu_vectorized = {vectorized_workspace_bytes,
-                                                                 vectorized_launch};
+const CpuEntry<profkit_bias_relu_params> bias_relu_vectorized =
+    EntryOf<BiasReluVectorized, profkit_bias_relu_params>::plain();
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

@@ -1,6 +1,6 @@
 #include "kernels/bias_relu/cuda/elementwise.cuh"
 
-#include "kernels/bias_relu/cuda/kernels.h"
+#include "kernels/bias_relu/params.h"
 #include "kernels/cuda/row_launch.h"
 
 namespace profkit {

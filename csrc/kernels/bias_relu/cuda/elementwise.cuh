@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(RowBlocks::kThreads)
 #pragma unroll
   for (int i = 0; i < kPack; ++i) {
     const float value = to_float(in.values[i]) + to_float(added.values[i]);
-    out.values[i] = from_float<T>(value < 0.0f ? 0.0f : value);  // a NaN stays
+    out.values[i] = from_float<T>(value < 0.0f ? 0.0f : value);  // NaN propagates
   }
   store_pack(y + place, out);
 }

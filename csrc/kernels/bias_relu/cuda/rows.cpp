@@ -1,12 +1,16 @@
 // The CUDA kernels of bias_relu, best known first, the simplest last.
-#include "kernels/bias_relu/cuda/kernels.h"
+#include "kernels/bias_relu/params.h"
+#include "kernels/cuda/registry.h"
 
 namespace profkit {
 
+CudaSupports<profkit_bias_relu_params> bias_relu_elementwise_cuda_supports;
+CudaLaunch<profkit_bias_relu_params> bias_relu_elementwise_cuda;
+
 const std::vector<CudaKernel<profkit_bias_relu_params>>& bias_relu_cuda_kernels() {
-  static const auto rows = unique_cuda_rows<profkit_bias_relu_params>({
-      {"bias_relu/native/cuda/elementwise", bias_relu_elementwise_cuda_supports,
-       no_cuda_workspace<profkit_bias_relu_params>, bias_relu_elementwise_cuda},
+  static const auto rows = unique_rows<CudaKernel<profkit_bias_relu_params>>({
+      {"bias_relu/native/cuda/elementwise", bias_relu_elementwise_cuda_supports, no_cuda_workspace,
+       bias_relu_elementwise_cuda},
   });
   return rows;
 }

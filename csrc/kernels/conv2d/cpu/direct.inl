@@ -6,7 +6,7 @@
 // waste the rest. Bottleneck: FMA, then unaligned loads.
 #pragma once
 
-#include "kernels/conv2d/cpu/gather_pixels.inl"
+#include "kernels/conv2d/cpu/gather/pixels.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
@@ -193,32 +193,25 @@ void run_direct(DirectPlan<T>& plan, const CpuCall& call, const void* bias) {
 }
 
 template <class T>
-void direct_run(const profkit_conv2d_params& p, const CpuCall& call) {
-  const void* bias = p.bias && p.direction == PROFKIT_FORWARD ? call.inputs[2] : nullptr;
-  for_each_phase<DirectPlan<T>>(p, call.threads, call.blocking, call.workspace,
-                                [&](DirectPlan<T>& plan) { run_direct<T>(plan, call, bias); });
-}
+struct ConvDirect {
+  using Params = profkit_conv2d_params;
 
-inline size_t direct_workspace_bytes(const profkit_conv2d_params& p, int threads,
-                                     const CpuBlocking& blocking) {
-  const auto nothing = [](const auto&) {};
-  return p.dtype == PROFKIT_FLOAT32
-             ? for_each_phase<DirectPlan<float>>(p, threads, blocking, nullptr, nothing)
-             : for_each_phase<DirectPlan<double>>(p, threads, blocking, nullptr, nothing);
-}
-
-inline void direct_launch(const profkit_conv2d_params& p, const CpuCall& call) {
-  p.dtype == PROFKIT_FLOAT32 ? direct_run<float>(p, call) : direct_run<double>(p, call);
-}
-
-inline CpuTunables direct_tunables(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
-  return p.dtype == PROFKIT_FLOAT32 ? phase_tunables<DirectPlan<float>>(p, threads, blocking)
-                                    : phase_tunables<DirectPlan<double>>(p, threads, blocking);
-}
+  static size_t workspace_bytes(const Params& p, int threads, const CpuBlocking& blocking) {
+    return for_each_phase<DirectPlan<T>>(p, threads, blocking, nullptr, [](const auto&) {});
+  }
+  static void launch(const Params& p, const CpuCall& call) {
+    const void* bias = p.bias && p.direction == PROFKIT_FORWARD ? call.inputs[2] : nullptr;
+    for_each_phase<DirectPlan<T>>(p, call.threads, call.blocking, call.workspace,
+                                  [&](DirectPlan<T>& plan) { run_direct<T>(plan, call, bias); });
+  }
+  static CpuTunables tunables(const Params& p, int threads, const CpuBlocking& blocking) {
+    return phase_tunables<DirectPlan<T>>(p, threads, blocking);
+  }
+};
 
 extern const CpuEntry<profkit_conv2d_params> conv2d_direct;
-const CpuEntry<profkit_conv2d_params> conv2d_direct = {direct_workspace_bytes, direct_launch,
-                                                       direct_tunables};
+const CpuEntry<profkit_conv2d_params> conv2d_direct =
+    EntryOf<ConvDirect, profkit_conv2d_params>::with_tunables();
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

@@ -4,7 +4,7 @@
 // times the image).
 #pragma once
 
-#include "kernels/conv2d/cpu/column_products.inl"
+#include "kernels/conv2d/cpu/columns/products.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
@@ -123,52 +123,39 @@ void merge_weight_sums(const Im2colPlan<T>& plan, T* dw) {
 }
 
 template <class T>
-void im2col_run(const profkit_conv2d_params& p, const CpuCall& call) {
-  Arena arena(call.workspace);
-  const Im2colPlan<T> plan(p, call.threads, call.blocking, arena);
-  const Gather& g = plan.product.g;
-  if (g.nhwc && p.direction != PROFKIT_WEIGHT_GRADIENT) {
-    const int64_t elements = g.out_channels * g.reduction();
-    for (int64_t group = 0; group < g.groups; ++group) {
-      order_weights(g, static_cast<const T*>(call.inputs[1]) + group * elements,
-                    plan.ordered + group * elements);
+struct ConvIm2col {
+  using Params = profkit_conv2d_params;
+
+  static size_t workspace_bytes(const Params& p, int threads, const CpuBlocking& blocking) {
+    Arena arena(nullptr);
+    const Im2colPlan<T> plan(p, threads, blocking, arena);
+    return arena.used_bytes();
+  }
+  static void launch(const Params& p, const CpuCall& call) {
+    Arena arena(call.workspace);
+    const Im2colPlan<T> plan(p, call.threads, call.blocking, arena);
+    const Gather& g = plan.product.g;
+    if (g.nhwc && p.direction != PROFKIT_WEIGHT_GRADIENT) {
+      const int64_t elements = g.out_channels * g.reduction();
+      for (int64_t group = 0; group < g.groups; ++group) {
+        order_weights(g, static_cast<const T*>(call.inputs[1]) + group * elements,
+                      plan.ordered + group * elements);
+      }
     }
+    on_threads(static_cast<int>(plan.workers), [&](int thread) {
+      Im2colWorker<T>(p, plan, call, thread).run(part_of(p.batch, 1, plan.workers, thread));
+    });
+    if (p.direction == PROFKIT_WEIGHT_GRADIENT) merge_weight_sums(plan, static_cast<T*>(call.output));
   }
-  on_threads(static_cast<int>(plan.workers), [&](int thread) {
-    Im2colWorker<T>(p, plan, call, thread).run(part_of(p.batch, 1, plan.workers, thread));
-  });
-  if (p.direction == PROFKIT_WEIGHT_GRADIENT) merge_weight_sums(plan, static_cast<T*>(call.output));
-}
-
-inline size_t im2col_workspace_bytes(const profkit_conv2d_params& p, int threads,
-                                     const CpuBlocking& blocking) {
-  Arena arena(nullptr);
-  if (p.dtype == PROFKIT_FLOAT32) {
-    const Im2colPlan<float> plan(p, threads, blocking, arena);
-  } else {
-    const Im2colPlan<double> plan(p, threads, blocking, arena);
+  static CpuTunables tunables(const Params& p, int threads, const CpuBlocking& blocking) {
+    Arena arena(nullptr);
+    return Im2colPlan<T>(p, threads, blocking, arena).product.tunables();
   }
-  return arena.used_bytes();
-}
-
-inline void im2col_launch(const profkit_conv2d_params& p, const CpuCall& call) {
-  p.dtype == PROFKIT_FLOAT32 ? im2col_run<float>(p, call) : im2col_run<double>(p, call);
-}
-
-template <class T>
-CpuTunables im2col_tunables_of(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
-  Arena arena(nullptr);
-  return Im2colPlan<T>(p, threads, blocking, arena).product.tunables();
-}
-
-inline CpuTunables im2col_tunables(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
-  return p.dtype == PROFKIT_FLOAT32 ? im2col_tunables_of<float>(p, threads, blocking)
-                                    : im2col_tunables_of<double>(p, threads, blocking);
-}
+};
 
 extern const CpuEntry<profkit_conv2d_params> conv2d_im2col;
-const CpuEntry<profkit_conv2d_params> conv2d_im2col = {im2col_workspace_bytes, im2col_launch,
-                                                       im2col_tunables};
+const CpuEntry<profkit_conv2d_params> conv2d_im2col =
+    EntryOf<ConvIm2col, profkit_conv2d_params>::with_tunables();
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

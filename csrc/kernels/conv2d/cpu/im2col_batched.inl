@@ -4,7 +4,7 @@
 // longer fit any cache.
 #pragma once
 
-#include "kernels/conv2d/cpu/column_products.inl"
+#include "kernels/conv2d/cpu/columns/products.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
@@ -13,7 +13,7 @@ template <class T>
 struct BatchedPlan {
   ColumnProduct<T> product;
   T *ordered, *columns, *buffer_a, *buffer_b;
-  int64_t* results;  // NCHW forward: where position n of the batch stands in y
+  int64_t* results;  // NCHW forward: offset in y of position n of the batch
 
   BatchedPlan(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking, Arena& arena)
       : product(p, p.batch, threads, blocking) {
@@ -130,43 +130,28 @@ struct BatchedRun {
 };
 
 template <class T>
-void im2col_batched_run(const profkit_conv2d_params& p, const CpuCall& call) {
-  Arena arena(call.workspace);
-  const BatchedPlan<T> plan(p, call.threads, call.blocking, arena);
-  BatchedRun<T>(p, call, plan).run();
-}
+struct ConvIm2colBatched {
+  using Params = profkit_conv2d_params;
 
-inline size_t im2col_batched_workspace_bytes(const profkit_conv2d_params& p, int threads,
-                                             const CpuBlocking& blocking) {
-  Arena arena(nullptr);
-  if (p.dtype == PROFKIT_FLOAT32) {
-    const BatchedPlan<float> plan(p, threads, blocking, arena);
-  } else {
-    const BatchedPlan<double> plan(p, threads, blocking, arena);
+  static size_t workspace_bytes(const Params& p, int threads, const CpuBlocking& blocking) {
+    Arena arena(nullptr);
+    const BatchedPlan<T> plan(p, threads, blocking, arena);
+    return arena.used_bytes();
   }
-  return arena.used_bytes();
-}
-
-inline void im2col_batched_launch(const profkit_conv2d_params& p, const CpuCall& call) {
-  p.dtype == PROFKIT_FLOAT32 ? im2col_batched_run<float>(p, call) : im2col_batched_run<double>(p, call);
-}
-
-template <class T>
-CpuTunables im2col_batched_tunables_of(const profkit_conv2d_params& p, int threads,
-                                       const CpuBlocking& blocking) {
-  Arena arena(nullptr);
-  return BatchedPlan<T>(p, threads, blocking, arena).product.tunables();
-}
-
-inline CpuTunables im2col_batched_tunables(const profkit_conv2d_params& p, int threads,
-                                           const CpuBlocking& blocking) {
-  return p.dtype == PROFKIT_FLOAT32 ? im2col_batched_tunables_of<float>(p, threads, blocking)
-                                    : im2col_batched_tunables_of<double>(p, threads, blocking);
-}
+  static void launch(const Params& p, const CpuCall& call) {
+    Arena arena(call.workspace);
+    const BatchedPlan<T> plan(p, call.threads, call.blocking, arena);
+    BatchedRun<T>(p, call, plan).run();
+  }
+  static CpuTunables tunables(const Params& p, int threads, const CpuBlocking& blocking) {
+    Arena arena(nullptr);
+    return BatchedPlan<T>(p, threads, blocking, arena).product.tunables();
+  }
+};
 
 extern const CpuEntry<profkit_conv2d_params> conv2d_im2col_batched;
-const CpuEntry<profkit_conv2d_params> conv2d_im2col_batched = {
-    im2col_batched_workspace_bytes, im2col_batched_launch, im2col_batched_tunables};
+const CpuEntry<profkit_conv2d_params> conv2d_im2col_batched =
+    EntryOf<ConvIm2colBatched, profkit_conv2d_params>::with_tunables();
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

@@ -4,7 +4,7 @@
 // it once per tap.
 #pragma once
 
-#include "kernels/conv2d/cpu/geometry.inl"
+#include "kernels/conv2d/cpu/gather/geometry.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
@@ -28,8 +28,8 @@ PROFKIT_INLINE void transpose_square(T* to, int64_t to_stride, const T* from, in
   for (int c = 0; c < width; ++c) store(to + c * to_stride, square[c]);
 }
 
-// Two to four planes, as of a colour image, become pixels: two interleaves make vectors of four channels a
-// pixel, of which each pixel's own are stored over what the one before left too much.
+// Two to four planes, as of a colour image, become pixels: two interleaves make vectors of four channels per
+// pixel, and each store overwrites the excess lanes of the one before.
 template <class T>
 void transpose_few_planes(T* to, const T* from, int64_t plane, int64_t channels, int64_t pixels) {
   constexpr int64_t width = kWidth<T>, padded = 4;
@@ -37,7 +37,7 @@ void transpose_few_planes(T* to, const T* from, int64_t plane, int64_t channels,
   using High = Interleave<T, true, width>;
   alignas(64) T group[padded * width];
   int64_t i = 0;
-  // The last pixel is copied exactly: nothing that comes later would mend what is behind it.
+  // The last pixel is copied exactly: no later store would overwrite what follows it.
   for (; i + width < pixels; i += width) {
     const T* first = from + i;
     const Vec<T> a = load(first), b = load(first + plane);

@@ -1,10 +1,10 @@
-// Convolution and its gradients as the definition says them, in either layout: plain loops, sums in double.
-// One thread owns whole (image, channel) planes, or whole filters of the weight gradient. Right, not fast.
-// Indices: n image, oc/ic output/input channel, c input channel inside its group, y/x output position,
-// h/w input position, r/s filter row/column.
-#include "kernels/conv2d/kernels.h"
-#include "kernels/image_index.h"
-#include "runtime/threads.h"
+// Convolution and its gradients by definition, in either layout: plain loops, sums in double. One thread owns
+// whole (image, channel) planes, or whole filters of the weight gradient. Correct, not fast. Indices: n
+// image, oc/ic output/input channel, c input channel inside its group, y/x output position, h/w input
+// position, r/s filter row/column.
+#include "kernels/conv2d/params.h"
+#include "kernels/cpu/image_index.h"
+#include "kernels/registry.h"
 
 namespace profkit {
 namespace {
@@ -58,17 +58,13 @@ void forward(const Geometry& g, const Buffers& buffers, int threads) {
   const T* weights = static_cast<const T*>(buffers.inputs[1]);
   const T* bias = g.p.bias != 0 ? static_cast<const T*>(buffers.inputs[2]) : nullptr;
   T* output = static_cast<T*>(buffers.output);
-  parallel(threads, [&](int thread) {
-    const Range planes = split(g.p.batch * g.p.out_channels, threads, thread);
-    for (int64_t plane = planes.begin; plane < planes.end; ++plane) {
-      const int64_t n = plane / g.p.out_channels, oc = plane % g.p.out_channels;
-      for (int64_t y = 0; y < g.p.out_h; ++y) {
-        for (int64_t x = 0; x < g.p.out_w; ++x) {
-          double value = forward_at(g, image, weights, n, oc, y, x);
-          if (bias != nullptr) value += static_cast<double>(bias[oc]);
-          if (g.p.activation == PROFKIT_RELU && value < 0) value = 0;
-          output[g.out.at(n, oc, y, x)] = static_cast<T>(value);
-        }
+  parallel_pairs(threads, g.p.batch, g.p.out_channels, [&](int64_t n, int64_t oc) {
+    for (int64_t y = 0; y < g.p.out_h; ++y) {
+      for (int64_t x = 0; x < g.p.out_w; ++x) {
+        double value = forward_at(g, image, weights, n, oc, y, x);
+        if (bias != nullptr) value += static_cast<double>(bias[oc]);
+        if (g.p.activation == PROFKIT_RELU && value < 0) value = 0;
+        output[g.out.at(n, oc, y, x)] = static_cast<T>(value);
       }
     }
   });
@@ -106,14 +102,10 @@ void input_gradient(const Geometry& g, const Buffers& buffers, int threads) {
   const T* dy = static_cast<const T*>(buffers.inputs[0]);
   const T* weights = static_cast<const T*>(buffers.inputs[1]);
   T* dx = static_cast<T*>(buffers.output);
-  parallel(threads, [&](int thread) {
-    const Range planes = split(g.p.batch * g.p.in_channels, threads, thread);
-    for (int64_t plane = planes.begin; plane < planes.end; ++plane) {
-      const int64_t n = plane / g.p.in_channels, ic = plane % g.p.in_channels;
-      for (int64_t h = 0; h < g.p.height; ++h) {
-        for (int64_t w = 0; w < g.p.width; ++w) {
-          dx[g.in.at(n, ic, h, w)] = static_cast<T>(input_gradient_at(g, dy, weights, n, ic, h, w));
-        }
+  parallel_pairs(threads, g.p.batch, g.p.in_channels, [&](int64_t n, int64_t ic) {
+    for (int64_t h = 0; h < g.p.height; ++h) {
+      for (int64_t w = 0; w < g.p.width; ++w) {
+        dx[g.in.at(n, ic, h, w)] = static_cast<T>(input_gradient_at(g, dy, weights, n, ic, h, w));
       }
     }
   });
@@ -145,14 +137,10 @@ void weight_gradient(const Geometry& g, const Buffers& buffers, int threads) {
   const T* image = static_cast<const T*>(buffers.inputs[0]);
   const T* dy = static_cast<const T*>(buffers.inputs[1]);
   T* dw = static_cast<T*>(buffers.output);
-  parallel(threads, [&](int thread) {
-    const Range filters = split(g.p.out_channels * g.in_per_group, threads, thread);
-    for (int64_t filter = filters.begin; filter < filters.end; ++filter) {
-      const int64_t oc = filter / g.in_per_group, c = filter % g.in_per_group;
-      for (int64_t r = 0; r < g.p.kernel_h; ++r) {
-        for (int64_t s = 0; s < g.p.kernel_w; ++s) {
-          dw[g.weight(oc, c, r, s)] = static_cast<T>(weight_gradient_at(g, image, dy, oc, c, r, s));
-        }
+  parallel_pairs(threads, g.p.out_channels, g.in_per_group, [&](int64_t oc, int64_t c) {
+    for (int64_t r = 0; r < g.p.kernel_h; ++r) {
+      for (int64_t s = 0; s < g.p.kernel_w; ++s) {
+        dw[g.weight(oc, c, r, s)] = static_cast<T>(weight_gradient_at(g, image, dy, oc, c, r, s));
       }
     }
   });

@@ -98,8 +98,8 @@ struct SkipPaddingWorker {
   TapRun* runs;
   const T** pixels;
   int64_t piece_count = 0, stray_count = 0;
-  // What the next block reads is brought to L2 meanwhile, a few lines per tile: nothing in the addresses of
-  // a class tells the hardware where the next rows are.
+  // What the next block reads is brought to L2 meanwhile, a few lines per tile: the hardware cannot predict
+  // the next rows from the addresses of a class.
   const char *ahead = nullptr, *ahead_end = nullptr;
   int64_t ahead_bytes = 0;
 
@@ -358,70 +358,51 @@ struct PlanesPlan {
   }
 };
 
-template <class T>
-void skip_padding_run(const profkit_conv2d_params& p, const CpuCall& call) {
-  if (p.layout == PROFKIT_NHWC) return skip_padding_on_pixels<T>(p, call);
-  const PlanesPlan<T> plan(p, call.threads, call.blocking, call.workspace);
-  CpuCall packed = call;
-  if (!call.packed && p.direction == PROFKIT_FORWARD) {
-    pack_weights_ahead<SkipPaddingPlan<T>>(plan.nhwc.params, call.inputs[1], plan.packed, call.threads,
-                                           call.blocking);
-    packed.packed = plan.packed;
-  }
-  for (int64_t first = 0; first < p.batch; first += plan.images) {
-    plan.nhwc.launch(packed, first, smaller(plan.images, p.batch - first), plan.workspace,
-                     skip_padding_on_pixels<T>);
-  }
-}
-
-template <class T>
-size_t skip_padding_workspace(const profkit_conv2d_params& p, int threads, const CpuBlocking& blocking) {
-  const auto nothing = [](const auto&) {};
-  return p.layout == PROFKIT_NHWC ? for_each_phase<SkipPaddingPlan<T>>(p, threads, blocking, nullptr, nothing)
-                                  : PlanesPlan<T>(p, threads, blocking, nullptr).arena.used_bytes();
-}
-
 PROFKIT_INLINE profkit_conv2d_params as_pixels(profkit_conv2d_params p) {
   p.layout = PROFKIT_NHWC;
   return p;
 }
 
-inline size_t skip_padding_workspace_bytes(const profkit_conv2d_params& p, int threads,
-                                           const CpuBlocking& blocking) {
-  return p.dtype == PROFKIT_FLOAT32 ? skip_padding_workspace<float>(p, threads, blocking)
-                                    : skip_padding_workspace<double>(p, threads, blocking);
-}
+template <class T>
+struct ConvSkipPadding {
+  using Params = profkit_conv2d_params;
+  using Plan = SkipPaddingPlan<T>;
 
-inline void skip_padding_launch(const profkit_conv2d_params& p, const CpuCall& call) {
-  p.dtype == PROFKIT_FLOAT32 ? skip_padding_run<float>(p, call) : skip_padding_run<double>(p, call);
-}
+  static size_t workspace_bytes(const Params& p, int threads, const CpuBlocking& blocking) {
+    const auto nothing = [](const auto&) {};
+    return p.layout == PROFKIT_NHWC ? for_each_phase<Plan>(p, threads, blocking, nullptr, nothing)
+                                    : PlanesPlan<T>(p, threads, blocking, nullptr).arena.used_bytes();
+  }
 
-inline CpuTunables skip_padding_tunables(const profkit_conv2d_params& p, int threads,
-                                         const CpuBlocking& blocking) {
-  const profkit_conv2d_params q = as_pixels(p);
-  return p.dtype == PROFKIT_FLOAT32 ? phase_tunables<SkipPaddingPlan<float>>(q, threads, blocking)
-                                    : phase_tunables<SkipPaddingPlan<double>>(q, threads, blocking);
-}
+  static void launch(const Params& p, const CpuCall& call) {
+    if (p.layout == PROFKIT_NHWC) return skip_padding_on_pixels<T>(p, call);
+    const PlanesPlan<T> plan(p, call.threads, call.blocking, call.workspace);
+    CpuCall packed = call;
+    if (!call.packed && p.direction == PROFKIT_FORWARD) {
+      pack_weights_ahead<Plan>(plan.nhwc.params, call.inputs[1], plan.packed, call.threads, call.blocking);
+      packed.packed = plan.packed;
+    }
+    for (int64_t first = 0; first < p.batch; first += plan.images) {
+      plan.nhwc.launch(packed, first, smaller(plan.images, p.batch - first), plan.workspace,
+                       skip_padding_on_pixels<T>);
+    }
+  }
 
-inline size_t skip_padding_packed_bytes(const profkit_conv2d_params& p, int threads,
-                                        const CpuBlocking& blocking) {
-  const profkit_conv2d_params q = as_pixels(p);
-  return p.dtype == PROFKIT_FLOAT32 ? packed_weights_bytes<SkipPaddingPlan<float>>(q, threads, blocking)
-                                    : packed_weights_bytes<SkipPaddingPlan<double>>(q, threads, blocking);
-}
-
-inline void skip_padding_pack(const profkit_conv2d_params& p, const void* weights, void* packed, int threads,
-                              const CpuBlocking& blocking) {
-  const profkit_conv2d_params q = as_pixels(p);
-  p.dtype == PROFKIT_FLOAT32
-      ? pack_weights_ahead<SkipPaddingPlan<float>>(q, weights, packed, threads, blocking)
-      : pack_weights_ahead<SkipPaddingPlan<double>>(q, weights, packed, threads, blocking);
-}
+  static CpuTunables tunables(const Params& p, int threads, const CpuBlocking& blocking) {
+    return phase_tunables<Plan>(as_pixels(p), threads, blocking);
+  }
+  static size_t packed_bytes(const Params& p, int threads, const CpuBlocking& blocking) {
+    return packed_weights_bytes<Plan>(as_pixels(p), threads, blocking);
+  }
+  static void pack(const Params& p, const void* weights, void* packed, int threads,
+                   const CpuBlocking& blocking) {
+    pack_weights_ahead<Plan>(as_pixels(p), weights, packed, threads, blocking);
+  }
+};
 
 extern const CpuEntry<profkit_conv2d_params> conv2d_skip_padding;
-const CpuEntry<profkit_conv2d_params> conv2d_skip_padding = {skip_padding_workspace_bytes,
-                                                             skip_padding_launch, skip_padding_tunables,
-                                                             skip_padding_packed_bytes, skip_padding_pack};
+const CpuEntry<profkit_conv2d_params> conv2d_skip_padding =
+    EntryOf<ConvSkipPadding, profkit_conv2d_params>::with_packing();
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

@@ -3,7 +3,7 @@
 // Bottleneck: FMA; per k, R broadcasts and V loads feed R*V FMAs.
 #pragma once
 
-#include "kernels/conv2d/cpu/weights.inl"
+#include "kernels/conv2d/cpu/gather/weights.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {

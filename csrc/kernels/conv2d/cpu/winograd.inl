@@ -1,12 +1,12 @@
 // conv2d/native/cpu/winograd_6x6 and winograd_8x8: Winograd's minimal filtering. Tiles of Side x Side pixels
 // become values at Side^2 points, each point is a matrix product [tiles x channels] x [channels x out
 // channels], and the results of Side - taps + 1 pixels per axis come back from the points: 2.8 to 6.3 times
-// fewer products than taps. Strides become channels (cpu/winograd_images.inl); the input gradient at stride 1
+// fewer products than taps. Strides become channels (cpu/winograd/images.inl); the input gradient at stride 1
 // is the same with rotated weights. A thread owns a rectangle of tiles x out channels, and goes through it by
 // blocks whose values stay in the caches. Bottleneck: FMA; with few channels, the transforms.
 #pragma once
 
-#include "kernels/conv2d/cpu/winograd_filters.inl"
+#include "kernels/conv2d/cpu/winograd/filters.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
@@ -246,7 +246,7 @@ struct WinogradWorker {
   }
 };
 
-// Calls action<Side, Taps>() of the size's numbers; cpu/winograd.cpp lets no others pass. Two taps (3x3 with
+// Calls action<Side, Taps>() of the size's numbers; cpu/kernels.cpp accepts no others. Two taps (3x3 with
 // stride 2) were tried and lost to implicit_gemm: the phases cost what the points save.
 template <int Side, class Action>
 PROFKIT_INLINE void with_taps(int64_t taps, const Action& action) {
@@ -302,80 +302,52 @@ struct WinogradPack {
   }
 };
 
-// The entry's functions for one size of tiles.
 template <int Side>
-struct WinogradEntry {
+struct ConvWinograd {
   using Params = profkit_conv2d_params;
-  static WinogradSize size_of(const Params& p) {
-    return {Side, ceil_div(p.kernel_h, p.stride_h), p.stride_h};
-  }
 
   template <class T>
-  static size_t workspace_of(const Params& p, int threads, const CpuBlocking& blocking) {
-    Arena arena(nullptr);
-    const WinogradPlan<T> plan(p, size_of(p), threads, blocking, arena);
-    return arena.used_bytes();
-  }
-  static size_t workspace_bytes(const Params& p, int threads, const CpuBlocking& blocking) {
-    return p.dtype == PROFKIT_FLOAT32 ? workspace_of<float>(p, threads, blocking)
-                                      : workspace_of<double>(p, threads, blocking);
-  }
+  struct Of {
+    static WinogradPlan<T> plan_of(const Params& p, int threads, const CpuBlocking& blocking, Arena& arena) {
+      return {p, {Side, ceil_div(p.kernel_h, p.stride_h), p.stride_h}, threads, blocking, arena};
+    }
 
-  template <class T>
-  static void launch_of(const Params& p, const CpuCall& call) {
-    Arena arena(call.workspace);
-    WinogradPlan<T> plan(p, size_of(p), call.threads, call.blocking, arena);
-    with_taps<Side>(plan.size.taps, WinogradLaunch<T>{plan, p, call});
-  }
-  static void launch(const Params& p, const CpuCall& call) {
-    p.dtype == PROFKIT_FLOAT32 ? launch_of<float>(p, call) : launch_of<double>(p, call);
-  }
-
-  template <class T>
-  static CpuTunables tunables_of(const Params& p, int threads, const CpuBlocking& blocking) {
-    Arena arena(nullptr);
-    return WinogradPlan<T>(p, size_of(p), threads, blocking, arena).tunables();
-  }
-  static CpuTunables tunables(const Params& p, int threads, const CpuBlocking& blocking) {
-    return p.dtype == PROFKIT_FLOAT32 ? tunables_of<float>(p, threads, blocking)
-                                      : tunables_of<double>(p, threads, blocking);
-  }
-
-  template <class T>
-  static size_t packed_of(const Params& p, int threads, const CpuBlocking& blocking) {
-    Arena arena(nullptr);
-    const WinogradPlan<T> plan(p, size_of(p), threads, blocking, arena);
-    return plan.weights.bytes(plan.gather);
-  }
-  // For the forward direction, which inference repeats with the same weights.
-  static size_t packed_bytes(const Params& p, int threads, const CpuBlocking& blocking) {
-    if (p.direction != PROFKIT_FORWARD) return 0;
-    return p.dtype == PROFKIT_FLOAT32 ? packed_of<float>(p, threads, blocking)
-                                      : packed_of<double>(p, threads, blocking);
-  }
-
-  template <class T>
-  static void pack_of(const Params& p, const void* weights, void* packed, int threads,
-                      const CpuBlocking& blocking) {
-    Arena arena(nullptr);
-    WinogradPlan<T> plan(p, size_of(p), threads, blocking, arena);
-    plan.weights.data = static_cast<T*>(packed);
-    with_taps<Side>(plan.size.taps, WinogradPack<T>{plan, p, weights, threads});
-  }
-  static void pack(const Params& p, const void* weights, void* packed, int threads,
-                   const CpuBlocking& blocking) {
-    p.dtype == PROFKIT_FLOAT32 ? pack_of<float>(p, weights, packed, threads, blocking)
-                               : pack_of<double>(p, weights, packed, threads, blocking);
-  }
-
-  static constexpr CpuEntry<Params> entry() {
-    return {workspace_bytes, launch, tunables, packed_bytes, pack};
-  }
+    static size_t workspace_bytes(const Params& p, int threads, const CpuBlocking& blocking) {
+      Arena arena(nullptr);
+      plan_of(p, threads, blocking, arena);
+      return arena.used_bytes();
+    }
+    static void launch(const Params& p, const CpuCall& call) {
+      Arena arena(call.workspace);
+      WinogradPlan<T> plan = plan_of(p, call.threads, call.blocking, arena);
+      with_taps<Side>(plan.size.taps, WinogradLaunch<T>{plan, p, call});
+    }
+    static CpuTunables tunables(const Params& p, int threads, const CpuBlocking& blocking) {
+      Arena arena(nullptr);
+      return plan_of(p, threads, blocking, arena).tunables();
+    }
+    // For the forward direction, which inference repeats with the same weights.
+    static size_t packed_bytes(const Params& p, int threads, const CpuBlocking& blocking) {
+      if (p.direction != PROFKIT_FORWARD) return 0;
+      Arena arena(nullptr);
+      const WinogradPlan<T> plan = plan_of(p, threads, blocking, arena);
+      return plan.weights.bytes(plan.gather);
+    }
+    static void pack(const Params& p, const void* weights, void* packed, int threads,
+                     const CpuBlocking& blocking) {
+      Arena arena(nullptr);
+      WinogradPlan<T> plan = plan_of(p, threads, blocking, arena);
+      plan.weights.data = static_cast<T*>(packed);
+      with_taps<Side>(plan.size.taps, WinogradPack<T>{plan, p, weights, threads});
+    }
+  };
 };
 
 extern const CpuEntry<profkit_conv2d_params> conv2d_winograd_6x6, conv2d_winograd_8x8;
-const CpuEntry<profkit_conv2d_params> conv2d_winograd_6x6 = WinogradEntry<6>::entry();
-const CpuEntry<profkit_conv2d_params> conv2d_winograd_8x8 = WinogradEntry<8>::entry();
+const CpuEntry<profkit_conv2d_params> conv2d_winograd_6x6 =
+    EntryOf<ConvWinograd<6>::Of, profkit_conv2d_params>::with_packing();
+const CpuEntry<profkit_conv2d_params> conv2d_winograd_8x8 =
+    EntryOf<ConvWinograd<8>::Of, profkit_conv2d_params>::with_packing();
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

@@ -16,7 +16,7 @@ struct ColumnsProblem {
   FastDivide by_taps, by_kernel_w, by_out_w;
 };
 
-// One thread per element of the matrix: neighbouring lanes write neighbours.
+// One thread per element of the matrix: adjacent lanes write adjacent elements.
 template <class T>
 __global__ void __launch_bounds__(RowBlocks::kThreads)
     conv2d_image_to_columns(const ColumnsProblem problem, const T* x, T* columns) {

@@ -54,8 +54,7 @@ cuda::DepthwiseProblem depthwise_problem(const Params& params, int strip) {
 template <auto kernel>
 void launch_images(const Params& params, const Buffers& buffers, const CudaCall& call, int strip) {
   const cuda::DepthwiseProblem problem = depthwise_problem(params, strip);
-  const auto blocks = static_cast<unsigned>(cuda::divide_up(problem.units, int64_t{cuda::kDepthwiseThreads}));
-  launch<kernel>({dim3(blocks), dim3(cuda::kDepthwiseThreads)}, call, problem,
+  launch<kernel>(linear_geometry(problem.units, cuda::kDepthwiseThreads), call, problem,
                  static_cast<const float*>(buffers.inputs[0]), static_cast<const float*>(buffers.inputs[1]),
                  static_cast<const float*>(buffers.inputs[2]), static_cast<float*>(buffers.output));
 }
@@ -133,11 +132,9 @@ void launch_weights(const Params& params, const Buffers& buffers, const CudaCall
             : launch_sums<0, false>(problem, params, buffers, call, target, splits);
   }
   if (splits == 1) return;
-  const auto blocks =
-      static_cast<unsigned>(cuda::divide_up(weights_of(params), int64_t{cuda::kAddSplitsThreads}));
-  launch<cuda::conv2d_depthwise_add_splits<0>>({dim3(blocks), dim3(cuda::kAddSplitsThreads)}, call,
-                                               static_cast<const float*>(target), output, weights_of(params),
-                                               splits);
+  launch<cuda::conv2d_depthwise_add_splits<0>>(linear_geometry(weights_of(params), cuda::kAddSplitsThreads),
+                                               call, static_cast<const float*>(target), output,
+                                               weights_of(params), splits);
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
 // Depthwise convolution: every input channel has filters of its own, and there is no sum over channels that a
 // matrix product could be made of. A thread computes a strip of results down a column, so that a filter of
 // known size stays in registers and a row of the image is read once for all results of the strip that it
-// meets. Bound by memory. Neighbouring lanes are neighbours in memory: along a row (NCHW) or along channels
-// (NHWC).
+// meets. Bound by memory. Adjacent lanes access adjacent memory: along a row (NCHW) or along channels (NHWC).
 #pragma once
 
 #include "kernels/conv2d/cuda/gather.cuh"
@@ -72,7 +71,7 @@ __global__ void __launch_bounds__(kDepthwiseThreads)
     }
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-      // A branch per row: with all loads in the air at once, registers would be spilled.
+      // A branch per row: with all loads in flight at once, registers would spill.
       if (static_cast<unsigned>(h_first + i) >= static_cast<unsigned>(problem.source.height)) continue;
       const float* const row = image + (h_first + i) * problem.source.row_step;
 #pragma unroll

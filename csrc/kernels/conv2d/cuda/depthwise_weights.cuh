@@ -1,7 +1,7 @@
 // The weight gradient of a depthwise convolution: for every filter a sum over all output positions. A block
-// has one filter (NCHW: its threads stand along positions) or 32 neighbouring ones (NHWC: lanes along
-// channels, warps along positions); a filter of known size is summed up in registers, of other sizes a block
-// has one tap. The positions are split between blocks, whose sums a second kernel adds up in a fixed order.
+// has one filter (NCHW: threads along positions) or 32 neighbouring ones (NHWC: lanes along channels, warps
+// along positions); a filter of known size is summed up in registers, of other sizes a block has one tap. The
+// positions are split between blocks, whose sums a second kernel adds up in a fixed order.
 #pragma once
 
 #include "kernels/conv2d/cuda/add_splits.cuh"
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kDepthwiseSumThreads)
   const ConvProblem& conv = problem.conv;
   const int thread = static_cast<int>(threadIdx.x);
   const int filter = static_cast<int>(blockIdx.x) * kFilters + thread % kFilters;
-  const int known = min(filter, conv.out_channels - 1);  // lanes behind the last filter repeat it
+  const int known = min(filter, conv.out_channels - 1);  // lanes after the last filter repeat it
   int r_first = 0, s_first = 0;
   if constexpr (kSize == 0) r_first = problem.by_kernel_w.split(static_cast<int>(blockIdx.y), s_first);
   const float* const image = source + problem.source.offset(0, problem.by_multiplier.quotient(known), 0, 0);
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kDepthwiseSumThreads)
     const float value = __ldg(gradient + problem.gradient.offset(n, 0, y, x));
 #pragma unroll
     for (int r = 0; r < kSide; ++r) {
-      // A branch per row: with all loads in the air at once, registers would be spilled.
+      // A branch per row: with all loads in flight at once, registers would spill.
       const int h = conv.input_row(y, r_first + r);
       if (static_cast<unsigned>(h) >= static_cast<unsigned>(conv.height)) continue;
       const float* const row = image + problem.source.offset(n, 0, h, 0);

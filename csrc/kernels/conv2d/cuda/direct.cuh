@@ -1,8 +1,8 @@
 // Convolution by its definition: every direction, layout, stride, dilation and group; the bottom of the
-// ladder. Results of an image (forward, input gradient): one thread each, which goes through the channels and
-// taps; neighbouring lanes are neighbours in memory. Bottleneck: two loads per multiply-add, from L1 mostly.
-// Weight gradient: one warp per weight, its lanes on neighbouring positions of dy, since weights alone are
-// too few to fill a device and their sums are long.
+// ladder. Results of an image (forward, input gradient): one thread each, which loops over the channels and
+// taps; adjacent lanes access adjacent memory. Bottleneck: two loads per multiply-add, mostly from L1. Weight
+// gradient: one warp per weight, its lanes on neighbouring positions of dy, since weights alone are too few
+// to fill a device and their sums are long.
 #pragma once
 
 #include "kernels/conv2d/cuda/image_rows.cuh"

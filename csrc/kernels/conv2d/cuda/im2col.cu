@@ -163,10 +163,8 @@ class Columns {
   }
 
   void add_parts(const float* parts, bool is_first, float* dw, const CudaCall& call) const {
-    const int64_t blocks = cuda::divide_up(weight_count(p_), int64_t{cuda::RowBlocks::kThreads});
-    launch<cuda::conv2d_add_parts<float>>(
-        {dim3(static_cast<unsigned>(blocks)), dim3(cuda::RowBlocks::kThreads)}, call, weight_count(p_),
-        static_cast<int>(images_), is_first, parts, dw);
+    launch<cuda::conv2d_add_parts<float>>(linear_geometry(weight_count(p_), cuda::RowBlocks::kThreads), call,
+                                          weight_count(p_), static_cast<int>(images_), is_first, parts, dw);
   }
 
   const Params& p_;

@@ -102,7 +102,7 @@ __device__ __forceinline__ PhasePlace phase_place(const ImageProduct& product, i
   return place;
 }
 
-// packed[block.z][k][result]: the weights in the order in which the product reads them, zeros behind the last
+// packed[block.z][k][result]: the weights in the order in which the product reads them, zeros after the last
 // term and the last result. Read along k, written along the results; the tile's odd pitch keeps both sides
 // free of bank conflicts.
 template <int kSide>

@@ -1,4 +1,4 @@
-// Where a thread stands that writes one element of an image array, and which outputs see an input element.
+// The position of a thread that writes one element of an image array, and which outputs see an input element.
 #pragma once
 
 #include "kernels/conv2d/cuda/problem.cuh"

@@ -143,11 +143,9 @@ void launch_weight_product(const Params& params, const Buffers& buffers, const C
             : launch_weight_tiles<64, true>(product, buffers, call, target);
   }
   if (product.splits == 1) return;
-  const auto blocks =
-      static_cast<unsigned>(cuda::divide_up(product.weights, int64_t{cuda::kAddSplitsThreads}));
-  launch<cuda::conv2d_implicit_gemm_add_splits<0>>({dim3(blocks), dim3(cuda::kAddSplitsThreads)}, call,
-                                                   static_cast<const float*>(target), output, product.weights,
-                                                   product.splits);
+  launch<cuda::conv2d_implicit_gemm_add_splits<0>>(linear_geometry(product.weights, cuda::kAddSplitsThreads),
+                                                   call, static_cast<const float*>(target), output,
+                                                   product.weights, product.splits);
 }
 
 int tile_of(const Params& params, const CudaCall& call) {

@@ -4,8 +4,8 @@
 // next is gathered into registers and then stored into the other buffer. Bound by FFMA where the depth is
 // large, by the gather's loads where the results are few.
 //
-// Which terms a slice has stands in a table in shared memory, filled for a slab of slices at a time outside
-// the loop that multiplies.
+// The terms of a slice are in a table in shared memory, filled for a slab of slices at a time outside the
+// multiplication loop.
 #pragma once
 
 #include "kernels/conv2d/cuda/image_product.cuh"
@@ -30,8 +30,8 @@ struct ImplicitGemm {
   const PhasePlace& place;  // in shared memory: registers are for sums
   const int thread;
 
-  // Rows that the thread gathers, entries of a slice that it gathers for them: lanes stand along the rows, or
-  // two lanes along the entries of a row. A thread's entries are neighbours, read two at a time.
+  // Rows that the thread gathers, entries of a slice that it gathers for them: lanes run along the rows, or
+  // two lanes along the entries of a row. A thread's entries are adjacent and read two at a time.
   __device__ __forceinline__ int row_of_load(int i) const {
     return kQuads ? (thread + i * kThreads) / kEntriesPerSlice : thread % kRows;
   }
@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(TilePlace<kRows, kColumns>::kThreads,
 
   const typename Gemm::Place own(thread);
   float sums[kThreadRows][kThreadColumns] = {};
-  // Behind the last slice the table says nowhere, and the packed weights have one slice more.
+  // After the last slice the table has no positions, and the packed weights have one more slice.
   sum_slices<Gemm::kSlicesPerSlab>(
       sums, buffers, own, place.depth, [&](int slab) { gemm.fill_table(table, slab); }, load_slice,
       store_slice);

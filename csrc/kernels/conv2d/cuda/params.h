@@ -6,7 +6,7 @@
 #include "kernels/conv2d/cuda/gather.cuh"
 #include "kernels/conv2d/cuda/problem.cuh"
 #include "kernels/conv2d/params.h"
-#include "kernels/cuda_registry.h"
+#include "kernels/cuda/registry.h"
 
 namespace profkit {
 

@@ -4,7 +4,7 @@
 namespace profkit {
 
 const std::vector<CudaKernel<profkit_conv2d_params>>& conv2d_cuda_kernels() {
-  static const auto rows = unique_cuda_rows<profkit_conv2d_params>({
+  static const auto rows = unique_rows<CudaKernel<profkit_conv2d_params>>({
       {"conv2d/native/cuda/depthwise", conv2d_depthwise_cuda_supports, conv2d_depthwise_cuda_workspace,
        conv2d_depthwise_cuda},
       {"conv2d/native/cuda/winograd", conv2d_winograd_cuda_supports, conv2d_winograd_cuda_workspace,

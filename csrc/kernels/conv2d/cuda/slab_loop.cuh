@@ -1,7 +1,7 @@
 // The loop of the implicit products: slices of kConvDepth terms are gathered into registers while the slice
-// before is multiplied, then stored into the other of two buffers. What the terms are stands in a table of
-// two halves, filled a slab of slices at a time outside the loop that multiplies, so that the index
-// arithmetic of a term is done once per block and not once per element.
+// before is multiplied, then stored into the other of two buffers. The terms are in a table of two halves,
+// filled a slab of slices at a time outside the multiplication loop, so that the index arithmetic of a term
+// is done once per block and not once per element.
 #pragma once
 
 #include "kernels/cuda/tile_product.cuh"

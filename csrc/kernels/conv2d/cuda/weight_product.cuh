@@ -71,8 +71,8 @@ __device__ __forceinline__ SplitPlace split_place(const WeightProduct& product, 
   return {group, split, first_term, min(product.terms_per_split, product.depth - first_term)};
 }
 
-// kAlongDepth: lanes stand along the positions, which are neighbours in NCHW images; otherwise along terms
-// and output channels. Terms and channels behind the last are read as the last: their sums are never stored.
+// kAlongDepth: lanes run along the positions, which are neighbours in NCHW images; otherwise along terms and
+// output channels. Terms and channels after the last are read as the last: their sums are never stored.
 template <int kTile, bool kAlongDepth>
 __global__ void __launch_bounds__(TilePlace<kTile, kTile>::kThreads,
                                   blocks_wanted(TilePlace<kTile, kTile>::kThreads))

@@ -113,7 +113,7 @@ std::string conv2d_winograd_cuda_supports(const Params& params, const CudaDevice
   if (reason.empty()) reason = fits_cuda(params);
   if (!reason.empty()) return reason;
   if (params.direction == PROFKIT_WEIGHT_GRADIENT) {
-    return "the weight gradient is another transform than the two that are written, forward and input "
+    return "the weight gradient needs another transform; implemented are those of forward and the input "
            "gradient";
   }
   if (params.kernel_h != params.kernel_w || (params.kernel_h != 3 && params.kernel_h != 5)) {

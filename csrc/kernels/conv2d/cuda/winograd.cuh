@@ -6,7 +6,7 @@
 //
 // Workspace, all padded with zeros to whole tiles of the product: filters[group][element][channel][result],
 // sources[group][element][channel][position], sums[group][element][result][position]. Positions are tiles of
-// all images; lanes stand along them, so that the workspace is read and written without gaps.
+// all images; lanes run along them, so that accesses to the workspace are coalesced.
 #pragma once
 
 #include "kernels/conv2d/cuda/gather.cuh"
@@ -118,7 +118,8 @@ struct WinogradProducts {
 };
 
 // sums[result][position] = the channels' filters[channel][result] * sources[channel][position]; block.z is
-// the group and the element. Everything is padded: nothing is asked. One slice is read behind the last.
+// the group and the element. Everything is padded, so there are no bounds checks. One slice after the last is
+// read.
 template <int kTile>
 __global__ void __launch_bounds__(TilePlace<kTile, kTile>::kThreads,
                                   blocks_wanted(TilePlace<kTile, kTile>::kThreads))

@@ -1,11 +1,25 @@
 // The CPU kernels of lrn, best known first, the reference last.
-#include "kernels/lrn/kernels.h"
+#include "kernels/cpu/dispatch.h"
+#include "kernels/lrn/params.h"
 
 namespace profkit {
 
+PROFKIT_CPU_ENTRY(profkit_lrn_params, lrn_windowed)
+CpuLaunch<profkit_lrn_params> lrn_reference;
+
+namespace {
+std::string windowed_supports(const profkit_lrn_params& params) {
+  if (params.beta == 0.5 || params.beta == 0.75 || params.beta == 1.0) {
+    return supports_wide_floats(params);
+  }
+  return "windowed takes powers by square roots: beta must be 0.5, 0.75 or 1, not " +
+         std::to_string(params.beta);
+}
+}  // namespace
+
 const std::vector<Kernel<profkit_lrn_params>>& lrn_kernels() {
-  static const auto rows = unique_rows<profkit_lrn_params>({
-      lrn_windowed_row(),
+  static const auto rows = unique_rows<Kernel<profkit_lrn_params>>({
+      cpu_row<profkit_lrn_params, lrn_windowed, windowed_supports>("lrn/native/cpu/windowed"),
       {"lrn/native/cpu/reference", supports_wide_floats, no_workspace, lrn_reference},
   });
   return rows;

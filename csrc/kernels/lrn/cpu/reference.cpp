@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/image_index.h"
-#include "kernels/lrn/kernels.h"
-#include "runtime/threads.h"
+#include "kernels/cpu/image_index.h"
+#include "kernels/lrn/params.h"
+#include "kernels/registry.h"
 
 namespace profkit {
 namespace {
@@ -32,14 +32,10 @@ void launch(const Params& p, const Buffers& buffers, int threads) {
   const T* input = static_cast<const T*>(buffers.inputs[0]);
   T* output = static_cast<T*>(buffers.output);
   const ImageIndex index(p.layout, p.channels, p.height, p.width);
-  parallel(threads, [&](int thread) {
-    const Range planes = split(p.batch * p.channels, threads, thread);
-    for (int64_t plane = planes.begin; plane < planes.end; ++plane) {
-      const int64_t n = plane / p.channels, c = plane % p.channels;
-      for (int64_t h = 0; h < p.height; ++h) {
-        for (int64_t w = 0; w < p.width; ++w) {
-          output[index.at(n, c, h, w)] = normalised(p, input, index, n, c, h, w);
-        }
+  parallel_pairs(threads, p.batch, p.channels, [&](int64_t n, int64_t c) {
+    for (int64_t h = 0; h < p.height; ++h) {
+      for (int64_t w = 0; w < p.width; ++w) {
+        output[index.at(n, c, h, w)] = normalised(p, input, index, n, c, h, w);
       }
     }
   });

@@ -4,9 +4,8 @@
 // one pixel in the buffer. A thread owns pixels. Bottleneck: loads of the first cache, then the division.
 #pragma once
 
-#include "kernels/cpu_entry.h"
+#include "kernels/cpu/work.inl"
 #include "kernels/lrn/params.h"
-#include "kernels/matmul/cpu/gemm.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
@@ -137,29 +136,26 @@ void norm_run(const profkit_lrn_params& p, const CpuCall& call) {
 }
 
 template <class T>
-void norm_of(const profkit_lrn_params& p, const CpuCall& call) {
-  switch (power_of(p.beta)) {
-    case Power::half:
-      return norm_run<T, Power::half>(p, call);
-    case Power::three_quarters:
-      return norm_run<T, Power::three_quarters>(p, call);
-    case Power::one:
-      return norm_run<T, Power::one>(p, call);
+struct LrnWindowed {
+  static size_t workspace_bytes(const profkit_lrn_params& p, int threads, const CpuBlocking&) {
+    const int64_t bytes = squares_length<T>(p) * static_cast<int64_t>(sizeof(T));
+    return static_cast<size_t>(bytes) * static_cast<size_t>(threads);
   }
-}
 
-inline size_t windowed_workspace_bytes(const profkit_lrn_params& p, int threads, const CpuBlocking&) {
-  const int64_t bytes =
-      p.dtype == PROFKIT_FLOAT32 ? squares_length<float>(p) * 4 : squares_length<double>(p) * 8;
-  return static_cast<size_t>(bytes) * static_cast<size_t>(threads);
-}
-
-inline void windowed_launch(const profkit_lrn_params& p, const CpuCall& call) {
-  p.dtype == PROFKIT_FLOAT32 ? norm_of<float>(p, call) : norm_of<double>(p, call);
-}
+  static void launch(const profkit_lrn_params& p, const CpuCall& call) {
+    switch (power_of(p.beta)) {
+      case Power::half:
+        return norm_run<T, Power::half>(p, call);
+      case Power::three_quarters:
+        return norm_run<T, Power::three_quarters>(p, call);
+      case Power::one:
+        return norm_run<T, Power::one>(p, call);
+    }
+  }
+};
 
 extern const CpuEntry<profkit_lrn_params> lrn_windowed;
-const CpuEntry<profkit_lrn_params> lrn_windowed = {windowed_workspace_bytes, windowed_launch};
+const CpuEntry<profkit_lrn_params> lrn_windowed = EntryOf<LrnWindowed, profkit_lrn_params>::plain();
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

@@ -1,6 +1,6 @@
 // LRN in NCHW, window of kSize channels: a thread stays at its position and walks over kLrnSegment channels
 // with the window in registers, so that each element is loaded once per segment (and the window's reach at
-// its ends). The window is added up anew for every channel: a running sum would keep the rounding errors of
+// its ends). The window is summed again for every channel: a running sum would keep the rounding errors of
 // large values that have left it. Bottleneck: memory, 8 bytes per element and the reach.
 #pragma once
 

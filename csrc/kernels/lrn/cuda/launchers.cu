@@ -1,7 +1,7 @@
 #include "kernels/cuda/row_launch.h"
 #include "kernels/lrn/cuda/channel_walk.cuh"
 #include "kernels/lrn/cuda/direct.cuh"
-#include "kernels/lrn/cuda/kernels.h"
+#include "kernels/lrn/params.h"
 
 namespace profkit {
 namespace {

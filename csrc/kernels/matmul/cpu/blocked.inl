@@ -14,7 +14,8 @@ namespace PROFKIT_ISA {
 // Rows of B a multiple of 4 KiB apart share sets of L1 and L2, which hold few of them.
 PROFKIT_INLINE bool share_sets(int64_t row_bytes) { return row_bytes % 4096 == 0; }
 
-// More rows repay packing B, sooner if its rows do not begin with a line of memory: their vectors lie in two.
+// With more rows packing B pays off, sooner if its rows are not aligned to cache lines: their vectors span
+// two.
 PROFKIT_INLINE int64_t most_streamed_rows(int64_t row_bytes) {
   return share_sets(row_bytes) ? 64 : row_bytes % 64 == 0 ? 128 : 32;
 }
@@ -102,89 +103,65 @@ void multiply_part(const BlockedPlan<T>& plan, const Product<T>& x, int thread, 
 }
 
 template <class T>
-void blocked_launch(const profkit_matmul_params& p, const CpuCall& call) {
-  if (p.n == 1) return single_column_launch<T>(p, call);
-  if (is_skinny_gemm<T>(p)) return skinny_gemm_launch<T>(p, call);
-  const BlockedPlan<T> plan(p, call.threads, call.blocking, call.workspace);
-  on_threads(call.threads, [&](int thread) {
-    if (plan.by_batch) {
-      const Part items = part_of(p.batch, 1, call.threads, thread);
-      for (int64_t item = items.begin; item < items.end; ++item) {
-        multiply_part<T>(plan, product_of<T>(p, call, item), thread, {0, p.m}, {0, p.n});
-      }
-      return;
-    }
-    const Part rows = part_of(p.m, kTileRows, plan.grid.rows, thread / plan.grid.columns);
-    const Part columns = part_of(p.n, kTileColumns<T>, plan.grid.columns, thread % plan.grid.columns);
-    for (int64_t item = 0; item < p.batch; ++item) {
-      multiply_part<T>(plan, product_of<T>(p, call, item), thread, rows, columns);
-    }
-  });
-}
+struct MatmulBlocked {
+  using Params = profkit_matmul_params;
 
-inline size_t blocked_workspace_bytes(const profkit_matmul_params& p, int threads,
-                                      const CpuBlocking& blocking) {
-  if (p.n == 1) return 0;
-  if (p.dtype == PROFKIT_FLOAT32) {
-    return is_skinny_gemm<float>(p) ? 0 : BlockedPlan<float>(p, threads, blocking, nullptr).bytes;
+  static size_t workspace_bytes(const Params& p, int threads, const CpuBlocking& blocking) {
+    if (p.n == 1 || is_skinny_gemm<T>(p)) return 0;
+    return BlockedPlan<T>(p, threads, blocking, nullptr).bytes;
   }
-  return is_skinny_gemm<double>(p) ? 0 : BlockedPlan<double>(p, threads, blocking, nullptr).bytes;
-}
 
-inline void blocked_launch_any(const profkit_matmul_params& p, const CpuCall& call) {
-  p.dtype == PROFKIT_FLOAT32 ? blocked_launch<float>(p, call) : blocked_launch<double>(p, call);
-}
+  static void launch(const Params& p, const CpuCall& call) {
+    if (p.n == 1) return single_column_launch<T>(p, call);
+    if (is_skinny_gemm<T>(p)) return skinny_gemm_launch<T>(p, call);
+    const BlockedPlan<T> plan(p, call.threads, call.blocking, call.workspace);
+    on_threads(call.threads, [&](int thread) {
+      if (plan.by_batch) {
+        const Part items = part_of(p.batch, 1, call.threads, thread);
+        for (int64_t item = items.begin; item < items.end; ++item) {
+          multiply_part<T>(plan, product_of<T>(p, call, item), thread, {0, p.m}, {0, p.n});
+        }
+        return;
+      }
+      const Part rows = part_of(p.m, kTileRows, plan.grid.rows, thread / plan.grid.columns);
+      const Part columns = part_of(p.n, kTileColumns<T>, plan.grid.columns, thread % plan.grid.columns);
+      for (int64_t item = 0; item < p.batch; ++item) {
+        multiply_part<T>(plan, product_of<T>(p, call, item), thread, rows, columns);
+      }
+    });
+  }
 
-template <class T>
-CpuTunables blocked_tunables_of(const profkit_matmul_params& p, int threads, const CpuBlocking& blocking) {
-  if (p.n == 1 || is_skinny_gemm<T>(p)) return {};
-  const BlockedPlan<T> plan(p, threads, blocking, nullptr);
-  const CpuTunable steps{"kc", &CpuBlocks::kc, 1, p.k, plan.blocks.kc};
-  if (plan.streams) return {{steps}, 1};
-  constexpr int64_t columns = kTileColumns<T>;
-  return {{{"nc", &CpuBlocks::nc, columns, round_up(plan.n_part, columns), plan.blocks.nc}, steps}, 2};
-}
+  static CpuTunables tunables(const Params& p, int threads, const CpuBlocking& blocking) {
+    if (p.n == 1 || is_skinny_gemm<T>(p)) return {};
+    const BlockedPlan<T> plan(p, threads, blocking, nullptr);
+    const CpuTunable steps{"kc", &CpuBlocks::kc, 1, p.k, plan.blocks.kc};
+    if (plan.streams) return {{steps}, 1};
+    constexpr int64_t columns = kTileColumns<T>;
+    return {{{"nc", &CpuBlocks::nc, columns, round_up(plan.n_part, columns), plan.blocks.nc}, steps}, 2};
+  }
 
-inline CpuTunables blocked_tunables(const profkit_matmul_params& p, int threads,
-                                    const CpuBlocking& blocking) {
-  return p.dtype == PROFKIT_FLOAT32 ? blocked_tunables_of<float>(p, threads, blocking)
-                                    : blocked_tunables_of<double>(p, threads, blocking);
-}
+  static size_t packed_bytes(const Params& p, int, const CpuBlocking&) {
+    if (p.n == 1 || is_skinny_gemm<T>(p)) return 0;
+    Arena arena(nullptr);
+    arena.take<T>(packed_ahead_elements<T>(p.n, p.k), p.batch);
+    return arena.used_bytes();
+  }
 
-template <class T>
-size_t packed_bytes_of(const profkit_matmul_params& p) {
-  if (p.n == 1 || is_skinny_gemm<T>(p)) return 0;
-  Arena arena(nullptr);
-  arena.take<T>(packed_ahead_elements<T>(p.n, p.k), p.batch);
-  return arena.used_bytes();
-}
-
-inline size_t blocked_packed_bytes(const profkit_matmul_params& p, int, const CpuBlocking&) {
-  return p.dtype == PROFKIT_FLOAT32 ? packed_bytes_of<float>(p) : packed_bytes_of<double>(p);
-}
-
-template <class T>
-void pack_b(const profkit_matmul_params& p, const void* b, void* packed, int threads,
-            const CpuBlocking& blocking) {
-  const BlockedPlan<T> plan(p, threads, blocking, nullptr);
-  on_threads(threads, [&](int thread) {
-    const Part columns = part_of(p.n, kTileColumns<T>, threads, thread);
-    for (int64_t item = 0; item < p.batch; ++item) {
-      T* to = static_cast<T*>(packed) + item * packed_ahead_elements<T>(p.n, p.k);
-      pack_ahead<T>(to, columns_of_b<T>(p, b, item), columns, p.n, p.k, plan.blocks.kc);
-    }
-  });
-}
-
-inline void blocked_pack(const profkit_matmul_params& p, const void* b, void* packed, int threads,
-                         const CpuBlocking& blocking) {
-  p.dtype == PROFKIT_FLOAT32 ? pack_b<float>(p, b, packed, threads, blocking)
-                             : pack_b<double>(p, b, packed, threads, blocking);
-}
+  static void pack(const Params& p, const void* b, void* packed, int threads, const CpuBlocking& blocking) {
+    const BlockedPlan<T> plan(p, threads, blocking, nullptr);
+    on_threads(threads, [&](int thread) {
+      const Part columns = part_of(p.n, kTileColumns<T>, threads, thread);
+      for (int64_t item = 0; item < p.batch; ++item) {
+        T* to = static_cast<T*>(packed) + item * packed_ahead_elements<T>(p.n, p.k);
+        pack_ahead<T>(to, columns_of_b<T>(p, b, item), columns, p.n, p.k, plan.blocks.kc);
+      }
+    });
+  }
+};
 
 extern const CpuEntry<profkit_matmul_params> matmul_blocked;
-const CpuEntry<profkit_matmul_params> matmul_blocked = {blocked_workspace_bytes, blocked_launch_any,
-                                                        blocked_tunables, blocked_packed_bytes, blocked_pack};
+const CpuEntry<profkit_matmul_params> matmul_blocked =
+    EntryOf<MatmulBlocked, profkit_matmul_params>::with_packing();
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

@@ -5,42 +5,12 @@
 // its own part of C. Bottleneck: FMA.
 #pragma once
 
-#include "kernels/cpu_entry.h"
+#include "kernels/cpu/work.inl"
 #include "kernels/matmul/cpu/micro_kernel.inl"
 #include "kernels/matmul/cpu/packing.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
-
-// Workspaces stay below this, so that rounding a size up never overflows.
-constexpr int64_t kLargestWorkspace = int64_t{1} << 62;
-
-PROFKIT_INLINE int64_t checked_product(int64_t a, int64_t b) {
-  int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product) || product > kLargestWorkspace) refuse_workspace();
-  return product;
-}
-
-// Hands out 64-byte aligned pieces of the workspace; with no base it only counts, so that workspace_bytes and
-// launch follow one plan.
-class Arena {
- public:
-  explicit Arena(void* base) : base_(static_cast<char*>(base)) {}
-
-  template <class T>
-  T* take(int64_t count, int64_t copies = 1) {
-    char* piece = base_ ? base_ + used_ : nullptr;
-    const int64_t bytes = checked_product(checked_product(count, copies), static_cast<int64_t>(sizeof(T)));
-    if (bytes > kLargestWorkspace - used_) refuse_workspace();
-    used_ = round_up(used_ + bytes, 64);
-    return reinterpret_cast<T*>(piece);
-  }
-  size_t used_bytes() const { return static_cast<size_t>(used_); }
-
- private:
-  char* base_;
-  int64_t used_ = 0;
-};
 
 struct Blocks {
   int64_t mc, nc, kc;
@@ -64,7 +34,7 @@ int64_t packed_reduction_block(const CpuBlocking& blocking) {
   return larger(128, smaller(384, blocking.l2_bytes / 2 / (256 * static_cast<int64_t>(sizeof(T)))));
 }
 
-// A size that was asked for, if it was, no larger than what there is; else the policy's.
+// The requested size, if any, capped at the total; otherwise the policy's.
 PROFKIT_INLINE int64_t requested_or(int64_t requested, int64_t total, int64_t unit, int64_t policy) {
   return requested > 0 ? smaller(round_up(requested, unit), round_up(larger(1, total), unit)) : policy;
 }
@@ -105,7 +75,7 @@ int64_t packed_b_elements(const Blocks& blocks) {
   return round_up(blocks.nc, kTileColumns<T>) * blocks.kc + kPackSlack;
 }
 
-// Policies. `block` returns packed panels of the asked part, in `buffer` or wherever they already are.
+// Policies. `block` returns packed panels of the requested part, in `buffer` or wherever they already are.
 template <class T>
 struct StridedA {
   Strided<T> matrix;
@@ -143,19 +113,6 @@ void multiply_panels(const T* a, const T* b, int64_t m0, int64_t m, int64_t n0, 
       run_tile<T>(tile, out, m0 + i, n0 + j, smaller(kTileRows, m - i), columns);
     }
   }
-}
-
-// Part `index` of `parts` of `count` items, cut at multiples of `unit`.
-struct Part {
-  int64_t begin, end;
-  int64_t size() const { return end - begin; }
-};
-PROFKIT_INLINE Part part_of(int64_t count, int64_t unit, int64_t parts, int64_t index) {
-  const int64_t units = ceil_div(count, unit);
-  return {smaller(count, units * index / parts * unit), smaller(count, units * (index + 1) / parts * unit)};
-}
-PROFKIT_INLINE int64_t largest_part(int64_t count, int64_t unit, int64_t parts) {
-  return smaller(count, ceil_div(ceil_div(count, unit), parts) * unit);
 }
 
 // Computes the rectangle rows x columns of the whole product.
@@ -197,14 +154,6 @@ PROFKIT_INLINE Grid choose_grid(int64_t m_units, int64_t n_units, int64_t m, int
     }
   }
   return best;
-}
-
-template <class Body>
-PROFKIT_INLINE void on_threads(int threads, const Body& body) {
-  if (threads <= 1) return body(0);
-  run_parallel(
-      threads, [](void* context, int thread) { (*static_cast<const Body*>(context))(thread); },
-      const_cast<void*>(static_cast<const void*>(&body)));
 }
 
 }  // namespace PROFKIT_ISA

@@ -1,11 +1,15 @@
 // The CPU kernels of matmul, best known first, the reference last.
-#include "kernels/matmul/kernels.h"
+#include "kernels/cpu/dispatch.h"
+#include "kernels/matmul/params.h"
 
 namespace profkit {
 
+PROFKIT_CPU_ENTRY(profkit_matmul_params, matmul_blocked)
+CpuLaunch<profkit_matmul_params> matmul_reference;
+
 const std::vector<Kernel<profkit_matmul_params>>& matmul_kernels() {
-  static const auto rows = unique_rows<profkit_matmul_params>({
-      matmul_blocked_row(),
+  static const auto rows = unique_rows<Kernel<profkit_matmul_params>>({
+      cpu_row<profkit_matmul_params, matmul_blocked>("matmul/native/cpu/blocked"),
       {"matmul/native/cpu/reference", supports_wide_floats, no_workspace, matmul_reference},
   });
   return rows;

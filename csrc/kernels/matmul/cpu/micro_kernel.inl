@@ -96,8 +96,8 @@ struct StreamedTile {
     for (int i = 0; i < R; ++i) row[i] = a.at(i, 0);
     const T* pb = b;
     int64_t step = 0;
-    // Rows may be a page apart, where the processor's own prefetch ends. Behind the last row come the first
-    // ones of the next panel.
+    // Rows may be a page apart, where the hardware prefetcher stops. After the last row come the first ones
+    // of the next panel.
     const int64_t turn = larger(0, k - kRowsAhead);
     const T* ahead = b + smaller(k, kRowsAhead) * b_stride;
 #pragma GCC unroll 2
@@ -288,7 +288,7 @@ PROFKIT_INLINE void prefetch_result(const Out<T>& out, int64_t i, int64_t j) {
   }
 }
 
-// Tiles of a matrix product follow each other along the rows of C, where the processor sees them coming;
+// Tiles of a matrix product follow each other along the rows of C, which the hardware prefetcher covers;
 // after a short sum they would only wait for the lines they prefetch.
 template <class Feed>
 PROFKIT_INLINE bool prefetches_result(const Feed&) {

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "kernels/matmul/cpu/simd.inl"
+#include "kernels/cpu/simd.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
@@ -41,7 +41,7 @@ PROFKIT_INLINE void pack_transposed(T* to, const T* from, int64_t line_stride, i
           block[i] = Vec<T>{};
           continue;
         }
-        // Lines may be a page apart, where the processor's own prefetch follows none of them.
+        // Lines may be a page apart, where the hardware prefetcher follows none of them.
         __builtin_prefetch(from + line * line_stride + p + 4 * width);
         block[i] = load(from + line * line_stride + p);
       }
@@ -124,7 +124,7 @@ void pack_panel(T* to, const Strided<T>& from, int64_t across, int64_t along, in
 }
 
 // Whole panels of adjacent columns, some rows at a time over all panels: memory is read along its rows, where
-// the processor's prefetch follows.
+// the hardware prefetcher follows.
 template <class T, int Panel>
 void pack_rows(T* to, int64_t panel_stride, const T* from, int64_t along_stride, int64_t lines, int64_t k) {
   constexpr int width = kWidth<T>, rows = 4;

@@ -1,6 +1,7 @@
-// Matrix product as the definition says it: plain loops, sums in double. One thread owns whole rows of the
-// result, counted over the batch. Right, not fast: the walk down b's columns misses the cache.
-#include "kernels/matmul/kernels.h"
+// Matrix product by definition: plain loops, sums in double. One thread owns whole rows of the result,
+// counted over the batch. Correct, not fast: reading b by columns misses the cache.
+#include "kernels/matmul/params.h"
+#include "kernels/registry.h"
 #include "runtime/threads.h"
 
 namespace profkit {

@@ -10,7 +10,7 @@
 namespace profkit {
 namespace PROFKIT_ISA {
 
-// Rows whose coefficients for four rows of B fit the registers; so many are multiplied at a time.
+// Rows multiplied at a time: their coefficients for four rows of B fit the registers.
 constexpr int64_t kFewRows = 4;
 // With more rows the tiles of cpu/product.inl are faster; those of two vectors only from nine rows on. (Only
 // where rows of C are built up.)
@@ -41,7 +41,8 @@ PROFKIT_INLINE T activated(const profkit_matmul_params& p, T value) {
 }
 
 // c[0..n) += sum over Depth rows of B; c is R rows, pitch apart, of whole vectors. Prefetches the rows of B
-// that come `ahead` elements later: a part of a row is too short for the processor to foresee the next one.
+// that come `ahead` elements later: a part of a row is too short for the hardware prefetcher to reach the
+// next one.
 template <class T, int R, int Depth>
 PROFKIT_INLINE void add_rows(T* c, int64_t c_pitch, const T (&a)[R][Depth], const T* b, int64_t b_pitch,
                              int64_t n, int64_t ahead) {
@@ -85,7 +86,7 @@ struct RowSums {
   int64_t n;      // columns
   int64_t pitch;  // of rows
 
-  // Columns with which so many rows, and the rows of B that they share, fit L1; whole lines of memory.
+  // Columns for which this many rows, and the rows of B that they share, fit L1; whole cache lines.
   static int64_t most_columns(int64_t rows, int64_t l1d_bytes) {
     const int64_t fitting = l1d_bytes * 3 / 4 / static_cast<int64_t>(sizeof(T)) / (rows + kRowsAtOnce);
     return larger(64, smaller(kElements / rows, fitting) / 64 * 64);

@@ -1,6 +1,5 @@
-// Products whose matrices lie anywhere: pointers to them stand in device memory, as cuBLAS's batched (not
-// strided) calls have it. The product is `double_buffered`; this kernel writes the table for matrices that
-// lie in equal steps.
+// Products of matrices anywhere in device memory, given by a table of pointers, as in cuBLAS's batched (not
+// strided) calls. The product is `double_buffered`; this kernel writes the table for matrices at equal steps.
 #pragma once
 
 #include "kernels/cuda/device.cuh"

@@ -70,11 +70,9 @@ void matmul_batched_cuda(const profkit_matmul_params& params, const Buffers& buf
   auto** const b_of = a_of + params.batch;
   auto** const c_of = const_cast<float**>(b_of + params.batch);
   launch<cuda::matmul_batched_pointers<float>>(
-      {dim3(static_cast<unsigned>(cuda::divide_up(params.batch, int64_t{kTableThreads}))),
-       dim3(kTableThreads)},
-      call, cuda_problem(params, operands), static_cast<int>(params.batch),
-      static_cast<const float*>(operands.a), static_cast<const float*>(operands.b),
-      static_cast<float*>(operands.c), a_of, b_of, c_of);
+      linear_geometry(params.batch, kTableThreads), call, cuda_problem(params, operands),
+      static_cast<int>(params.batch), static_cast<const float*>(operands.a),
+      static_cast<const float*>(operands.b), static_cast<float*>(operands.c), a_of, b_of, c_of);
   cuda::BlockWork work;
   work.a_of = a_of;
   work.b_of = b_of;

@@ -1,15 +1,15 @@
-// Improves on `vectorized`: nothing is waited for. While a tile of 8 terms is multiplied, the next one is on
-// its way from global memory into registers; it is stored into the other of two shared buffers (one barrier
-// per tile instead of two), and the operands of the next term are read while those of this one are
-// multiplied. The main loop asks no questions: the tile that may be short comes first, and what lies outside
-// a or b is not read. Bound by the multiply-add units: 512 of them per thread and tile against 32 shared
-// reads, 2 global loads and up to 8 shared stores.
+// Improves on `vectorized` by hiding latency. While a tile of 8 terms is multiplied, the next one is loaded
+// from global memory into registers; it is stored into the other of two shared buffers (one barrier per tile
+// instead of two), and the operands of the next term are read while those of this one are multiplied. The
+// main loop has no bounds checks: the tile that may be short comes first, and elements outside a or b are not
+// read. Bound by the multiply-add units: 512 of them per thread and tile against 32 shared reads, 2 global
+// loads and up to 8 shared stores.
 #pragma once
 
 #include "kernels/cuda/device.cuh"
-#include "kernels/matmul/cuda/operand_tile.cuh"
 #include "kernels/matmul/cuda/problem.cuh"
-#include "kernels/matmul/cuda/thread_tile.cuh"
+#include "kernels/matmul/cuda/tiles/operand.cuh"
+#include "kernels/matmul/cuda/tiles/thread.cuh"
 
 namespace profkit::cuda {
 
@@ -57,7 +57,7 @@ struct DoubleBuffered {
 #pragma unroll
       for (int depth = 0; depth < kDepth; ++depth) {
         if (depth == kDepth - 1) {
-          // Nobody reads the other stage: its last operands were read before the previous barrier.
+          // No thread reads the other stage: its last operands were read before the previous barrier.
           stage ^= kStageWords;
           tile_a.store(stages + stage);
           tile_b.store(stages + stage + TileA::kWords);

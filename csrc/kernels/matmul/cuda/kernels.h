@@ -1,7 +1,7 @@
 // The launchers of the CUDA matmul kernels, for cuda/rows.cpp, and the product that other operators use.
 #pragma once
 
-#include "kernels/cuda_registry.h"
+#include "kernels/cuda/registry.h"
 #include "kernels/matmul/params.h"
 
 namespace profkit {
@@ -21,68 +21,25 @@ MatmulOperands contiguous_operands(const profkit_matmul_params& params, const Bu
 
 // A float32 product of any size and transposition on device pointers, for operators that are made of
 // products: empty from `supports` means that `matmul_on_device` takes it. It needs no workspace.
-std::string matmul_on_device_supports(const profkit_matmul_params& params, const CudaDevice& device);
+CudaSupports<profkit_matmul_params> matmul_on_device_supports;
 void matmul_on_device(const profkit_matmul_params& params, const MatmulOperands& operands,
                       const CudaCall& call);
 
-std::string matmul_naive_cuda_supports(const profkit_matmul_params& params, const CudaDevice& device);
-void matmul_naive_cuda(const profkit_matmul_params& params, const Buffers& buffers, const CudaCall& call);
-
-std::string matmul_coalesced_cuda_supports(const profkit_matmul_params& params, const CudaDevice& device);
-void matmul_coalesced_cuda(const profkit_matmul_params& params, const Buffers& buffers, const CudaCall& call);
-
-std::string matmul_tiled_shared_cuda_supports(const profkit_matmul_params& params, const CudaDevice& device);
-std::vector<std::string> matmul_tiled_shared_cuda_configurations(const profkit_matmul_params& params,
-                                                                 const CudaDevice& device);
-int matmul_tiled_shared_cuda_policy(const profkit_matmul_params& params, const CudaDevice& device);
-void matmul_tiled_shared_cuda(const profkit_matmul_params& params, const Buffers& buffers,
-                              const CudaCall& call);
-
-std::string matmul_register_tiled_cuda_supports(const profkit_matmul_params& params,
-                                                const CudaDevice& device);
-std::vector<std::string> matmul_register_tiled_cuda_configurations(const profkit_matmul_params& params,
-                                                                   const CudaDevice& device);
-int matmul_register_tiled_cuda_policy(const profkit_matmul_params& params, const CudaDevice& device);
-void matmul_register_tiled_cuda(const profkit_matmul_params& params, const Buffers& buffers,
-                                const CudaCall& call);
-
-// double_buffered and batched have blocks of 128x128 or 64x64.
-std::vector<std::string> matmul_tiles_cuda_configurations(const profkit_matmul_params& params,
-                                                          const CudaDevice& device);
-int matmul_tiles_cuda_policy(const profkit_matmul_params& params, const CudaDevice& device);
-
-std::string matmul_vectorized_cuda_supports(const profkit_matmul_params& params, const CudaDevice& device);
-void matmul_vectorized_cuda(const profkit_matmul_params& params, const Buffers& buffers,
-                            const CudaCall& call);
-
-std::string matmul_double_buffered_cuda_supports(const profkit_matmul_params& params,
-                                                 const CudaDevice& device);
-void matmul_double_buffered_cuda(const profkit_matmul_params& params, const Buffers& buffers,
-                                 const CudaCall& call);
-
-std::string matmul_batched_cuda_supports(const profkit_matmul_params& params, const CudaDevice& device);
-size_t matmul_batched_cuda_workspace(const profkit_matmul_params& params, const CudaCall& call);
-void matmul_batched_cuda(const profkit_matmul_params& params, const Buffers& buffers, const CudaCall& call);
-
-std::string matmul_split_k_cuda_supports(const profkit_matmul_params& params, const CudaDevice& device);
-std::vector<std::string> matmul_split_k_cuda_configurations(const profkit_matmul_params& params,
-                                                            const CudaDevice& device);
-int matmul_split_k_cuda_policy(const profkit_matmul_params& params, const CudaDevice& device);
-size_t matmul_split_k_cuda_workspace(const profkit_matmul_params& params, const CudaCall& call);
-void matmul_split_k_cuda(const profkit_matmul_params& params, const Buffers& buffers, const CudaCall& call);
-
-// Of both tensor_core kernels.
-std::vector<std::string> matmul_tensor_core_cuda_configurations(const profkit_matmul_params& params,
-                                                                const CudaDevice& device);
-int matmul_tensor_core_cuda_policy(const profkit_matmul_params& params, const CudaDevice& device);
-
-std::string matmul_tensor_core_cuda_supports(const profkit_matmul_params& params, const CudaDevice& device);
-void matmul_tensor_core_cuda(const profkit_matmul_params& params, const Buffers& buffers,
-                             const CudaCall& call);
-
-std::string matmul_tensor_core_tf32_cuda_supports(const profkit_matmul_params& params,
-                                                  const CudaDevice& device);
-void matmul_tensor_core_tf32_cuda(const profkit_matmul_params& params, const Buffers& buffers,
-                                  const CudaCall& call);
+// The functions of the rows.
+CudaSupports<profkit_matmul_params> matmul_tensor_core_cuda_supports, matmul_tensor_core_tf32_cuda_supports,
+    matmul_double_buffered_cuda_supports, matmul_split_k_cuda_supports, matmul_batched_cuda_supports,
+    matmul_vectorized_cuda_supports, matmul_register_tiled_cuda_supports, matmul_tiled_shared_cuda_supports,
+    matmul_coalesced_cuda_supports, matmul_naive_cuda_supports;
+CudaWorkspace<profkit_matmul_params> matmul_split_k_cuda_workspace, matmul_batched_cuda_workspace;
+CudaLaunch<profkit_matmul_params> matmul_tensor_core_cuda, matmul_tensor_core_tf32_cuda,
+    matmul_double_buffered_cuda, matmul_split_k_cuda, matmul_batched_cuda, matmul_vectorized_cuda,
+    matmul_register_tiled_cuda, matmul_tiled_shared_cuda, matmul_coalesced_cuda, matmul_naive_cuda;
+// matmul_tiles: blocks of 128x128 or 64x64, of double_buffered and batched; matmul_tensor_core: of both
+// tensor_core kernels.
+CudaConfigurations<profkit_matmul_params> matmul_tensor_core_cuda_configurations,
+    matmul_tiles_cuda_configurations, matmul_split_k_cuda_configurations,
+    matmul_register_tiled_cuda_configurations, matmul_tiled_shared_cuda_configurations;
+CudaPolicy<profkit_matmul_params> matmul_tensor_core_cuda_policy, matmul_tiles_cuda_policy,
+    matmul_split_k_cuda_policy, matmul_register_tiled_cuda_policy, matmul_tiled_shared_cuda_policy;
 
 }  // namespace profkit

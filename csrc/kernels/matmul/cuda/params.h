@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "kernels/cuda_registry.h"
+#include "kernels/cuda/registry.h"
 #include "kernels/matmul/cuda/kernels.h"
 #include "kernels/matmul/cuda/problem.cuh"
 

@@ -1,9 +1,9 @@
-// Which tile a product gets, by a table per architecture. The numbers are reckoned, not measured: a tuner
-// measures, this is where it starts.
+// Which tile a product gets, by a table per architecture. The numbers are estimated, not measured: they are
+// the tuner's starting point.
 #pragma once
 
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda_registry.h"
+#include "kernels/cuda/registry.h"
 #include "kernels/matmul/params.h"
 
 namespace profkit {

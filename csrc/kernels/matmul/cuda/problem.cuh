@@ -31,7 +31,7 @@ struct MatmulProblem {
     if (bias_of != BiasOf::nobody) sum += to_float(bias[bias_of == BiasOf::rows ? row : column]);
     return has_relu && sum < 0.0f ? 0.0f : sum;
   }
-  // The same for a thread's many sums, each with its row and column in c: questions are asked once.
+  // The same for a thread's many sums, each with its row and column in c: conditions are evaluated once.
   template <int kRows, int kColumns, class T, class RowOf, class ColumnOf>
   __device__ __forceinline__ void finish(float (&sums)[kRows][kColumns], const T* bias, const RowOf& row_of,
                                          const ColumnOf& column_of) const {

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/matmul/cuda/problem.cuh"
-#include "kernels/matmul/cuda/scalar_tile.cuh"
+#include "kernels/matmul/cuda/tiles/scalar.cuh"
 
 namespace profkit::cuda {
 

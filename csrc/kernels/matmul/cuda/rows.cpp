@@ -4,7 +4,7 @@
 namespace profkit {
 
 const std::vector<CudaKernel<profkit_matmul_params>>& matmul_cuda_kernels() {
-  static const auto rows = unique_cuda_rows<profkit_matmul_params>({
+  static const auto rows = unique_rows<CudaKernel<profkit_matmul_params>>({
       {"matmul/native/cuda/tensor_core", matmul_tensor_core_cuda_supports, no_cuda_workspace,
        matmul_tensor_core_cuda, matmul_tensor_core_cuda_configurations, matmul_tensor_core_cuda_policy},
       {"matmul/native/cuda/double_buffered", matmul_double_buffered_cuda_supports, no_cuda_workspace,

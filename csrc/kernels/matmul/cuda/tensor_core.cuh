@@ -6,9 +6,9 @@
 #include "kernels/cuda/copy_async.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/mma.cuh"
-#include "kernels/matmul/cuda/half_tile.cuh"
 #include "kernels/matmul/cuda/problem.cuh"
-#include "kernels/matmul/cuda/warp_tile.cuh"
+#include "kernels/matmul/cuda/tiles/half.cuh"
+#include "kernels/matmul/cuda/tiles/warp.cuh"
 
 namespace profkit::cuda {
 
@@ -96,7 +96,8 @@ __global__ void __launch_bounds__(WarpTile<kSide>::kThreads)
   typename Tiles::Warp::Sums sums = {};
   for (int tile = 0; tile < tiles; ++tile) {
     copy_async_wait<Tiles::kStages - 2>();
-    // All of the tile is there, and nobody multiplies the one before, whose place is filled next.
+    // All of the tile has arrived, and no thread still multiplies the one before, whose buffer is filled
+    // next.
     __syncthreads();
     copy_tile(tile + Tiles::kStages - 1 < tiles);
     Tiles::multiply(sums, stages + reading);

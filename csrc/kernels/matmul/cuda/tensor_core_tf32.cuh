@@ -9,9 +9,9 @@
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/mma.cuh"
-#include "kernels/matmul/cuda/operand_tile.cuh"
 #include "kernels/matmul/cuda/problem.cuh"
-#include "kernels/matmul/cuda/warp_tile.cuh"
+#include "kernels/matmul/cuda/tiles/operand.cuh"
+#include "kernels/matmul/cuda/tiles/warp.cuh"
 
 namespace profkit::cuda {
 

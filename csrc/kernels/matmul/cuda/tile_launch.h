@@ -3,9 +3,9 @@
 #pragma once
 
 #include "kernels/cuda/launch.cuh"
-#include "kernels/matmul/cuda/operand_tile.cuh"
 #include "kernels/matmul/cuda/params.h"
 #include "kernels/matmul/cuda/policy.h"
+#include "kernels/matmul/cuda/tiles/operand.cuh"
 
 namespace profkit {
 

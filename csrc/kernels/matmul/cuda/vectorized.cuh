@@ -4,9 +4,9 @@
 #pragma once
 
 #include "kernels/cuda/device.cuh"
-#include "kernels/matmul/cuda/operand_tile.cuh"
 #include "kernels/matmul/cuda/problem.cuh"
-#include "kernels/matmul/cuda/thread_tile.cuh"
+#include "kernels/matmul/cuda/tiles/operand.cuh"
+#include "kernels/matmul/cuda/tiles/thread.cuh"
 
 namespace profkit::cuda {
 

@@ -1,9 +1,9 @@
-// What pooling kernels join values with, the part of a window inside the image, and vectors of every second
-// element. A maximum has two forms: the exact one keeps a NaN, as the frameworks do; the plain one is one
-// instruction, loses NaNs, and is therefore watched by a sum of all values, which no NaN leaves a number.
+// The reductions of pooling kernels, the part of a window inside the image, and vectors of every second
+// element. A maximum has two forms: the exact one propagates NaN, as the frameworks do; the plain one is a
+// single instruction but loses NaN, which a sum of all values detects.
 #pragma once
 
-#include "kernels/matmul/cpu/gemm.inl"
+#include "kernels/cpu/work.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
@@ -32,8 +32,8 @@ struct Sum {
   static PROFKIT_INLINE Vec<T> join(Vec<T> sum, Vec<T> value) { return sum + value; }
 };
 
-// A NaN among the lanes stays one in their sum; infinities of both signs give one too, which costs a second,
-// exact run and no wrong result.
+// A NaN in any lane makes the sum NaN; so do infinities of both signs, which costs a second, exact run but no
+// wrong result.
 template <class T>
 PROFKIT_INLINE bool may_hold_nan(Vec<T> watch) {
   T sum = 0;

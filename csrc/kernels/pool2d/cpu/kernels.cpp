@@ -1,11 +1,24 @@
 // The CPU kernels of pool2d, best known first, the reference last.
-#include "kernels/pool2d/kernels.h"
+#include "kernels/cpu/dispatch.h"
+#include "kernels/pool2d/params.h"
 
 namespace profkit {
 
+PROFKIT_CPU_ENTRY(profkit_pool2d_params, pool2d_separable)
+CpuLaunch<profkit_pool2d_params> pool2d_reference;
+
+namespace {
+std::string separable_supports(const profkit_pool2d_params& params) {
+  if (params.direction != PROFKIT_FORWARD) {
+    return "separable reduces rows, then columns; a gradient goes the other way: use reference";
+  }
+  return supports_wide_floats(params);
+}
+}  // namespace
+
 const std::vector<Kernel<profkit_pool2d_params>>& pool2d_kernels() {
-  static const auto rows = unique_rows<profkit_pool2d_params>({
-      pool2d_separable_row(),
+  static const auto rows = unique_rows<Kernel<profkit_pool2d_params>>({
+      cpu_row<profkit_pool2d_params, pool2d_separable, separable_supports>("pool2d/native/cpu/separable"),
       {"pool2d/native/cpu/reference", supports_wide_floats, no_workspace, pool2d_reference},
   });
   return rows;

@@ -3,7 +3,7 @@
 // channels. Enters one of the joins.
 #pragma once
 
-#include "kernels/cpu_entry.h"
+#include "kernels/cpu/entry.h"
 #include "kernels/pool2d/cpu/rows.inl"
 #include "kernels/pool2d/params.h"
 

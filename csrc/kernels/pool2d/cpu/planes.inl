@@ -3,7 +3,7 @@
 // not overlap and leave nothing out, all rows of a piece are one long row. Enters one of the joins.
 #pragma once
 
-#include "kernels/cpu_entry.h"
+#include "kernels/cpu/entry.h"
 #include "kernels/pool2d/cpu/rows.inl"
 #include "kernels/pool2d/params.h"
 

@@ -40,18 +40,6 @@ void pool_run(const profkit_pool2d_params& p, const CpuCall& call) {
   });
 }
 
-template <class T>
-void pool_of(const profkit_pool2d_params& p, const CpuCall& call) {
-  p.mode == PROFKIT_MAX ? pool_run<T, Largest<T>>(p, call) : pool_run<T, Sum<T>>(p, call);
-}
-
-template <class T>
-size_t pool_bytes(const profkit_pool2d_params& p, int threads) {
-  Arena counter(nullptr);
-  const PoolSpace<T> space(p, counter, threads);
-  return counter.used_bytes();
-}
-
 // Along a direction with one window the stride means nothing, however large it is.
 inline profkit_pool2d_params with_used_strides(profkit_pool2d_params p) {
   if (p.out_h == 1) p.stride_h = 1;
@@ -59,18 +47,23 @@ inline profkit_pool2d_params with_used_strides(profkit_pool2d_params p) {
   return p;
 }
 
-inline size_t separable_workspace_bytes(const profkit_pool2d_params& given, int threads, const CpuBlocking&) {
-  const profkit_pool2d_params p = with_used_strides(given);
-  return p.dtype == PROFKIT_FLOAT32 ? pool_bytes<float>(p, threads) : pool_bytes<double>(p, threads);
-}
+template <class T>
+struct PoolSeparable {
+  static size_t workspace_bytes(const profkit_pool2d_params& given, int threads, const CpuBlocking&) {
+    Arena counter(nullptr);
+    const PoolSpace<T> space(with_used_strides(given), counter, threads);
+    return counter.used_bytes();
+  }
 
-inline void separable_launch(const profkit_pool2d_params& given, const CpuCall& call) {
-  const profkit_pool2d_params p = with_used_strides(given);
-  p.dtype == PROFKIT_FLOAT32 ? pool_of<float>(p, call) : pool_of<double>(p, call);
-}
+  static void launch(const profkit_pool2d_params& given, const CpuCall& call) {
+    const profkit_pool2d_params p = with_used_strides(given);
+    p.mode == PROFKIT_MAX ? pool_run<T, Largest<T>>(p, call) : pool_run<T, Sum<T>>(p, call);
+  }
+};
 
 extern const CpuEntry<profkit_pool2d_params> pool2d_separable;
-const CpuEntry<profkit_pool2d_params> pool2d_separable = {separable_workspace_bytes, separable_launch};
+const CpuEntry<profkit_pool2d_params> pool2d_separable =
+    EntryOf<PoolSeparable, profkit_pool2d_params>::plain();
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

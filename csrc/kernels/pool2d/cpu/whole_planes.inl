@@ -3,7 +3,7 @@
 // them all.
 #pragma once
 
-#include "kernels/cpu_entry.h"
+#include "kernels/cpu/entry.h"
 #include "kernels/pool2d/cpu/joins.inl"
 #include "kernels/pool2d/params.h"
 

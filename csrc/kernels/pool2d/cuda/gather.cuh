@@ -1,7 +1,7 @@
 // Gradients of pooling without atomics: one thread per input element (or pack of channels) gathers from the
-// windows over it, always in the same order, so that results repeat to the last bit. A maximum needs to know
-// where it came from: a first kernel writes each window's place. Bottleneck: memory; for a maximum x, dy and
-// dx once, the places written and read.
+// windows over it, always in the same order, so that results repeat to the last bit. A maximum needs the
+// position it came from: a first kernel writes it for each window. Bottleneck: memory; for a maximum x, dy
+// and dx once, the places written and read.
 #pragma once
 
 #include "kernels/pool2d/cuda/problem.cuh"

@@ -1,7 +1,7 @@
 #include "kernels/cuda/row_launch.h"
 #include "kernels/pool2d/cuda/gather.cuh"
-#include "kernels/pool2d/cuda/kernels.h"
 #include "kernels/pool2d/cuda/windows.cuh"
+#include "kernels/pool2d/params.h"
 
 namespace profkit {
 namespace {
@@ -111,6 +111,7 @@ std::string pool2d_vectorized_cuda_supports(const Params& params, const CudaDevi
   return pool2d_direct_cuda_supports(params, device);
 }
 
+// The places of the maxima, for the gradient.
 size_t pool2d_cuda_workspace(const Params& params, const CudaCall&) {
   if (params.direction == PROFKIT_FORWARD || params.mode != PROFKIT_MAX) return 0;
   return static_cast<size_t>(params.batch * params.channels * params.out_h * params.out_w) * sizeof(int);

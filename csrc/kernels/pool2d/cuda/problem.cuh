@@ -1,5 +1,5 @@
-// Pooling as CUDA kernels take it, and where a thread stands: one thread per pack of kPack channels (NHWC) or
-// per element (kPack 1, either layout) of whichever array is written.
+// Pooling as CUDA kernels take it, and the position of a thread: one thread per pack of kPack channels (NHWC)
+// or per element (kPack 1, either layout) of whichever array is written.
 #pragma once
 
 #include "kernels/cuda/fast_divide.cuh"
@@ -13,7 +13,7 @@ namespace profkit::cuda {
 // does where it may unroll the walk along a window's row as far as it likes.
 __host__ __device__ constexpr int pool_blocks(int pack) { return pack > 4 ? 3 : 4; }
 
-// Rows and columns of a window that lie inside the image, ends excluded.
+// Rows and columns of a window inside the image, ends excluded.
 struct PoolWindow {
   int top, bottom, left, right;
 

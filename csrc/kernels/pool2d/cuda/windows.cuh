@@ -1,6 +1,6 @@
-// Pooling forward: one thread per output element, or per pack of channels in NHWC, goes through its window.
-// Overlapping windows find their elements in L1. Bottleneck: memory where windows do not overlap, L1 loads
-// where they do (9 per output of a 3x3 window).
+// Pooling forward: one thread per output element, or per pack of channels in NHWC, loops over its window.
+// Overlapping windows hit in L1. Bottleneck: memory where windows do not overlap, L1 loads where they do (9
+// per output of a 3x3 window).
 #pragma once
 
 #include "kernels/pool2d/cuda/problem.cuh"
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(RowBlocks::kThreads, pool_blocks(kPack))
 #pragma unroll
       for (int i = 0; i < kPack; ++i) {
         const float value = to_float(in.values[i]);
-        const bool is_nan = value != value;  // which stays, as in the frameworks
+        const bool is_nan = value != value;  // propagates, as in the frameworks
         if (value > to_float(largest.values[i]) || is_nan) largest.values[i] = in.values[i];
       }
     }

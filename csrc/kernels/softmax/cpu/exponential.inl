@@ -1,16 +1,15 @@
 // exp of a vector of numbers that are not above 0, as a softmax needs it: e^x = 2^n * e^r with |r| <=
-// ln(2)/2, the latter by a polynomial whose error is below the type's own rounding. What would be below the
-// smallest normal number is 0; a NaN stays one.
+// ln(2)/2, the latter by a polynomial whose error is below the type's own rounding. Results below the
+// smallest normal number are 0; NaN propagates.
 #pragma once
 
-#include "kernels/matmul/cpu/simd.inl"
+#include "kernels/cpu/simd.inl"
 
 namespace profkit {
 namespace PROFKIT_ISA {
 
-// `kRounder` pushes the fraction out of a number when added: its last digit counts ones,
-// and it brings the bias of exponents with it. ln(2) is in two
-// parts, so that n * kLn2High is exact.
+// Adding `kRounder` rounds to an integer: its last bit counts ones, and it includes the exponent bias. ln(2)
+// is in two parts, so that n * kLn2High is exact.
 template <class T>
 struct Exponential;
 template <>
@@ -54,7 +53,7 @@ PROFKIT_INLINE Vec<T> exponential(Vec<T> x) {
   bits <<= E::kFractionBits;
   Vec<T> power;
   __builtin_memcpy(&power, &bits, sizeof bits);
-  // A product, so that a NaN stays one; the comparison is false for it.
+  // A product, so that NaN propagates; the comparison is false for it.
   return x < broadcast(E::kLowest) ? Vec<T>{} : sum * power;
 }
 

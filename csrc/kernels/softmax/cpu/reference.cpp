@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/softmax/kernels.h"
+#include "kernels/registry.h"
+#include "kernels/softmax/params.h"
 #include "runtime/threads.h"
 
 namespace profkit {

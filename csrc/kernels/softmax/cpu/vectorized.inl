@@ -3,8 +3,7 @@
 // -inf, whose exponential is 0. A thread owns whole rows. Bottleneck: the arithmetic of the exponential.
 #pragma once
 
-#include "kernels/cpu_entry.h"
-#include "kernels/matmul/cpu/gemm.inl"
+#include "kernels/cpu/work.inl"
 #include "kernels/softmax/cpu/exponential.inl"
 #include "kernels/softmax/params.h"
 
@@ -16,7 +15,7 @@ PROFKIT_INLINE Vec<T> larger_of(Vec<T> a, Vec<T> b) {
   return a > b ? a : b;
 }
 
-// Halves upon halves: a chain of log2(width) steps instead of one of width.
+// Pairwise by halves: log2(width) dependent steps instead of width.
 template <class T>
 PROFKIT_INLINE T largest_lane(Vec<T> v) {
   T lanes[kWidth<T>];
@@ -40,7 +39,7 @@ PROFKIT_INLINE T sum_of_lanes(Vec<T> v) {
   return lanes[0];
 }
 
-// A NaN need not survive here: it makes its own exponential a NaN and with it the sum of the row.
+// NaN need not propagate here: it makes its own exponential NaN, and with it the sum of the row.
 template <class T>
 PROFKIT_INLINE T largest_of_row(const T* x, int64_t whole, Vec<T> rest) {
   constexpr int64_t width = kWidth<T>;
@@ -71,7 +70,7 @@ PROFKIT_INLINE void softmax_row(const T* x, T* y, int64_t columns, typename VecO
   const Vec<T> rest = own ? load(x + overlapping) : lowest;
   const Vec<T> largest = broadcast(largest_of_row(x, whole, rest));
   const Vec<T> last = exponential<T>(rest - largest);
-  // Where nothing but -inf is left of a row of -inf, the sum must not hear of it twice.
+  // In a row of -inf only, the overlapping lanes must not enter the sum twice.
   Vec<T> sums[2] = {own ? last : Vec<T>{}, {}};
   int64_t i = 0;
   for (; i + 2 * width <= whole; i += 2 * width) {
@@ -112,31 +111,30 @@ PROFKIT_INLINE void softmax_short_row(const T* x, T* y, int64_t columns, bool ha
 }
 
 template <class T>
-void softmax_run(const profkit_softmax_params& p, const CpuCall& call) {
-  constexpr int64_t width = kWidth<T>;
-  const auto own = lanes_from<T>(width - p.classes % width), beyond = lanes_from<T>(p.classes);
-  on_threads(call.threads, [&](int thread) {
-    const Part rows = part_of(p.rows, 1, call.threads, thread);
-    for (int64_t row = rows.begin; row < rows.end; ++row) {
-      const T* x = static_cast<const T*>(call.inputs[0]) + row * p.classes;
-      T* y = static_cast<T*>(call.output) + row * p.classes;
-      if (p.classes >= width) {
-        softmax_row<T>(x, y, p.classes, own);
-      } else {
-        softmax_short_row<T>(x, y, p.classes, (rows.end - row) * p.classes >= width, beyond);
+struct SoftmaxVectorized {
+  static size_t workspace_bytes(const profkit_softmax_params&, int, const CpuBlocking&) { return 0; }
+
+  static void launch(const profkit_softmax_params& p, const CpuCall& call) {
+    constexpr int64_t width = kWidth<T>;
+    const auto own = lanes_from<T>(width - p.classes % width), beyond = lanes_from<T>(p.classes);
+    on_threads(call.threads, [&](int thread) {
+      const Part rows = part_of(p.rows, 1, call.threads, thread);
+      for (int64_t row = rows.begin; row < rows.end; ++row) {
+        const T* x = static_cast<const T*>(call.inputs[0]) + row * p.classes;
+        T* y = static_cast<T*>(call.output) + row * p.classes;
+        if (p.classes >= width) {
+          softmax_row<T>(x, y, p.classes, own);
+        } else {
+          softmax_short_row<T>(x, y, p.classes, (rows.end - row) * p.classes >= width, beyond);
+        }
       }
-    }
-  });
-}
-
-inline size_t no_workspace_bytes(const profkit_softmax_params&, int, const CpuBlocking&) { return 0; }
-
-inline void vectorized_launch(const profkit_softmax_params& p, const CpuCall& call) {
-  p.dtype == PROFKIT_FLOAT32 ? softmax_run<float>(p, call) : softmax_run<double>(p, call);
-}
+    });
+  }
+};
 
 extern const CpuEntry<profkit_softmax_params> softmax_vectorized;
-const CpuEntry<profkit_softmax_params> softmax_vectorized = {no_workspace_bytes, vectorized_launch};
+const CpuEntry<profkit_softmax_params> softmax_vectorized =
+    EntryOf<SoftmaxVectorized, profkit_softmax_params>::plain();
 
 }  // namespace PROFKIT_ISA
 }  // namespace profkit

@@ -1,7 +1,7 @@
 #include "kernels/cuda/row_launch.h"
 #include "kernels/softmax/cuda/block_rows.cuh"
-#include "kernels/softmax/cuda/kernels.h"
 #include "kernels/softmax/cuda/warp_rows.cuh"
+#include "kernels/softmax/params.h"
 
 namespace profkit {
 namespace {

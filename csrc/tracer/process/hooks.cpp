@@ -1,0 +1,228 @@
+// Loading, exit and exec: nothing recorded so far may be lost. The functions here replace libc's only when
+// the library is preloaded.
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tracer/core/export.h"
+#include "tracer/core/recorder.h"
+#include "tracer/core/session.h"
+#include "tracer/process/fatal_signals.h"
+
+namespace profkit::tracer {
+namespace {
+
+using Execve = int (*)(const char*, char* const*, char* const*);
+using Execv = int (*)(const char*, char* const*);
+using Fexecve = int (*)(int, char* const*, char* const*);
+using Execveat = int (*)(int, const char*, char* const*, char* const*, int);
+using Exit = void (*)(int);
+using Daemon = int (*)(int, int);
+
+// Found when the library is loaded: looking up is not safe in a child of vfork().
+struct Next {
+  Execve execve;
+  Execve execvpe;
+  Execv execv;
+  Execv execvp;
+  Fexecve fexecve;
+  Execveat execveat;
+  Exit exit_now;
+  Exit quick_exit;
+  Daemon daemon;
+} next;
+
+template <class Function>
+void find_next(Function& function, const char* name) {
+  function = reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+void find_all_next() {
+  find_next(next.execve, "execve");
+  find_next(next.execvpe, "execvpe");
+  find_next(next.execv, "execv");
+  find_next(next.execvp, "execvp");
+  find_next(next.fexecve, "fexecve");
+  find_next(next.execveat, "execveat");
+  find_next(next.exit_now, "_exit");
+  find_next(next.quick_exit, "quick_exit");
+  find_next(next.daemon, "daemon");
+}
+
+// Writes everything to the file, then runs the other program; if that fails, the process continues to record.
+template <class Function, class... Arguments>
+int replace_process(Function function, Arguments... arguments) {
+  if (function == nullptr) {
+    errno = ENOSYS;
+    return -1;
+  }
+  finish_process();
+  const int result = function(arguments...);
+  const int saved_errno = errno;
+  resume_process();
+  errno = saved_errno;
+  return result;
+}
+
+// The path with which this library is loaded.
+const char* library_path() {
+  Dl_info info{};
+  return dladdr(reinterpret_cast<void*>(&library_path), &info) != 0 ? info.dli_fname : nullptr;
+}
+
+// Removes the library from a list of libraries, in place.
+void remove_library(char* list, const char* path) {
+  char* kept = list;
+  for (const char* at = list; *at != '\0';) {
+    const size_t length = std::strcspn(at, ": ");
+    const char* const after = at + length + (at[length] != '\0' ? 1 : 0);
+    if (length != std::strlen(path) || std::memcmp(at, path, length) != 0) {
+      std::memmove(kept, at, static_cast<size_t>(after - at));
+      kept += after - at;
+    }
+    at = after;
+  }
+  if (kept != list && (kept[-1] == ':' || kept[-1] == ' ')) --kept;
+  *kept = '\0';
+}
+
+// NVTX and ITT look for their library at their first call in this process, so their variables must stay;
+// without PROFKIT_TRACE_FILE the library records nothing in a child that loads it.
+void keep_children_out() {
+  unsetenv("PROFKIT_TRACE_FILE");
+  unsetenv("PROFKIT_TRACE_OPTIONS");
+  char* const list = std::getenv("LD_PRELOAD");
+  const char* const path = library_path();
+  if (list == nullptr || path == nullptr) return;
+  remove_library(list, path);
+  if (*list == '\0') unsetenv("LD_PRELOAD");
+}
+
+void complain(const char* why) { std::fprintf(stderr, "profkit: this process is not recorded: %s\n", why); }
+
+__attribute__((constructor)) void load() {
+  RecordingPause quiet;
+  const int saved_errno = errno;
+  find_all_next();
+  const char* const path = std::getenv("PROFKIT_TRACE_FILE");
+  if (path != nullptr && *path != '\0') {
+    Options wanted;
+    char why[128];
+    if (!parse_options(std::getenv("PROFKIT_TRACE_OPTIONS"), &wanted, why)) {
+      complain(why);
+    } else if (const char* failure = start(path, wanted)) {
+      complain(failure);
+    } else {
+      watch_fatal_signals();
+    }
+    if (!wanted.children) keep_children_out();
+  }
+  errno = saved_errno;
+}
+
+// Threads may still run: from here on recording is off for them.
+__attribute__((destructor)) void unload() {
+  if (recording.load() != 0 && session_is_ours()) stop();
+}
+
+constexpr int kMaxListedArguments = 4096;
+
+// Collects the arguments of execl() and its variants; -1 when there are too many.
+int collect(va_list list, const char* first, const char** arguments) {
+  int count = 0;
+  for (const char* argument = first; argument != nullptr; argument = va_arg(list, const char*)) {
+    if (count + 1 >= kMaxListedArguments) {
+      errno = E2BIG;
+      return -1;
+    }
+    arguments[count++] = argument;
+  }
+  arguments[count] = nullptr;
+  return count;
+}
+
+}  // namespace
+}  // namespace profkit::tracer
+
+using profkit::tracer::collect;
+using profkit::tracer::kMaxListedArguments;
+using profkit::tracer::next;
+using profkit::tracer::replace_process;
+
+PROFKIT_EXPORT int execve(const char* path, char* const arguments[], char* const environment[]) noexcept {
+  return replace_process(next.execve, path, arguments, environment);
+}
+
+PROFKIT_EXPORT int execv(const char* path, char* const arguments[]) noexcept {
+  return replace_process(next.execv, path, arguments);
+}
+
+PROFKIT_EXPORT int execvp(const char* file, char* const arguments[]) noexcept {
+  return replace_process(next.execvp, file, arguments);
+}
+
+PROFKIT_EXPORT int execvpe(const char* file, char* const arguments[], char* const environment[]) noexcept {
+  return replace_process(next.execvpe, file, arguments, environment);
+}
+
+PROFKIT_EXPORT int fexecve(int fd, char* const arguments[], char* const environment[]) noexcept {
+  return replace_process(next.fexecve, fd, arguments, environment);
+}
+
+PROFKIT_EXPORT int execveat(int folder, const char* path, char* const arguments[], char* const environment[],
+                            int flags) noexcept {
+  return replace_process(next.execveat, folder, path, arguments, environment, flags);
+}
+
+PROFKIT_EXPORT int execl(const char* path, const char* first, ...) noexcept {
+  const char* arguments[kMaxListedArguments];
+  va_list list;
+  va_start(list, first);
+  const int count = collect(list, first, arguments);
+  va_end(list);
+  return count < 0 ? -1 : execv(path, const_cast<char* const*>(arguments));
+}
+
+PROFKIT_EXPORT int execlp(const char* file, const char* first, ...) noexcept {
+  const char* arguments[kMaxListedArguments];
+  va_list list;
+  va_start(list, first);
+  const int count = collect(list, first, arguments);
+  va_end(list);
+  return count < 0 ? -1 : execvp(file, const_cast<char* const*>(arguments));
+}
+
+PROFKIT_EXPORT int execle(const char* path, const char* first, ...) noexcept {
+  const char* arguments[kMaxListedArguments];
+  va_list list;
+  va_start(list, first);
+  const int count = collect(list, first, arguments);
+  char* const* const environment = count < 0 ? nullptr : va_arg(list, char* const*);
+  va_end(list);
+  return count < 0 ? -1 : execve(path, const_cast<char* const*>(arguments), environment);
+}
+
+PROFKIT_EXPORT void _exit(int status) {
+  profkit::tracer::finish_process();
+  if (next.exit_now != nullptr) next.exit_now(status);
+  for (;;) syscall(SYS_exit_group, status);
+}
+
+PROFKIT_EXPORT void _Exit(int status) noexcept { _exit(status); }
+
+// The process continues in a fork child; libc ends this one without calling the functions above.
+PROFKIT_EXPORT int daemon(int keeps_folder, int keeps_files) noexcept {
+  return replace_process(next.daemon, keeps_folder, keeps_files);
+}
+
+PROFKIT_EXPORT void quick_exit(int status) noexcept {
+  profkit::tracer::finish_process();
+  if (next.quick_exit != nullptr) next.quick_exit(status);
+  _exit(status);
+}
