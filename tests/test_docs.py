@@ -18,6 +18,14 @@ PAGES = sorted(DOCS.rglob("*.md"))
 TYPED = [ROOT / "README.md", *(page for page in PAGES if "measured" not in page.parts)]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r'#.*|//.*|"""(?:.|\n)*?"""')
+FILE = re.compile(r"(?<![\w./*<>{}$-])[\w/-]*\w\.(?:py|inl|cuh|cu|cpp|h|md)\b(?!\.)")
+# In examples, of the walk through a new operator, installed or generated, of other projects.
+NOT_OURS = re.compile(
+    r"(my_\w+|mine)\.\w+|(train|script|naive_matmul|tests/a|cifar10_eval|_eval)\.py|report\.md|DIR/\w+\.md"
+    r"|profkit/(ops/)?scale\.py|(csrc/)?kernels/scale/[\w/]+\.\w+|profkit/params\.h|operator_list\.h"
+    r"|(nvtx3/)?nvToolsExt\.h|cuda_(fp16|bf16|occupancy|runtime)\.h|numpy/ndarraytypes\.h"
+)
 COMMAND = re.compile(r"(?:\$ )?(?:profkit |python -m profkit\.)[a-z_]+\b.*")
 
 
@@ -61,6 +69,24 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
             broken.append(link)
 
     assert not broken
+
+
+def test_the_files_that_texts_name_exist() -> None:
+    folders = [ROOT / name for name in ("profkit", "csrc", "bench", "tests", "docs")]
+    tree = [path for folder in folders for path in folder.rglob("*") if path.is_file()] + list(ROOT.glob("*.*"))
+    ends = {"/".join(path.parts[-count:]) for path in tree for count in range(1, len(path.relative_to(ROOT).parts) + 1)}
+    missing = set()
+    for path in tree:
+        if path.suffix == ".md":
+            texts = [LINK.sub("", prose(path))]
+        elif path.suffix in (".py", ".h", ".cpp", ".inl", ".cu", ".cuh"):
+            texts = COMMENT.findall(path.read_text(encoding="utf-8"))
+        else:
+            continue
+        named = {name for text in texts for name in FILE.findall(text)}
+        missing |= {f"{path.relative_to(ROOT)}: {name}" for name in named - ends if not NOT_OURS.fullmatch(name)}
+
+    assert not missing
 
 
 def test_every_page_is_in_the_index() -> None:

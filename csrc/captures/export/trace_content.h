@@ -1,5 +1,5 @@
 // What a trace file shows, the same for every format: views of columns prepared by
-// profkit/rendering/trace_content.py. The serialisers (chrome_trace, perfetto_trace) read it and hand bytes
+// profkit/rendering/traces/content.py. The serialisers (chrome_trace, perfetto_trace) read it and hand bytes
 // to a writer.
 #pragma once
 
