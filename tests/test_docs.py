@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from foreign_traces import KINETO_FILES, real_trace
 
 from profkit import cli
 from profkit.commands.arguments import Parser
@@ -135,6 +136,29 @@ def test_commands_parse(page: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 def test_the_readme_has_commands_to_parse() -> None:
     assert len(commands(ROOT / "README.md")) >= 15
+
+
+@pytest.mark.parametrize(
+    ("page", "trace", "name"),
+    [
+        ("gpu.md", KINETO_FILES[0], "alexnet.json.gz"),
+        pytest.param("device-traces.md", KINETO_FILES[2], KINETO_FILES[2], marks=pytest.mark.full),
+    ],
+)
+def test_a_table_of_a_real_trace_is_what_the_command_prints(
+    page: str,
+    trace: str,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).symlink_to(real_trace(trace))
+
+    assert cli.main(["report", name, "--top", "6"]) == 0
+
+    assert f"\n{capsys.readouterr().out}```\n" in (DOCS / page).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "measured" in page.parts], ids=lambda page: page.stem)

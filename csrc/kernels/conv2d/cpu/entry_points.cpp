@@ -1,5 +1,5 @@
 // Entry points of the conv2d kernels that exist per instruction set: their limits. The kernels are in the
-// cpu_*.inl of the same name.
+// .inl of the same name.
 #include "kernels/conv2d/kernels.h"
 #include "kernels/cpu_dispatch.h"
 
