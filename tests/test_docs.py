@@ -100,6 +100,17 @@ def test_the_readme_is_short() -> None:
     assert (ROOT / "README.md").stat().st_size <= 10_000
 
 
+def test_the_table_of_the_readme_is_the_measured_one() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (DOCS / "measured" / "start_up.md").read_text(encoding="utf-8")
+    [table] = FENCED.findall(page)
+    [seconds] = re.findall(
+        r"^\| `python -m profkit.conv --stride 2`, all frameworks \| ([\d.]+) s \|", page, re.MULTILINE
+    )
+
+    assert f", {float(seconds):.0f} s):\n\n{table}" in readme
+
+
 def test_the_numbers_of_the_readme_are_those_of_the_pages() -> None:
     section = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Numbers\n")[2].partition("\n## ")[0]
     rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| ")][1:]
