@@ -1,7 +1,7 @@
 """The native CPU kernels of two builds against each other in one run: does a change of code or flags slow one down?
 
 Run: python bench/two_builds.py OTHER_PYTHON [--every 8] [--threads 1,2] [--seconds 0.05] [--only conv2d] [--simd avx2]
-     [--renamed inside_taps=skip_padding] [--revision 2ae0da7 --output docs/measured/two_builds.md]
+     [--renamed inside_taps=skip_padding] [--revision 2ae0da7 --output PAGE]
 
 OTHER_PYTHON is the interpreter of an environment with the other build, the old one. Both builds run each kernel on each
 sampled shape of bench/kernels.py in turns; a time is the least of several batches of calls. All of it is done twice, in

@@ -114,6 +114,7 @@ def test_importing_profkit_imports_no_command() -> None:
 
 def test_an_unknown_command_offers_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean matmul?" in error_of(capsys, "matmull")
+    assert "did you mean help?" in error_of(capsys, "hepl")
 
 
 @pytest.mark.parametrize("command", cli.commands())
