@@ -1,6 +1,6 @@
 """How long a person waits: `import profkit`, and the default command with every framework installed.
 
-Run: python bench/start_up.py > docs/measured/start_up.md
+Run: python bench/start_up.py > docs/measured/start_up.md; the README shows the same table, copy it there.
 """
 
 from __future__ import annotations

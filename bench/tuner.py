@@ -1,6 +1,6 @@
 """What the tuner's choices are worth: every kernel is tuned, then its choice meets the default again with new inputs.
 
-Run: python bench/tuner.py > docs/measured/tuner.md   (about 15 minutes; choices are not kept)
+Run: python bench/tuner.py   (about 15 minutes; choices are not kept)
 """
 
 from __future__ import annotations

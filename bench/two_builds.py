@@ -1,6 +1,7 @@
 """The native CPU kernels of two builds against each other in one run: does a change of code or flags slow one down?
 
 Run: python bench/two_builds.py OTHER_PYTHON [--every 8] [--threads 1,2] [--seconds 0.05] [--only conv2d] [--simd avx2]
+     [--renamed inside_taps=skip_padding] [--revision 2ae0da7 --output PAGE]
 
 OTHER_PYTHON is the interpreter of an environment with the other build, the old one. Both builds run each kernel on each
 sampled shape of bench/kernels.py in turns; a time is the least of several batches of calls. All of it is done twice, in
@@ -12,8 +13,6 @@ shapes.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import importlib
 import json
 import os
 import subprocess
@@ -22,6 +21,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
@@ -75,87 +75,106 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=0.05, help="per build, kernel, shape and turn")
     parser.add_argument("--only", default="", help="keys or shapes that contain this")
     parser.add_argument("--simd", default="", help="another instruction set than the best")
+    parser.add_argument("--renamed", action="append", default=[], help="OLD=NEW, a kernel that had another name")
+    parser.add_argument("--revision", default="an older revision", help="of the old build, for the page")
+    parser.add_argument("--output", type=Path, help="write the page there, too")
     options = parser.parse_args(argv)
     from kernel_shapes import sections
+    from measured_page import page_head
 
     specs = {name: spec for part in sections() for name, spec in list(part.shapes.items())[:: options.every]}
     runs = [measured(specs, options) for _ in range(RUNS)]
-    return judge([KernelCell(key, title, [run[key, title] for run in runs]) for key, title in runs[0]])
+    cells = [KernelCell(key, title, [run[key, title] for run in runs]) for key, title in runs[0]]
+    text, is_slower = judged(cells)
+    print(text)
+    if options.output:
+        words = ["OTHER_PYTHON" if word == options.python else word for word in argv]
+        head = page_head("Kernels of two builds", " ".join(["python bench/two_builds.py", *words]))
+        options.output.write_text(f"{head}\nThe old build is {options.revision}.\n\n{text}\n", encoding="utf-8")
+    return int(is_slower)
 
 
 def measured(specs: Mapping[str, Any], options: argparse.Namespace) -> dict[tuple[str, str], float]:
     """Speeds of the new build relative to the old one's, by kernel and shape; both builds must support them."""
     speeds = {}
-    builds = [BuildProcess(options.python, options.simd), BuildProcess(sys.executable, options.simd)]
+    old, new = BuildProcess(options.python, options.simd), BuildProcess(sys.executable, options.simd)
     for name, spec in specs.items():
-        keys = set.intersection(*(set(build.ask(keys=spec.op, spec=spec.to_dict())) for build in builds))
+        about = {
+            "params": spec.params(),
+            "inputs": list(spec.input_shapes().values()),
+            "output": spec.output_shape(),
+            "dtype": spec.numpy_dtype.name,
+        }
+        old_keys = {renamed(key, options.renamed): key for key in old.ask(op=spec.op, **about)}
+        keys = old_keys.keys() & new.ask(op=spec.op, **about)
         for key in sorted(key for key in keys if options.only in f"{key} {name}" and "reference" not in key):
             for threads in map(int, options.threads.split(",")):
-                question = {"key": key, "spec": spec.to_dict(), "threads": threads, "seconds": options.seconds}
-                turns = [[build.ask(**question) for build in builds] for _ in range(TURNS)]
+                question = {**about, "threads": threads, "seconds": options.seconds}
+                turns = [(old.ask(key=old_keys[key], **question), new.ask(key=key, **question)) for _ in range(TURNS)]
                 old_ns, new_ns = map(min, zip(*turns))
                 title = f"{name}, {threads} threads"
                 speeds[key, title] = old_ns / new_ns
                 print(f"{key:40} {title:40} {old_ns / new_ns:.3f}", file=sys.stderr)
-    for build in builds:
-        build.close()
+    old.close()
+    new.close()
     return speeds
 
 
-def judge(cells: Sequence[KernelCell]) -> int:
-    """Print the summary; 1 when a kernel is slower."""
+def renamed(key: str, pairs: Sequence[str]) -> str:
+    """The new build's key of an old kernel."""
+    for pair in pairs:
+        before, _, after = pair.partition("=")
+        key = key.replace(f"/{before}", f"/{after}")
+    return key
+
+
+def judged(cells: Sequence[KernelCell]) -> tuple[str, bool]:
+    """The summary, and whether a kernel is slower."""
     by_key = defaultdict(list)
     for cell in cells:
         by_key[cell.key].append(geometric_mean(cell.speeds))
-    print("| kernel | cells | mean speed, new / old | lowest |\n|---|---:|---:|---:|")
+    lines = ["| kernel | cells | mean speed, new / old | lowest |", "|---|---:|---:|---:|"]
     for key, speeds in by_key.items():
-        print(f"| {key} | {len(speeds)} | {geometric_mean(speeds):.3f} | {min(speeds):.3f} |")
+        lines.append(f"| {key} | {len(speeds)} | {geometric_mean(speeds):.3f} | {min(speeds):.3f} |")
     slow = [
-        f"{cell.key} {cell.title}: " + ", ".join(f"{speed:.3f}" for speed in cell.speeds)
+        f"- {cell.key} {cell.title}: " + ", ".join(f"{speed:.3f}" for speed in cell.speeds)
         for cell in cells
         if cell.is_slower
     ]
-    slow_means = [f"{key} in the mean" for key, speeds in by_key.items() if geometric_mean(speeds) < MEAN]
+    slow_means = [f"- {key} in the mean" for key, speeds in by_key.items() if geometric_mean(speeds) < MEAN]
     counts = f"{len(slow)} of {len(cells)} cells and {len(slow_means)} of {len(by_key)} means are slower"
-    print(f"\n{counts}", *slow, *slow_means, sep="\n- ")
-    return 1 if slow or slow_means else 0
+    return "\n".join([*lines, "", counts, *slow, *slow_means]), bool(slow or slow_means)
 
 
 def serve() -> int:
-    """Answer questions from standard input; runs under either build, hence only what both have."""
+    """Answer questions from standard input; runs under either build, hence only what every `_core` has."""
     import numpy as np
 
     from profkit import _core
-    from profkit.ops import spec_from_dict
 
-    older: Any = None
-    with contextlib.suppress(ImportError):
-        older = importlib.import_module("profkit.frameworks.native_params")
-    bound: dict[tuple[str, str, int], Any] = {}
+    bound: dict[tuple[str, int], Any] = {}
     for line in sys.stdin:
         question = json.loads(line)
-        spec = spec_from_dict(question["spec"])
-        # An older build has a function in the method's place.
-        params = spec.params() if hasattr(spec, "params") else older.native_params(spec)
-        if "keys" in question:
+        params = question["params"]
+        if "op" in question:
             bound.clear()
-            print(json.dumps([key for key in _core.kernels(spec.op) if not _core.supports(key, params)]), flush=True)
+            keys = [key for key in _core.kernels(question["op"]) if not _core.supports(key, params)]
+            print(json.dumps(keys), flush=True)
             continue
         key, threads = question["key"], question["threads"]
-        place = (key, line, threads)
-        if place not in bound:
+        if (key, threads) not in bound:
             random = np.random.default_rng(0)
-            arrays = [aligned(shape, spec.numpy_dtype) for shape in spec.input_shapes().values()]
+            arrays = [aligned(shape, question["dtype"]) for shape in question["inputs"]]
             for array in arrays:
                 array[...] = random.standard_normal(array.shape)
-            output = aligned(spec.output_shape(), spec.numpy_dtype)
-            workspace = aligned((_core.workspace_bytes(key, params, threads),), np.uint8)
-            bound[place] = _core.bind(key, params, arrays, output, workspace, threads, {}, False)
-        print(json.dumps(least_ns(bound[place], question["seconds"])), flush=True)
+            output = aligned(question["output"], question["dtype"])
+            workspace = aligned([_core.workspace_bytes(key, params, threads)], np.uint8)
+            bound[key, threads] = _core.bind(key, params, arrays, output, workspace, threads, {}, False)
+        print(json.dumps(least_ns(bound[key, threads], question["seconds"])), flush=True)
     return 0
 
 
-def aligned(shape: tuple[int, ...], dtype: Any) -> Any:
+def aligned(shape: Sequence[int], dtype: Any) -> Any:
     """An array that begins a page: placement alone makes calls of some microseconds a fifth slower or faster."""
     import numpy as np
 

@@ -150,5 +150,5 @@ def _show_version(_: Sequence[str]) -> int:
 
 
 def _refuse(words: Sequence[str]) -> int:
-    hint = did_you_mean(words[0], commands())
+    hint = did_you_mean(words[0], (*commands(), "help"))
     raise UsageError(f"unknown command {words[0]!r}; {hint}commands: {', '.join(commands())}")

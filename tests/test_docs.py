@@ -11,12 +11,21 @@ import pytest
 
 from profkit import cli
 from profkit.commands.arguments import Parser
+from tests.capture.importers.foreign_traces import KINETO_FILES, real_trace
 from tests.support.places import DOCS, ROOT
 
 PAGES = sorted(DOCS.rglob("*.md"))
 TYPED = [ROOT / "README.md", *(page for page in PAGES if "measured" not in page.parts)]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r'#.*|//.*|"""(?:.|\n)*?"""')
+FILE = re.compile(r"(?<![\w./*<>{}$-])[\w/-]*\w\.(?:py|inl|cuh|cu|cpp|h|md)\b(?!\.)")
+# In examples, of the walk through a new operator, installed or generated, of other projects.
+NOT_OURS = re.compile(
+    r"(my_\w+|mine)\.\w+|(train|script|naive_matmul|tests/a|cifar10_eval|_eval)\.py|report\.md|DIR/\w+\.md"
+    r"|profkit/(ops/)?scale\.py|(csrc/)?kernels/scale/[\w/]+\.\w+|profkit/params\.h|operator_list\.h"
+    r"|(nvtx3/)?nvToolsExt\.h|cuda_(fp16|bf16|occupancy|runtime)\.h|numpy/ndarraytypes\.h"
+)
 COMMAND = re.compile(r"(?:\$ )?(?:profkit |python -m profkit\.)[a-z_]+\b.*")
 
 
@@ -62,6 +71,24 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
     assert not broken
 
 
+def test_the_files_that_texts_name_exist() -> None:
+    folders = [ROOT / name for name in ("profkit", "csrc", "bench", "tests", "docs")]
+    tree = [path for folder in folders for path in folder.rglob("*") if path.is_file()] + list(ROOT.glob("*.*"))
+    ends = {"/".join(path.parts[-count:]) for path in tree for count in range(1, len(path.relative_to(ROOT).parts) + 1)}
+    missing = set()
+    for path in tree:
+        if path.suffix == ".md":
+            texts = [LINK.sub("", prose(path))]
+        elif path.suffix in (".py", ".h", ".cpp", ".inl", ".cu", ".cuh"):
+            texts = COMMENT.findall(path.read_text(encoding="utf-8"))
+        else:
+            continue
+        named = {name for text in texts for name in FILE.findall(text)}
+        missing |= {f"{path.relative_to(ROOT)}: {name}" for name in named - ends if not NOT_OURS.fullmatch(name)}
+
+    assert not missing
+
+
 def test_every_page_is_in_the_index() -> None:
     listed = {(DOCS / link).resolve() for link in LINK.findall((DOCS / "README.md").read_text(encoding="utf-8"))}
 
@@ -70,6 +97,17 @@ def test_every_page_is_in_the_index() -> None:
 
 def test_the_readme_is_short() -> None:
     assert (ROOT / "README.md").stat().st_size <= 10_000
+
+
+def test_the_table_of_the_readme_is_the_measured_one() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (DOCS / "measured" / "start_up.md").read_text(encoding="utf-8")
+    [table] = FENCED.findall(page)
+    [seconds] = re.findall(
+        r"^\| `python -m profkit.conv --stride 2`, all frameworks \| ([\d.]+) s \|", page, re.MULTILINE
+    )
+
+    assert f", {float(seconds):.0f} s):\n\n{table}" in readme
 
 
 def test_the_numbers_of_the_readme_are_those_of_the_pages() -> None:
@@ -108,6 +146,29 @@ def test_commands_parse(page: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 def test_the_readme_has_commands_to_parse() -> None:
     assert len(commands(ROOT / "README.md")) >= 15
+
+
+@pytest.mark.parametrize(
+    ("page", "trace", "name"),
+    [
+        ("gpu.md", KINETO_FILES[0], "alexnet.json.gz"),
+        pytest.param("device-traces.md", KINETO_FILES[2], KINETO_FILES[2], marks=pytest.mark.full),
+    ],
+)
+def test_a_table_of_a_real_trace_is_what_the_command_prints(
+    page: str,
+    trace: str,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).symlink_to(real_trace(trace))
+
+    assert cli.main(["report", name, "--top", "6"]) == 0
+
+    assert f"\n{capsys.readouterr().out}```\n" in (DOCS / page).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "measured" in page.parts], ids=lambda page: page.stem)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from account_checks import assert_adds_up
-from mixed_captures import mixed_capture
 
 from profkit.attribution.account import CLOCKS
 from profkit.attribution.comparison import compare as compared
@@ -19,6 +17,8 @@ from profkit.rendering.usage.content import View
 from profkit.rendering.usage.files import render_usage_csv, render_usage_json
 from profkit.rendering.usage.reports import report_of
 from profkit.rendering.usage.tfprof import render_tfprof
+from tests.capture.account_checks import assert_adds_up
+from tests.capture.mixed_captures import mixed_capture
 
 
 @pytest.fixture(scope="module")

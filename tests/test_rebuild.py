@@ -19,8 +19,19 @@ from tests.support.places import ROOT
 from tests.support.processes import finish, succeed
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
-# The call is noted, and made without optimisation, which ninja does not see: an object is soon there.
-LAUNCHER = '#!/bin/sh\necho "$@" >> "$COMPILER_CALLS"\nexec "$@" -O0\n'
+# The call is noted, and made without optimisation, which ninja does not see: an object is soon there. nvcc
+# compiles CMake's own checks only: objects of ours are empty, and depend on their source alone.
+LAUNCHER = """#!/bin/sh
+echo "$@" >> "$COMPILER_CALLS"
+case "$1:$*" in *nvcc:*/csrc/*) ;; *) exec "$@" -O0 ;; esac
+while [ $# -gt 0 ]; do
+  case "$1" in -c) source=$2 ;; -o) object=$2 ;; -MF) dependencies=$2 ;; esac
+  shift
+done
+echo "$object: $source" > "$dependencies"
+exec c++ -c -x c++ /dev/null -o "$object"
+"""
+HAS_NVCC = shutil.which("nvcc") is not None
 Compiled = Callable[[], list[str]]
 
 
@@ -46,8 +57,9 @@ def install(tree: Path) -> Compiled:
     environment = {
         **os.environ,
         "CMAKE_CXX_COMPILER_LAUNCHER": str(launcher),
+        "CMAKE_CUDA_COMPILER_LAUNCHER": str(launcher),
         "COMPILER_CALLS": str(log),
-        "SKBUILD_CMAKE_DEFINE": "PROFKIT_CUDA=OFF;PROFKIT_ISAS=generic",
+        "SKBUILD_CMAKE_DEFINE": f"PROFKIT_CUDA={'ON' if HAS_NVCC else 'OFF'};PROFKIT_ISAS=generic",
     }
     pip = [sys.executable, "-m", "pip", "--python", str(place / "bin" / "python"), "install", "--no-deps", "-e", "."]
 
@@ -61,7 +73,9 @@ def install(tree: Path) -> Compiled:
         sources = [Path(words[words.index("-c") + 1]) for words in calls if "-c" in words]
         return sorted(path.name for path in sources if path.is_relative_to(tree / "csrc") or "csrc" in path.parts)
 
-    assert len(run()) > 30
+    compiled = run()
+    assert len(compiled) > 30
+    assert any(name.endswith(".cu") for name in compiled) == HAS_NVCC
     return run
 
 
@@ -74,6 +88,11 @@ def test_nothing_is_compiled_when_nothing_changed(install: Compiled) -> None:
     [
         ("kernels/softmax/cpu/reference.cpp", "reference.cpp"),
         ("kernels/pool2d/cpu/separable.inl", "pool2d_generic.cpp"),
+        pytest.param(
+            "kernels/lrn/cuda/launchers.cu",
+            "launchers.cu",
+            marks=pytest.mark.skipif(not HAS_NVCC, reason="nvcc is not on this machine"),
+        ),
     ],
 )
 def test_a_changed_file_is_compiled_alone(install: Compiled, tree: Path, changed: str, compiled: str) -> None:

@@ -164,10 +164,10 @@ Simd active_simd() {
 }
 
 std::string vector_code_is_missing() {
-  return "it needs vector code, and " + std::string(simd_name(active_simd())) +
-         " is in use (this build has " + names(compiled_simd()) + ", this processor runs " +
-         names(processor_simd()) +
-         "): build profkit on this machine; portable are implicit_gemm and reference";
+  const std::string advice = supported_simd().size() > 1 ? "" : ": build profkit on this machine";
+  return "it has no portable code, as implicit_gemm and reference have; " +
+         std::string(simd_name(active_simd())) + " is in use, this build has " + names(compiled_simd()) +
+         ", this processor runs " + names(processor_simd()) + advice;
 }
 
 const CacheSizes& cache_sizes() {

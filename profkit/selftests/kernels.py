@@ -86,10 +86,12 @@ def _prove(process: CheckProcess, row: Implementation, proof: KernelProof, threa
 
 
 def _finish(proof: KernelProof) -> None:
-    named = "; ".join(list(proof.refusals)[:NAMED_REFUSALS])
     if not proof.runs:
-        proof.reason = f"it refuses all {proof.refused} shapes: {named}"
+        # Forms of a kernel have further reasons of their own, and would need a line each.
+        commonest = max(proof.refusals, key=proof.refusals.__getitem__, default="")
+        proof.reason = f"it refuses all {proof.refused} shapes: {commonest}"
     elif proof.refused_here:
+        named = "; ".join(list(proof.refusals)[:NAMED_REFUSALS])
         proof.reason = f"it refuses {proof.refused_here} shapes that it takes elsewhere: {named}"
     else:
         proof.status, proof.reason = PROVEN, ""

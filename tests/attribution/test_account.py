@@ -9,15 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from account_checks import assert_adds_up
-from capture_builders import CaptureBuilder
-from capture_tables import Row, capture_of
-from foreign_traces import by_real_file, opened_trace, real_trace
 from hypothesis import given, settings
-from mixed_captures import mixed_capture
-from random_captures import captures
-from random_device_traces import device_traces
-from traced_programs import traced
 
 from profkit import report
 from profkit.attribution.account import DEVICES, STEPS, THREADS, account, clocks_of
@@ -31,6 +23,14 @@ from profkit.errors import UsageError
 from profkit.frameworks.networks import BUILDERS, load_builder
 from profkit.measurement.network_run import NetworkRequest, run_network
 from profkit.ops.networks import LeNet
+from tests.attribution.device.random_traces import device_traces
+from tests.attribution.random_captures import captures
+from tests.capture.account_checks import assert_adds_up
+from tests.capture.builders import CaptureBuilder
+from tests.capture.importers.foreign_traces import by_real_file, opened_trace, real_trace
+from tests.capture.mixed_captures import mixed_capture
+from tests.capture.tables import Row, capture_of
+from tests.commands.traced_programs import traced
 
 PROGRAM = """
 import threading, profkit

@@ -49,7 +49,7 @@ def build_folder() -> Path:
     folders = [Path(named)] if named else sorted(ROOT.glob("build/*"))
     found = [folder for folder in folders if list(folder.glob("csrc/CMakeFiles/profkit_cuda.dir/**/*.cu.o"))]
     if not found:
-        pytest.skip("profkit was built without CUDA: there are no objects of its host code")
+        pytest.skip("no objects of CUDA host code in build/: profkit was built without CUDA, or elsewhere")
     return found[-1]
 
 

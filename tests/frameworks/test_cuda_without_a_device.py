@@ -16,6 +16,7 @@ from profkit.frameworks.adapter import Conditions, Implementation
 from profkit.frameworks.cupy import operators as cupy_adapter
 from profkit.frameworks.framework import Framework, no_cuda_driver
 from profkit.frameworks.jax import cuda as jax_cuda
+from profkit.frameworks.native import cuda as native_cuda
 from profkit.ops import Spec, odd_specs
 from profkit.ops.conv2d import FORWARD, Conv2d
 from profkit.ops.layout import from_nchw, to_nchw
@@ -147,6 +148,22 @@ def test_a_build_for_the_cpu_is_seen_without_importing_it(
 
     (tmp_path / file).write_text(cuda)
     assert adapter_module.ADAPTER.is_available().available
+
+
+@pytest.mark.parametrize("driver", ["", "no CUDA driver here"])
+def test_a_compiled_module_that_does_not_load_costs_its_rows_only(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> None:
+        raise ImportError(f"{name}: undefined symbol")
+
+    monkeypatch.setattr(native_cuda, "no_cuda_driver", lambda: driver)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: ModuleSpec(name, None))
+    monkeypatch.setattr("profkit.frameworks.device_arrays.importlib.import_module", refuse)
+
+    here = native_cuda.ADAPTER.is_available()
+    [row] = native_cuda.ADAPTER.implementations("conv2d")
+
+    assert not here.available and row.key == "conv2d/native/cuda"
+    assert driver in here.reason and ("profkit._cuda: undefined symbol" in here.reason) == (not driver)
 
 
 def test_jax_without_its_cuda_plugin_is_seen_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -363,6 +363,20 @@ def test_an_instruction_set_that_a_kernel_is_not_for_makes_it_no_less_proven(
     assert line.texts[-1] == status
 
 
+def test_forms_that_are_refused_for_the_same_reason_share_a_line() -> None:
+    answers = Answers(False)
+    refusals = [*["no portable code"] * 3, "no bfloat16"]
+    answers.offered = [{"refused": reason, "is_taken_elsewhere": False, "runs": []} for reason in refusals]
+    plain = proofs_of(answers, "conv2d/native/cpu/direct")
+    answers.offered[0]["refused"] = "NHWC already"
+
+    forms = proofs_of(answers, "conv2d/native/cpu/direct/nhwc")
+
+    table = kernel_table(SelftestReport({}, False, [], kernels=[*plain, *forms]))
+    assert [item.text for item in table.items] == ["on generic, avx2: it refuses all 4 shapes: no portable code"]
+    assert forms[0].refusals == {"NHWC already": 1, "no portable code": 2, "no bfloat16": 1}
+
+
 def test_what_hung_is_not_tried_in_other_forms_and_on_other_sets() -> None:
     answers = Answers(False, hangs=True)
 

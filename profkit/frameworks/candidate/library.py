@@ -1,6 +1,6 @@
 """A user's C, C++ or CUDA file, compiled, as a function to call; runs in the worker.
 
-Enters: the file, its symbol and the compiler (for .cu: candidate_cuda.py). Leaves: a call on raw addresses through
+Enters: the file, its symbol and the compiler (for .cu: cuda.py). Leaves: a call on raw addresses through
 ctypes, which releases the GIL.
 """
 

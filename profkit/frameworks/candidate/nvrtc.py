@@ -1,7 +1,7 @@
 """A user's CUDA kernel without host code, compiled by NVRTC and started by CuPy, where there is no nvcc; in the worker.
 
 Enters: a file with `extern "C" __global__ void candidate(params, inputs..., output)` and a line that says how it is
-started (candidate_launch.py). Leaves: a call that events can time. Compiled by NVRTC and run in emulation by the tests;
+started (launch.py). Leaves: a call that events can time. Compiled by NVRTC and run in emulation by the tests;
 not run on a GPU.
 """
 

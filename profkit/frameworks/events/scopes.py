@@ -1,7 +1,7 @@
 """Networks that profkit runs call by call: our own clock around every operator, and NumPy's allocations inside it.
 
-Serves native, numpy, numba and (with its own clock and hook) cupy. A Program enters (backends/networks/
-layer_program.py), which hands every operation to `watch` while one is set; a Capture leaves.
+Serves native, numpy, numba and (with its own clock and hook) cupy. A Program enters
+(networks/layer_program.py), which hands every operation to `watch` while one is set; a Capture leaves.
 """
 
 from __future__ import annotations

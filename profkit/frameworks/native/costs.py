@@ -1,7 +1,7 @@
 """What a native CPU kernel does for a spec, counted, and what each piece costs: the model behind the policy.
 
 Enters: a row's key, a spec, threads. Leaves: nanoseconds by term (products, gathering, ...). The costs per piece are
-fitted to measured times by `bench/kernels.py --results DIR --fit`, which writes native_costs.json beside this file.
+fitted to measured times by `bench/kernels.py --results DIR --fit`, which writes costs.json beside this file.
 """
 
 from __future__ import annotations

@@ -53,11 +53,13 @@ class NativeCudaAdapter:
         if importlib.util.find_spec("profkit._cuda") is None:
             return _unavailable(NOT_BUILT, REBUILD)
         try:
+            cuda = cuda_module()
+        except UnavailableError as error:
+            return _unavailable(str(error))
+        try:
             cuda_device()
         except UnavailableError as error:
-            if cuda_module().driver_version():
-                return Availability(False, str(error))
-            return _unavailable(str(error))
+            return Availability(False, str(error)) if cuda.driver_version() else _unavailable(str(error))
         return Availability(True)
 
     def implementations(self, op: str) -> Sequence[Implementation]:

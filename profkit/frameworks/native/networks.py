@@ -1,6 +1,6 @@
 """Networks on profkit's own kernels, layer by layer: the hand-tuned baseline of every layer.
 
-The kernel of a layer is the one that the policy (native_policy.py) takes for its spec and the thread count. Gradients
+The kernel of a layer is the one that the policy (policy.py) takes for its spec and the thread count. Gradients
 without a native kernel (pooling, normalisation, ReLU, bias, loss) and SGD are NumPy's, and are named so.
 """
 

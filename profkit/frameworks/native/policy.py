@@ -1,6 +1,6 @@
 """Which native CPU kernel a spec should run: a spec and a thread count in, a row's key with its reasons out.
 
-Every row that supports the spec is estimated by the cost model (native_costs.py); the cheapest is taken, the registry's
+Every row that supports the spec is estimated by the cost model (costs.py); the cheapest is taken, the registry's
 order breaks ties. What `profkit tune` measured here goes before any estimate.
 """
 

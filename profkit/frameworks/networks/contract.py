@@ -59,7 +59,7 @@ class BuiltNetwork(Protocol):
 
 
 class NetworkBuilder(Protocol):
-    """One framework; `profkit/frameworks/networks/<name>.py` has one as BUILDER."""
+    """One framework; `profkit/frameworks/<name>/networks.py` has one as BUILDER."""
 
     name: str
     modes: Sequence[str]

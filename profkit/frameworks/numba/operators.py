@@ -1,4 +1,4 @@
-"""Numba: profkit's own parallel kernels (numba_products.py, numba_kernels.py), buffers allocated ahead of the call."""
+"""Numba: profkit's own parallel kernels (products.py, kernels.py), buffers allocated ahead of the call."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """ONNX Runtime's own profile: a second session writes it while it runs the steps, node by node.
 
-Its clock is CLOCK_REALTIME in whole microseconds; onnxruntime_profile.py reads the file.
+Its clock is CLOCK_REALTIME in whole microseconds; profile.py reads the file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Networks in ONNX Runtime: a model written here (onnx_model.py), one session, inference only."""
+"""Networks in ONNX Runtime: a model written here (model.py), one session, inference only."""
 
 from __future__ import annotations
 

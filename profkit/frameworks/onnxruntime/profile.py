@@ -1,6 +1,6 @@
 """ONNX Runtime's profile -> spans: its JSON events and our steps enter, rows of a EventLog leave.
 
-Layers follow from the nodes' names (onnx_model.py writes `<layer>/<operator>`), of which the optimiser keeps enough.
+Layers follow from the nodes' names (model.py writes `<layer>/<operator>`), of which the optimiser keeps enough.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Networks in TensorFlow: as a tf.function (graph), eagerly, or as a v1 graph in a Session; images are held as NHWC.
 
-One description of the step (tensorflow_model.py) serves all three, so that operators have the same names everywhere.
+One description of the step (model.py) serves all three, so that operators have the same names everywhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Torch's events through profkit's own callbacks in C++ (torch_recorder/): steps to run enter, TorchEvents leave."""
+"""Torch's events through profkit's own callbacks in C++ (recorder/): steps to run enter, TorchEvents leave."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from profkit.frameworks.torch.raw_events import TorchEvents, TorchThread, joined
 
 SOURCE_NAME = "record_function"
 
-# The records of torch_recorder/event_log.h.
+# The records of recorder/event_log.h.
 SPAN = np.dtype(
     [
         ("start_ns", np.int64),

@@ -11,7 +11,7 @@ import numpy as np
 
 from profkit.capture.schema import Column
 
-# at::RecordScope, and beside it the recorder's own (torch_recorder/event_log.h).
+# at::RecordScope, and beside it the recorder's own (recorder/event_log.h).
 FUNCTION, BACKWARD_FUNCTION, USER_SCOPE, LAYER, RUNTIME = 0, 1, 7, 100, 101
 BACKWARD_CALL = "torch.autograd.backward"
 

@@ -17,7 +17,7 @@ namespace profkit::torch_source {
 // Beside torch's own record scopes (at::RecordScope, below 100).
 enum Scope : int32_t { kLayer = 100, kRuntime = 101 };
 
-struct Span {  // torch_native.py reads the same layout
+struct Span {  // native.py reads the same layout
   int64_t start_ns;
   int64_t end_ns;           // 0: was still open
   int64_t sequence;         // -1: none

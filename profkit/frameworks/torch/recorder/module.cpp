@@ -1,5 +1,5 @@
 // Python's door to the recorder: start, stop, names, and spans around Python calls. Compiled on first use
-// against the torch that is installed (torch_build.py). Define NDEBUG: at::RecordFunction has another layout
+// against the torch that is installed (build.py). Define NDEBUG: at::RecordFunction has another layout
 // without it.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
