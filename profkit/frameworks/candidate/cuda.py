@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from profkit.errors import KernelError, UnavailableError
-from profkit.frameworks.adapter import Array, DeviceCall, Prepared
+from profkit.frameworks.adapter import Array, DeviceCall, Prepared, waiting
 from profkit.frameworks.candidate.library import CandidateLibrary, Compiler, compile_candidate
 from profkit.frameworks.device_arrays import ORDINAL, cuda_device, cuda_module, downloaded, unwritten_output, uploaded
 from profkit.frameworks.headers import include_flags
@@ -87,11 +87,9 @@ def prepare_cuda(library: CandidateLibrary, spec: Spec, inputs: Mapping[str, Arr
         run(output.pointer)
         return output
 
-    def call() -> Any:
-        result = enqueue()
-        cuda.synchronize(stream.handle)
-        return result
-
     return Prepared(
-        call, lambda memory: downloaded(memory, spec), "reused", device=DeviceCall(enqueue, stream.handle, ORDINAL)
+        waiting(enqueue, lambda: cuda.synchronize(stream.handle)),
+        lambda memory: downloaded(memory, spec),
+        "reused",
+        device=DeviceCall(enqueue, stream.handle, ORDINAL),
     )

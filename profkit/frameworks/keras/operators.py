@@ -12,7 +12,7 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,14 +21,12 @@ from profkit.errors import UnavailableError
 from profkit.frameworks.adapter import Array, Conditions, Implementation, Prepared
 from profkit.frameworks.framework import (
     Framework,
-    FrameworkOperator,
     Job,
     channel_shape,
     elements_per_window,
-    missing,
+    held_as,
     padding_word,
     refuse_gradient,
-    reported_layout,
     symmetric_padding,
     to_layout,
 )
@@ -86,6 +84,26 @@ def without_importing_jax(backend: str) -> Iterator[None]:
         del sys.modules["jax"]
 
 
+def _on_request() -> tuple[str, ...]:
+    """All backends but the first that is installed; Keras's own default stands first."""
+    usual = next((name for name in VARIANTS if importlib.util.find_spec(name) is not None), VARIANTS[0])
+    return tuple(name for name in VARIANTS if name != usual)
+
+
+ADAPTER = Framework(
+    "keras",
+    _begin,
+    variants=VARIANTS,
+    on_request=_on_request(),
+    variant_environment={
+        TENSORFLOW: {"KERAS_BACKEND": TENSORFLOW, **tensorflow_adapter.ENVIRONMENT},
+        TORCH: {"KERAS_BACKEND": TORCH, **torch_adapter.ADAPTER.environment},
+        JAX: {"KERAS_BACKEND": JAX, **jax_adapter.ENVIRONMENT},
+    },
+)
+ADAPTER.lacks("lrn", "keras has no local response normalisation")
+
+
 def _ops() -> Any:
     return importlib.import_module("keras.ops")
 
@@ -116,11 +134,8 @@ def _image_prepared(
     job: Job, spec: Any, run: Callable[..., Tensor], others: Sequence[Array], called: str, note: str = ""
 ) -> Prepared:
     held = _held_layout(job, spec)
-    prepared = _prepared(job, run, [to_layout(job.inputs["x"], spec.layout, held), *others], called, note)
-    as_array = prepared.to_numpy
-    prepared.to_numpy = lambda result: to_layout(as_array(result), held, spec.layout)
-    prepared.layout = reported_layout(spec.layout, held)
-    return prepared
+    arrays = [to_layout(job.inputs["x"], spec.layout, held), *others]
+    return held_as(held, _prepared(job, run, arrays, called, note), spec)
 
 
 def _pad_widths(window: Window, layout: str) -> list[tuple[int, int]]:
@@ -137,6 +152,7 @@ def _refuse_conv2d(implementation: Implementation, spec: Conv2d) -> str:
     return ""
 
 
+@ADAPTER.operator("conv2d", _refuse_conv2d)
 def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     ops = _ops()
     held = _held_layout(job, spec)
@@ -161,6 +177,7 @@ def _refuse_matmul(implementation: Implementation, spec: MatMul) -> str:
     return ""
 
 
+@ADAPTER.operator("matmul", _refuse_matmul)
 def _matmul(job: Job, spec: MatMul) -> Prepared:
     ops = _ops()
 
@@ -171,13 +188,10 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
         c = c if bias is None else ops.add(c, bias)
         return ops.relu(c) if spec.activation == "relu" else c
 
-    return _prepared(job, run, _in_order(job.inputs, "a", "b", "bias"), "keras.ops.matmul")
+    return _prepared(job, run, job.arrays("a", "b", "bias"), "keras.ops.matmul")
 
 
-def _in_order(inputs: Mapping[str, Array], *names: str) -> list[Array]:
-    return [inputs[name] for name in names if name in inputs]
-
-
+@ADAPTER.operator("pool2d", refuse_gradient)
 def _pool2d(job: Job, spec: Pool2d) -> Prepared:
     ops = _ops()
     held = _held_layout(job, spec)
@@ -224,40 +238,14 @@ def _pool_word(job: Job, spec: Pool2d) -> str:
     return "" if word == "same" and uneven and job.variant == TORCH and spec.mode != MAX else word
 
 
+@ADAPTER.operator("bias_relu")
 def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
     ops = _ops()
     bias = job.inputs["b"].reshape(channel_shape(_held_layout(job, spec)))
     return _image_prepared(job, spec, lambda x, b: ops.relu(ops.add(x, b)), [bias], "keras.ops.relu(add)")
 
 
+@ADAPTER.operator("softmax")
 def _softmax(job: Job, spec: Softmax) -> Prepared:
     ops = _ops()
     return _prepared(job, lambda x: ops.softmax(x, axis=-1), [job.inputs["x"]], "keras.ops.softmax")
-
-
-def _on_request() -> tuple[str, ...]:
-    """All backends but the first that is installed; Keras's own default stands first."""
-    usual = next((name for name in VARIANTS if importlib.util.find_spec(name) is not None), VARIANTS[0])
-    return tuple(name for name in VARIANTS if name != usual)
-
-
-ADAPTER = Framework(
-    name="keras",
-    modules=("keras",),
-    extra="keras",
-    begin=_begin,
-    operators={
-        "conv2d": FrameworkOperator(_conv2d, _refuse_conv2d, VARIANTS),
-        "matmul": FrameworkOperator(_matmul, _refuse_matmul, VARIANTS),
-        "pool2d": FrameworkOperator(_pool2d, refuse_gradient, VARIANTS),
-        "lrn": missing("keras has no local response normalisation", VARIANTS),
-        "bias_relu": FrameworkOperator(_bias_relu, variants=VARIANTS),
-        "softmax": FrameworkOperator(_softmax, variants=VARIANTS),
-    },
-    on_request=_on_request(),
-    variant_environment={
-        TENSORFLOW: {"KERAS_BACKEND": TENSORFLOW, **tensorflow_adapter.ENVIRONMENT},
-        TORCH: {"KERAS_BACKEND": TORCH, **torch_adapter.ADAPTER.environment},
-        JAX: {"KERAS_BACKEND": JAX, **jax_adapter.ENVIRONMENT},
-    },
-)

@@ -6,14 +6,16 @@ with array expressions, and each Operation names who does it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from profkit.frameworks.adapter import Adapter, Availability, Conditions
+from profkit.frameworks.filling import FillingFramework
 from profkit.frameworks.networks import array_operators as arrays
-from profkit.frameworks.networks.contract import NetworkConditions
+from profkit.frameworks.networks.contract import NetworkBuilder, NetworkConditions
 from profkit.frameworks.networks.layer_program import HOST, LABELS, ArrayDevice, BuiltProgram, LayerProgram, Operation
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import FORWARD as RESULT
@@ -69,28 +71,58 @@ class FillingKernels:
     xp = np
 
     def __init__(
-        self,
-        framework: str,
-        prepare: Mapping[str, Callable[[Any, Mapping[str, Any]], tuple[Any, Any]]],
-        threaded: Collection[str],
+        self, adapter: FillingFramework, threads: int, threaded: Collection[str], fuses_bias_relu: bool
     ) -> None:
-        self.fuses_bias_relu = BiasRelu.op in prepare
-        self._framework = framework
-        self._prepare = prepare
+        self.fuses_bias_relu = fuses_bias_relu
+        self._adapter = adapter
+        self._threads = threads
         self._threaded = threaded
 
     def kernel(self, spec: Spec) -> LayerKernel:
         """The adapter's only implementation."""
-        prepare, names = self._prepare[spec.op], list(spec.input_shapes())
+        prepare, names, threads = self._adapter.prepares[spec.op], list(spec.input_shapes()), self._threads
         empty, shape, dtype = np.empty, spec.output_shape(), spec.numpy_dtype
 
         def run(*inputs: Any) -> Any:
             output = empty(shape, dtype)
-            fill, _ = prepare(spec, dict(zip(names, inputs)))
+            fill, _ = prepare(spec, dict(zip(names, inputs)), threads)
             fill(output)
             return output
 
-        return LayerKernel(f"{spec.op}/{self._framework}/cpu", run, uses_threads=spec.op in self._threaded)
+        return LayerKernel(f"{spec.op}/{self._adapter.name}/cpu", run, uses_threads=spec.op in self._threaded)
+
+
+@dataclass
+class LayerBuilder(NetworkBuilder):
+    """Runs networks layer by layer, on the kernels of a library that has an adapter for its operators."""
+
+    name: str
+    adapter: Adapter
+    kernels: Callable[[NetworkConditions], Kernels]
+    notes: Sequence[str]
+    training_note: str = ""
+    device: Callable[[], ArrayDevice] = lambda: HOST
+    modes: Sequence[str] = ("eager",)
+
+    def is_available(self) -> Availability:
+        """As the adapter."""
+        return self.adapter.is_available()
+
+    def supports(self, network: Network, conditions: NetworkConditions) -> str:
+        """Chains."""
+        return refusal(network, conditions.is_training)
+
+    def start(self, conditions: NetworkConditions) -> dict[str, str]:
+        """As the adapter, which sets the threads."""
+        implementation = self.adapter.implementations(MatMul.op)[0]
+        return {**self.adapter.start(implementation, Conditions(conditions.threads)), "numpy": np.__version__}
+
+    def build(self, network: Network, weights: Mapping[str, Any], conditions: NetworkConditions) -> BuiltProgram:
+        """The layers with copies of the weights, which training may change."""
+        device = self.device()
+        parameters = {name: device.put(np.array(value, np.float32, order="C")) for name, value in weights.items()}
+        notes = [*self.notes, *([self.training_note] if conditions.is_training and self.training_note else [])]
+        return build_layers(network, parameters, conditions, self.kernels(conditions), notes, device)
 
 
 def build_layers(
@@ -98,27 +130,22 @@ def build_layers(
     parameters: Mapping[str, Any],
     conditions: NetworkConditions,
     kernels: Kernels,
-    notes: Iterable[str] = (),
-    device: ArrayDevice = HOST,
+    notes: Sequence[str],
+    device: ArrayDevice,
 ) -> BuiltProgram:
     """The network with these parameters, which live on the device, and which training changes in place."""
     inference = _Plan(network, kernels, is_training=False)
     inference.add_forward()
     program = LayerProgram(inference.operations, parameters, network.layers[-1].name)
     if not conditions.is_training:
-        return BuiltProgram(program, None, parameters, list(notes), device)
+        return BuiltProgram(program, None, parameters, notes, device)
     plan = _Plan(network, kernels, is_training=True)
     plan.add_forward()
     plan.add_loss()
     plan.add_backward()
     velocities = plan.add_update(conditions.training, parameters)
     training = LayerProgram(plan.operations, {**parameters, **velocities}, LOSS)
-    return BuiltProgram(program, training, parameters, list(notes), device)
-
-
-def parameters_of(weights: Mapping[str, Any]) -> dict[str, Any]:
-    """Copies that training may change."""
-    return {name: np.array(value, np.float32, order="C") for name, value in weights.items()}
+    return BuiltProgram(program, training, parameters, notes, device)
 
 
 def refusal(network: Network, is_training: bool) -> str:

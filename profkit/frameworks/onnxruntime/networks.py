@@ -12,7 +12,7 @@ import numpy as np
 from profkit.errors import UnsupportedError
 from profkit.frameworks.adapter import Array, Availability, Conditions, Implementation
 from profkit.frameworks.framework import quiet_warnings
-from profkit.frameworks.networks.contract import NetworkConditions
+from profkit.frameworks.networks.contract import NetworkBuilder, NetworkConditions
 from profkit.frameworks.onnxruntime.model import CNTK_ERA, TODAY, Dialect, onnx_model
 from profkit.frameworks.onnxruntime.operators import ADAPTER
 from profkit.ops.lrn import LocalResponseNorm
@@ -83,7 +83,7 @@ class BuiltOnnxNetwork:
         return {name: np.array(value) for name, value in self._weights.items()}
 
 
-class OnnxRuntimeBuilder:
+class OnnxRuntimeBuilder(NetworkBuilder):
     """ONNX Runtime on CPU."""
 
     name = "onnxruntime"
@@ -100,10 +100,6 @@ class OnnxRuntimeBuilder:
         norms = [layer.spec for layer in network.layers if isinstance(layer.spec, LocalResponseNorm)]
         even = [spec.size for spec in norms if spec.size % 2 == 0]
         return f"onnxruntime's LRN takes an odd size, got {even[0]}" if even else ""
-
-    def environment(self, conditions: NetworkConditions) -> Mapping[str, str]:
-        """Threads are options of the session."""
-        return {}
 
     def start(self, conditions: NetworkConditions) -> dict[str, str]:
         """As the operators' adapter, with the operator set of this mode."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from profkit.frameworks.adapter import Array, Conditions, Implementation, Prepared, aligned_empty
-from profkit.frameworks.framework import Framework, FrameworkOperator, Job, quiet_warnings, reported_layout, to_layout
+from profkit.frameworks.framework import Framework, Job, held_as, quiet_warnings, to_layout
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.layout import image_shape
@@ -39,6 +39,9 @@ def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, 
         "build": str(runtime.get_build_info()) if hasattr(runtime, "get_build_info") else "unknown",
         "threads": str(conditions.threads),
     }
+
+
+ADAPTER = Framework("onnxruntime", _begin, modules=("onnxruntime", "onnx"))
 
 
 def _node(kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> Any:
@@ -112,10 +115,8 @@ def _image_prepared(
     weights: Mapping[str, Array] | None = None,
 ) -> Prepared:
     """As `_prepared`, for a model over NCHW images whose first input is the spec's input `name`."""
-    prepared = _prepared(job, nodes, {"x": to_layout(job.inputs[name], spec.layout, HELD)}, shape, weights)
-    prepared.to_numpy = lambda result: to_layout(result, HELD, spec.layout)
-    prepared.layout = reported_layout(spec.layout, HELD)
-    return prepared
+    inputs = {"x": to_layout(job.inputs[name], spec.layout, HELD)}
+    return held_as(HELD, _prepared(job, nodes, inputs, shape, weights), spec)
 
 
 def _pads(window: Window) -> list[int]:
@@ -133,6 +134,7 @@ def _refuse_float64(kind: str, spec: Any) -> str:
     return f"onnxruntime has no float64 {kind} kernel on CPU" if spec.dtype == "float64" else ""
 
 
+@ADAPTER.operator("conv2d", _refuse_conv2d)
 def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     geometry = {
         "kernel_shape": spec.kernel_size,
@@ -166,6 +168,7 @@ def _conv2d_input_gradient(job: Job, spec: Conv2d, geometry: Mapping[str, Any]) 
     return prepared
 
 
+@ADAPTER.operator("matmul")
 def _matmul(job: Job, spec: MatMul) -> Prepared:
     if spec.batch > 1:
         return _batched_matmul(job, spec)
@@ -201,6 +204,7 @@ def _refuse_pool2d(implementation: Implementation, spec: Pool2d) -> str:
     return _refuse_float64("AveragePool", spec) if spec.mode == AVERAGE else ""
 
 
+@ADAPTER.operator("pool2d", _refuse_pool2d)
 def _pool2d(job: Job, spec: Pool2d) -> Prepared:
     geometry = {"kernel_shape": spec.kernel_size, "strides": spec.stride, "pads": _reached_pads(spec.window)}
     kind = "MaxPool" if spec.mode == MAX else "AveragePool"
@@ -224,12 +228,14 @@ def _refuse_lrn(implementation: Implementation, spec: LocalResponseNorm) -> str:
     return _refuse_float64("LRN", spec)
 
 
+@ADAPTER.operator("lrn", _refuse_lrn)
 def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
     node = _node("LRN", ["x"], "y", size=spec.size, alpha=spec.alpha, beta=spec.beta, bias=spec.k)
     shape = image_shape(HELD, spec.batch, spec.channels, (spec.height, spec.width))
     return _image_prepared(job, spec, [node], "x", shape)
 
 
+@ADAPTER.operator("bias_relu")
 def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
     """Elementwise, hence in the spec's own layout."""
     bias = job.inputs["b"].reshape((-1, 1, 1) if spec.layout == "NCHW" else (-1,))
@@ -239,21 +245,6 @@ def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
     return prepared
 
 
+@ADAPTER.operator("softmax")
 def _softmax(job: Job, spec: Softmax) -> Prepared:
     return _prepared(job, [_node("Softmax", ["x"], "y", axis=1)], {"x": job.inputs["x"]}, spec.output_shape())
-
-
-ADAPTER = Framework(
-    name="onnxruntime",
-    modules=("onnxruntime", "onnx"),
-    extra="onnxruntime",
-    begin=_begin,
-    operators={
-        "conv2d": FrameworkOperator(_conv2d, _refuse_conv2d),
-        "matmul": FrameworkOperator(_matmul),
-        "pool2d": FrameworkOperator(_pool2d, _refuse_pool2d),
-        "lrn": FrameworkOperator(_lrn, _refuse_lrn),
-        "bias_relu": FrameworkOperator(_bias_relu),
-        "softmax": FrameworkOperator(_softmax),
-    },
-)
