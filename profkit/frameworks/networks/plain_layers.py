@@ -19,11 +19,12 @@ from profkit.frameworks.networks.contract import NetworkBuilder, NetworkConditio
 from profkit.frameworks.networks.layer_program import HOST, LABELS, ArrayDevice, BuiltProgram, LayerProgram, Operation
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import FORWARD as RESULT
-from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
+from profkit.ops.conv2d import Conv2d
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
 from profkit.ops.networks.layer import DROPOUT, IMAGES, Layer
 from profkit.ops.networks.network import CROSS_ENTROPY, Network
+from profkit.ops.networks.parts import gradient_specs
 from profkit.ops.networks.training import Training
 from profkit.ops.networks.work import BACKWARD, FORWARD, NO_LAYER, OPTIMISER
 from profkit.ops.pool2d import MAX, Pool2d
@@ -255,7 +256,7 @@ class _Plan:
         dy, dx = gradient(name), gradient(source)
         if isinstance(spec, (Conv2d, MatMul)):
             w = f"{name}.w"
-            by_input, by_weight = _gradients(spec)
+            by_input, by_weight = gradient_specs(spec)
             self._array("bias_gradient", arrays.bias_gradient(len(layer.output_shape)), (dy,), gradient(f"{name}.b"))
             self._kernel("weight_gradient", by_weight, (source, dy), gradient(w))
             if source != IMAGES:
@@ -294,15 +295,6 @@ class _Plan:
         name = f"{self._layer or LOSS}/{part or kind}"
         who = str(self._xp.__name__)
         self.operations.append(Operation(name, kind, self._layer, self._phase, who, inputs, output, call))
-
-
-def _gradients(spec: Conv2d | MatMul) -> tuple[Spec, Spec]:
-    """By the input (of dy, w) and by the weights (of x, dy)."""
-    if isinstance(spec, Conv2d):
-        bare = spec.replaced(bias=False, activation="none")
-        return bare.replaced(direction=INPUT_GRADIENT), bare.replaced(direction=WEIGHT_GRADIENT)
-    by_input = MatMul(m=spec.m, n=spec.k, k=spec.n, transpose_b=True)
-    return by_input, MatMul(m=spec.k, n=spec.n, k=spec.m, transpose_a=True)
 
 
 def _on_rows(run: Callable[..., Any], spec: BiasRelu) -> Callable[..., Any]:
