@@ -93,7 +93,7 @@ class Selftest:
             self._kernels(name, {"PROFKIT_SIMD": name}, "native")
         for name in [name for name in features["simd_compiled"] if self._host_rows and name not in sets]:
             reason = f"{name} is compiled, and this processor does not run it"
-            self.report.findings.append(Finding("kernels/host", f"kernels on {name}", NOT_PROVEN, reason))
+            self.report.findings.append(Finding(f"kernels on {name}", NOT_PROVEN, reason, part="kernels/host"))
         for part in self._host_parts:
             self._part(part, HOST_PARTS[part], "", {})
 
@@ -128,7 +128,7 @@ class Selftest:
             *(part.split("/")[0] for part in self._cuda_parts),
         ]
         detail = f"{reason}; not run: {', '.join(lacking)}"
-        self.report.findings.append(Finding("CUDA", "devices", status, detail))
+        self.report.findings.append(Finding("devices", status, detail, part="CUDA"))
 
     def _kernels(self, place: str, environment: dict[str, str], adapter: str) -> None:
         tell = partial(self._tell, f"kernels on {place}")
@@ -137,7 +137,7 @@ class Selftest:
             try:
                 rows = [row for row in rows_here(process, adapter) if self.options.wants(row.key)]
             except WorkerFailure as failure:
-                self.report.findings.append(Finding("kernels", "registry", *status_of(failure), place))
+                self.report.findings.append(Finding("registry", *status_of(failure), part="kernels", place=place))
                 rows = []
             prove_kernels(process, rows, place, self._threads, self.options.is_full, tell, self.report.kernels)
         self._step += 1
@@ -150,9 +150,9 @@ class Selftest:
                 answer = process.ask({"do": "part", "part": module, **asdict(setting)}, GROUP_S)
                 found = [Finding(**finding) for finding in answer["findings"]]
         except WorkerFailure as failure:
-            found = [Finding(part, part.split("/")[0], *status_of(failure))]
+            found = [Finding(part.split("/")[0], *status_of(failure))]
         for finding in found:
-            finding.place = place
+            finding.part, finding.place = part, place
         self.report.findings += found
         self._step += 1
 
