@@ -20,9 +20,9 @@ from profkit.errors import UsageError, check_names
 from profkit.measurement.cores import default_threads
 from profkit.measurement.network_run import NetworkRequest, run_network
 from profkit.measurement.options import MeasureOptions
-from profkit.measurement.progress import Watcher
+from profkit.measurement.progress import Watcher, ignore_progress
 from profkit.measurement.result import Result
-from profkit.measurement.run import ignore_progress, measure_cells
+from profkit.measurement.run import measure_cells
 from profkit.ops.networks import Network, find_network
 from profkit.ops.spec import Spec
 from profkit.rendering.progress import show_progress

@@ -133,7 +133,7 @@ def test_choices_of_a_later_profkit_are_not_forgotten_by_this_one(capsys: pytest
 
     assert tune.main(["matmul", "--forget"]) == 0
 
-    shown = capsys.readouterr().err
+    shown = " ".join(capsys.readouterr().err.split())
     assert "is no profkit.tuned/1 file and is ignored" in shown and "0 choices forgotten" in shown
     assert "tuned/2" in tuned_file().read_text()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from profkit.attribution.networks.usage import GROUPINGS
-from profkit.commands.arguments import Parser, add_fields, add_options, given_fields, help_width, read_options
+from profkit.commands.arguments import Parser, add_fields, given_fields, help_width, read_options
 from profkit.commands.sweep import split_list
 from profkit.errors import SpecError, UsageError, nearest
 from profkit.frameworks.networks import BUILDERS, load_builder
@@ -116,7 +116,7 @@ def build_parser(network: type[Network] | None) -> Parser:
 
 
 def _add_run(parser: Parser) -> None:
-    group = parser.add_argument_group("how it runs")
+    group = parser.group(RUN)
     group.add_argument(
         "--framework",
         metavar="NAME[:MODE][,...]",
@@ -124,7 +124,7 @@ def _add_run(parser: Parser) -> None:
     )
     group.add_argument("--mode", metavar="MODE", help="graph, eager, compile, ...: see --list [the usual one]")
     group.add_argument("--threads", metavar="N", type=int, help="threads of the framework [all usable cores]")
-    add_options(group, NetworkRequest, RUN)
+    parser.add_options(NetworkRequest)
     group.add_argument("--data", metavar="FOLDER", help="folder of CIFAR-10's files [synthetic images]")
     group.add_argument("--no-baseline", action="store_true", help="do not measure profkit's own kernels")
     group.add_argument("--output", metavar="FILE.profkit", help="keep the whole run, for profkit report and others")

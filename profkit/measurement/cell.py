@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from profkit.measurement.cores import usable_cpus
 from profkit.measurement.device.clocks import NOT_WATCHED
 from profkit.measurement.device.wall_clock import WALL_CLOCK
 from profkit.measurement.host_times import HostTimes
+from profkit.measurement.progress import ProgressCallback
 from profkit.measurement.result import Cell, Row
 from profkit.measurement.sampling import Contender, Rules, race
 from profkit.measurement.selection import availability_of, pick_baseline
@@ -30,7 +31,6 @@ from profkit.measurement.workers.requests import Answer, WorkerTask, ask_all, as
 from profkit.ops.dtypes import for_file, from_file
 from profkit.ops.spec import Spec, max_error, tolerance
 
-ProgressCallback = Callable[[str, float, str], None]
 WARM_UP_CALLS, WARM_UP_NS = 3, 50_000_000
 
 

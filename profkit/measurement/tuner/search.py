@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from profkit.frameworks.adapter import Implementation
 from profkit.frameworks.native.tuned import Tuning, tuning_text
 from profkit.measurement.cell import CellRun, SharedInputs
 from profkit.measurement.options import MeasureOptions
+from profkit.measurement.progress import ProgressCallback
 from profkit.measurement.result import Row
 from profkit.measurement.workers.pool import WorkerPool
 from profkit.ops.spec import Spec
@@ -27,8 +28,6 @@ HEAT = 6
 SCREENING, FINAL, CONFIRMATION = STAGES = ("screening", "final", "confirmation")
 SHARES = {SCREENING: 0.45, FINAL: 0.35, CONFIRMATION: 0.2}
 """Of the budget."""
-
-ProgressCallback = Callable[[str, float, str], None]
 
 
 @dataclass(frozen=True)
