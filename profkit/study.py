@@ -81,7 +81,7 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _list() -> int:
-    from profkit.studies.catalogue import load_study, study_names
+    from profkit.studies.reading import load_study, study_names
 
     names = study_names()
     width = max(map(len, names))
@@ -95,10 +95,9 @@ class _Session:
 
     def __init__(self, name: str, options: StudyOptions) -> None:
         from profkit.measurement.cores import cores_for, default_threads
-        from profkit.studies.catalogue import load_study
         from profkit.studies.conditions import StudyConditions
         from profkit.studies.plan import plan_cells, select_cells
-        from profkit.studies.reading import with_learning_steps
+        from profkit.studies.reading import load_study, with_learning_steps
 
         self._options = options
         study = load_study(name, options.quick)

@@ -16,7 +16,7 @@ from profkit import doctor
 from profkit.commands.doctor import checks as doctor_checks
 from profkit.commands.doctor import gpu as gpu_checks
 from profkit.commands.doctor.checks import BROKEN, MISSING, NOTE, WORKS, Check
-from profkit.commands.doctor.cuda_coverage import Coverage, coverage
+from profkit.commands.doctor.gpu import Coverage, coverage
 from profkit.commands.doctor.gpu_questions import answer_of
 
 DOUBLE = Path(__file__).parent / "cuda" / "native" / "cuda_driver_double.cpp"

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 from fake_nvml import FakeNvml
 
+from profkit.measurement.call_clock import RETAKES, DeviceSamples, take_samples
 from profkit.measurement.device import clocks as device_clocks
 from profkit.measurement.device.clocks import ClockWatch, gpu_facts, open_watch, throttle_words
-from profkit.measurement.device.samples import RETAKES, DeviceSamples, take_samples
 
 
 def watch_of(monkeypatch: pytest.MonkeyPatch, nvml: FakeNvml | None, looks: int = 0) -> ClockWatch:

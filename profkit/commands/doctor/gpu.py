@@ -12,11 +12,11 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from profkit.commands.doctor.checks import BROKEN, MISSING, NOTE, WORKS, Check, installed_version
-from profkit.commands.doctor.cuda_coverage import Coverage, coverage
 from profkit.commands.doctor.gpu_questions import DRIVER_LIBRARY, answer_of
 from profkit.frameworks.native.cuda import version_text
 from profkit.frameworks.torch.cuda import cuda_of_build
@@ -32,6 +32,7 @@ _ADVICE: Mapping[int, tuple[str, str]] = {
     804: ("this forward-compatibility package is for data-centre GPUs only", "nvidia-smi"),
     999: ("the kernel module is not usable, as after sleep or an update", "sudo nvidia-modprobe -u -c 0"),
 }
+_ARCHITECTURE = re.compile(r"(\d+)([af]?)(-real|-virtual)?")
 _NO_DEVICE = 100
 _NVIDIA, _DISPLAY = "0x10de", "0x03"
 _SYS_ADMIN = 21  # CAP_SYS_ADMIN
@@ -188,6 +189,38 @@ def _check_device(device: Mapping[str, Any], driver: Mapping[str, Any], build: C
         return Check(name, BROKEN, detail, line)
     detail = f"{facts}; profkit's kernels have PTX for it, which the driver compiles when they are first used"
     return Check(name, NOTE, detail, line)
+
+
+class Coverage(Enum):
+    """How the code gets onto a device."""
+
+    BINARY = "binary"
+    PTX = "PTX"  # compiled by the driver at the first launch
+    NOTHING = "nothing"
+    UNKNOWN = "unknown"  # the list is in words that only the build machine understood: native, all
+
+
+def coverage(architectures: str, capability: int) -> Coverage:
+    """`architectures` as `75-real 80-real 120`, capability 8.6 as 86."""
+    found = Coverage.NOTHING
+    for word in architectures.split():
+        match = _ARCHITECTURE.fullmatch(word)
+        if match is None:
+            return Coverage.UNKNOWN
+        built, only, part = int(match[1]), match[2], match[3]
+        if part != "-virtual" and _runs_binary(built, only, capability):
+            return Coverage.BINARY
+        # Code for one architecture's own features (90a) stays on it, as PTX too.
+        if part != "-real" and not only and capability >= built:
+            found = Coverage.PTX
+    return found
+
+
+def _runs_binary(built: int, only: str, capability: int) -> bool:
+    """A binary runs on its architecture and on later ones of the same generation."""
+    if only == "a":
+        return capability == built
+    return capability // 10 == built // 10 and capability >= built
 
 
 def _check_kernels(driver: Mapping[str, Any], build: CudaBuild) -> Check:
