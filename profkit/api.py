@@ -1,4 +1,4 @@
-"""The Python door to what the commands do: specs measured, networks profiled, files opened; all print themselves."""
+"""The Python API of the commands: measure specs, profile networks, open files; results print themselves."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class NetworkProfile(CaptureProfile):
 
 
 def open(path: str | PathLike[str]) -> CaptureProfile | PrintableResult:
-    """Any file that profkit reads, told by its content; CaptureError when it is none.
+    """Any file that profkit reads, recognized by its content; CaptureError otherwise.
 
     Captures of programs and networks, traces of torch.profiler (JSON, plain or by gzip) and Nsight Systems (SQLite)
     give a CaptureProfile, what an operator's `--json` wrote gives what `profkit.measure` gave.

@@ -81,7 +81,7 @@ def parse_network(words: Sequence[str]) -> NetworkArguments:
 
 
 def _split_name(words: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The network's name, which may also stand among the flags, and all other words."""
+    """The network's name, which may also appear among the flags, and all other words."""
     if words and not words[0].startswith("-"):
         return words[0], list(words[1:])
     place = next((place for place, word in enumerate(words) if word in NETWORKS), None)

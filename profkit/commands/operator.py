@@ -53,7 +53,7 @@ def measure_once(request: Request) -> int:
 
 
 def _load_api() -> ModuleType:
-    """The Python door; a checkout that was not built has no compiled core, and says what to type."""
+    """The Python API; UnavailableError with the line to type where the compiled core is missing."""
     try:
         from profkit import api
     except ImportError as error:
@@ -62,7 +62,7 @@ def _load_api() -> ModuleType:
 
 
 def exit_code(result: Result, is_strict: bool) -> int:
-    """What the shell is told; an interruption goes before everything else."""
+    """The exit code; an interruption takes precedence."""
     if result.interrupted:
         return INTERRUPTED
     if is_strict and any(row.status in _BAD_STATUSES for cell in result.cells for row in cell.rows):

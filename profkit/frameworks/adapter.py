@@ -28,7 +28,7 @@ class Implementation:
     key: str
     adapter: str
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables that must stand before the worker's interpreter starts (KERAS_BACKEND, ...)."""
+    """Variables that must be set before the worker's interpreter starts (KERAS_BACKEND, ...)."""
     options: Mapping[str, str] = field(default_factory=dict)
     """What else the adapter needs to find it again in the worker (a candidate's file, ...). `rounding` is read by
     measurement too: the format to which operands are rounded where it is coarser than the spec's (tf32); `forms` by
@@ -137,7 +137,7 @@ class Adapter(Protocol):
     """Second part of the key."""
 
     def is_available(self) -> Availability:
-        """Cheap look, without importing the framework."""
+        """A cheap check, without importing the framework."""
         ...
 
     def implementations(self, op: str) -> Sequence[Implementation]:

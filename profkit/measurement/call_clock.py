@@ -80,7 +80,7 @@ class CallClock:
     """The same call with waiting, where events time it without."""
     retaken: int = 0
     rest_helps: bool = True
-    """No row waits for a device again that stayed throttled: a power cap may be there all day."""
+    """Whether waiting for cooler clocks makes sense: a power cap may be permanent."""
 
     @property
     def timing(self) -> str:
@@ -94,7 +94,7 @@ class CallClock:
 
     def sample(self, count: int, calls: int, warm_calls: int, is_cold: bool) -> Message:
         """Samples, with what was seen of the device since the call was prepared."""
-        # Cold means the caches: they are emptied before each sample, and the clocks must be up all the same.
+        # Cold refers to the caches, which are flushed before each sample; the clocks must be up in any case.
         self.warm(warm_calls or int(is_cold))
         retakes = RETAKES if self.rest_helps else 0
         taken = take_samples(

@@ -35,7 +35,7 @@ WARM_UP_CALLS, WARM_UP_NS = 3, 50_000_000
 
 
 class SharedInputs:
-    """What all rows of a spec are given, and what they must make of it."""
+    """The inputs of all rows of a spec, and the expected result."""
 
     def __init__(self, spec: Spec, seed: int) -> None:
         self.spec = spec
@@ -43,17 +43,17 @@ class SharedInputs:
 
     @cached_property
     def inputs(self) -> dict[str, NDArray[Any]]:
-        """The same bytes for all."""
+        """The same bytes for all rows."""
         return self.spec.make_inputs(self._seed)
 
     @cached_property
     def reference(self) -> NDArray[np.float64]:
-        """What the result must be; worked out while the workers start."""
+        """The expected result; computed while the workers start."""
         return self.spec.reference(self.inputs)
 
 
 class CellRun:
-    """The course of one cell; `finish` gives the rows whenever it is called, also after an interruption."""
+    """The measurement of one cell; `finish` returns the rows at any time, also after an interruption."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class CellRun:
             self.tell("start", done / len(runnable), key)
             return None
 
-        # From the last on: native kernels, which start at once, then fill the time in which others still import.
+        # Last to first: native kernels, which start at once, fill the time while frameworks are imported.
         tasks: list[WorkerTask] = [
             partial(self._begin, implementation, position, folder)
             for position, implementation in enumerate(reversed(runnable))
@@ -279,7 +279,7 @@ class CellRun:
                     self.contenders[other].failed = True
 
     def _ask(self, key: str, request: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Wake one worker, ask it, put it to rest; None when that ended it."""
+        """Resume one worker, send it a request, pause it; None if it failed."""
         worker = self.pool.workers[key]
         worker.resume()
         try:

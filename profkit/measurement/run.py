@@ -85,7 +85,7 @@ class RunPeaks:
 
 @contextlib.contextmanager
 def first_signal_interrupts() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt once; later ones wait until everything is put away."""
+    """Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt once; later ones wait until everything is cleaned up."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can have handlers
         return

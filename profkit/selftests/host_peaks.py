@@ -24,7 +24,7 @@ RATE_S = 1.0
 """So long a kernel is called; its fastest call counts."""
 LEAST_BYTES, MOST_BYTES = 512 << 20, 1 << 30
 FAR_MORE = 8
-CACHED = "its data may lie in caches"
+CACHED = "its data may be cached"
 SHARED = "in a virtual machine, other guests share the memory's bandwidth"
 REPEATS = 3
 BUSY = 0.25

@@ -58,7 +58,7 @@ class SelftestOptions:
 
 
 class Selftest:
-    """The course of one selftest; `report` has what is known whenever it is looked at."""
+    """One selftest; `report` has what is known at any time."""
 
     def __init__(self, options: SelftestOptions, watcher: Watcher = ignore_progress) -> None:
         self.options = options

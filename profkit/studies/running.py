@@ -40,7 +40,7 @@ class StudyProgress:
     step_ns: float | None = None
 
 
-Watcher = Callable[[StudyProgress], None]
+StudyWatcher = Callable[[StudyProgress], None]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def run_cells(
     conditions: StudyConditions,
     budget_s: float | None = None,
     retries: bool = False,
-    watch: Watcher = lambda _: None,
+    watch: StudyWatcher = lambda _: None,
     runners: CellRunners | None = None,
 ) -> RunReport:
     """Run what is missing. Ctrl-C ends the run, not what it measured: the report says so."""
@@ -97,7 +97,7 @@ def run_cells(
 
 
 def _run_due(
-    due: Sequence[StudyCell], course: _Course, report: RunReport, budget_s: float | None, watch: Watcher
+    due: Sequence[StudyCell], course: _Course, report: RunReport, budget_s: float | None, watch: StudyWatcher
 ) -> None:
     begin = course.now_s()
     for number, cell in enumerate(due, start=1):
@@ -115,7 +115,7 @@ def _run_due(
         watch(replace(now, left_s=left_s, outcome=outcome, step_ns=step_ns))
 
 
-def _teller(watch: Watcher, now: StudyProgress) -> MessageCallback:
+def _teller(watch: StudyWatcher, now: StudyProgress) -> MessageCallback:
     watch(now)
     return lambda text: watch(replace(now, text=text))
 

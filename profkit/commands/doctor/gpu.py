@@ -98,7 +98,7 @@ def cuda_build() -> CudaBuild:
 def _check_driver(driver: Mapping[str, Any], root: Path) -> Check:
     module = _module_version(root)
     if "is_loaded" not in driver:
-        return Check("driver", BROKEN, f"asking the driver failed: {driver['trouble']}", "nvidia-smi")
+        return Check("driver", BROKEN, f"the driver could not be queried: {driver['trouble']}", "nvidia-smi")
     if not driver["is_loaded"]:
         return _no_driver(driver["trouble"], module, root)
     version = f"for CUDA {version_text(driver['version'])}" + (f", kernel module {module}" if module else "")

@@ -35,7 +35,7 @@ class CaffeBuilder(NetworkBuilder):
         return NO_TRAINING if conditions.is_training else refusal(network)
 
     def environment(self, conditions: NetworkConditions) -> Mapping[str, str]:
-        """No GPU through the back door."""
+        """No GPU through OpenCL."""
         return {"OPENCV_OPENCL_RUNTIME": "disabled"}
 
     def start(self, conditions: NetworkConditions) -> dict[str, str]:

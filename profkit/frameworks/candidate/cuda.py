@@ -45,7 +45,7 @@ def start_cuda(path: Path, symbol: str) -> tuple[CandidateLibrary, dict[str, str
 
 
 def cuda_compiler(capability: int) -> Compiler:
-    """nvcc for this architecture; PROFKIT_NVCCFLAGS stand last."""
+    """nvcc for this architecture; PROFKIT_NVCCFLAGS come last."""
     own = shlex.split(os.environ.get("PROFKIT_NVCCFLAGS", ""))
     flags = [*FLAGS, f"-arch=sm_{capability}", *own]
     return Compiler([*find_nvcc(), *include_flags()], flags, ctypes.c_void_p, device_failure)

@@ -85,7 +85,7 @@ def without_importing_jax(backend: str) -> Iterator[None]:
 
 
 def _on_request() -> tuple[str, ...]:
-    """All backends but the first that is installed; Keras's own default stands first."""
+    """All backends but the first that is installed; Keras's own default comes first."""
     usual = next((name for name in VARIANTS if importlib.util.find_spec(name) is not None), VARIANTS[0])
     return tuple(name for name in VARIANTS if name != usual)
 

@@ -68,7 +68,7 @@ class NetworkBuilder:
     """Ways to run it, the usual one first; at least one."""
 
     def is_available(self) -> Availability:
-        """Cheap look, without importing the framework."""
+        """A cheap check, without importing the framework."""
         return find_module(self.name, self.name)
 
     def supports(self, network: Network, conditions: NetworkConditions) -> str:

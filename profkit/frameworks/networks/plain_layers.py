@@ -166,7 +166,7 @@ def gradient(name: str) -> str:
 
 
 class _Plan:
-    """Collects the operations of a step in their order; knows at which layer and phase it stands."""
+    """Collects the operations of a step in order; keeps track of the current layer and phase."""
 
     def __init__(self, network: Network, kernels: Kernels, is_training: bool) -> None:
         self.operations: list[Operation] = []
