@@ -7,14 +7,13 @@ in jax.jit, or eager over torch; over TensorFlow with or without XLA.
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 
 from profkit.errors import UnavailableError
 from profkit.frameworks.adapter import Array
 from profkit.frameworks.framework import padding_word
-from profkit.frameworks.keras.operators import JAX, TENSORFLOW, TORCH, without_importing_jax
+from profkit.frameworks.keras.operators import JAX, TENSORFLOW, TORCH, open_keras
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import BuiltNetwork, NetworkBuilder, NetworkConditions, refuse_layers
 from profkit.ops.conv2d import Conv2d
@@ -56,18 +55,7 @@ class KerasBuilder(NetworkBuilder):
             facts = builder.start(backend_conditions)
         except UnavailableError as error:
             raise UnavailableError(f"keras needs its backend {backend}: {error}") from error
-        os.environ["KERAS_BACKEND"] = backend
-        with without_importing_jax(backend):
-            keras = importlib.import_module("keras")
-        if keras.backend.backend() != backend:
-            raise UnavailableError(
-                f"keras was opened with {keras.backend.backend()} before KERAS_BACKEND={backend} was set"
-            )
-        return {
-            "version": str(keras.__version__),
-            "backend": backend,
-            **{f"{backend}_{name}": fact for name, fact in facts.items()},
-        }
+        return open_keras(backend, facts)
 
     def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> BuiltNetwork:
         """The model with these weights and a step in the backend's way."""

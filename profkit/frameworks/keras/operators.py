@@ -12,7 +12,7 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,9 +51,14 @@ def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, 
     if importlib.util.find_spec(backend) is None:
         raise UnavailableError(f'keras needs its backend {backend}: pip install "profkit[{backend}]"')
     facts = _begin_backend(backend, implementation, conditions)
-    os.environ["KERAS_BACKEND"] = backend
     # A softmax over one column is a legal, if odd, thing to measure.
     warnings.filterwarnings("ignore", message="You are using a softmax over axis")
+    return open_keras(backend, facts)
+
+
+def open_keras(backend: str, facts: Mapping[str, str]) -> dict[str, str]:
+    """Import keras over a backend that is open already; `facts` are that one's."""
+    os.environ["KERAS_BACKEND"] = backend
     with without_importing_jax(backend):
         keras = importlib.import_module("keras")
     if keras.backend.backend() != backend:

@@ -1,8 +1,7 @@
-"""Networks in ONNX Runtime: a model written here (onnx_model.py), one session, inference only."""
+"""Networks in ONNX Runtime: a model written here (model.py), one session, inference only."""
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,10 +10,9 @@ import numpy as np
 
 from profkit.errors import UnsupportedError
 from profkit.frameworks.adapter import Array, Availability, Conditions, Implementation
-from profkit.frameworks.framework import quiet_warnings
 from profkit.frameworks.networks.contract import NetworkBuilder, NetworkConditions
 from profkit.frameworks.onnxruntime.model import CNTK_ERA, TODAY, Dialect, onnx_model
-from profkit.frameworks.onnxruntime.operators import ADAPTER
+from profkit.frameworks.onnxruntime.operators import ADAPTER, new_session
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.networks.layer import IMAGES
 from profkit.ops.networks.network import Network
@@ -40,16 +38,10 @@ class OnnxModel:
 
     def new_session(self, profile_prefix: str = "", plans_memory: bool = True) -> Any:
         """With a prefix it writes a profile. Sessions that plan memory take one block for all values of a run."""
-        runtime = importlib.import_module("onnxruntime")
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = self._threads
-        options.inter_op_num_threads = 1
-        options.enable_mem_pattern = plans_memory
+        options: dict[str, Any] = {"enable_mem_pattern": plans_memory}
         if profile_prefix:
-            options.enable_profiling = True
-            options.profile_file_prefix = os.fspath(profile_prefix)
-        with quiet_warnings():
-            return runtime.InferenceSession(self.serialised, options, providers=["CPUExecutionProvider"])
+            options |= {"enable_profiling": True, "profile_file_prefix": os.fspath(profile_prefix)}
+        return new_session(self.serialised, self._threads, **options)
 
 
 class BuiltOnnxNetwork:

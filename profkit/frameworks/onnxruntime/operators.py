@@ -12,6 +12,7 @@ from typing import Any
 
 from profkit.frameworks.adapter import Array, Conditions, Implementation, Prepared, aligned_empty
 from profkit.frameworks.framework import Framework, Job, held_as, quiet_warnings, to_layout
+from profkit.frameworks.onnxruntime.model import serialised, window_attributes
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.layout import image_shape
@@ -55,17 +56,17 @@ def _model(
     onnx = importlib.import_module("onnx")
     element = onnx.helper.np_dtype_to_tensor_dtype(next(iter(inputs.values())).dtype)
     value = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
-        list(nodes),
-        "profkit",
-        [value(name, element, array.shape) for name, array in inputs.items()],
-        [value("y", element, list(shape))],
-        [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()],
+    return serialised(
+        onnx.helper.make_graph(
+            list(nodes),
+            "profkit",
+            [value(name, element, array.shape) for name, array in inputs.items()],
+            [value("y", element, list(shape))],
+            [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()],
+        ),
+        OPSET,
+        IR_VERSION,
     )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)])
-    model.ir_version = IR_VERSION
-    serialised: bytes = model.SerializeToString()
-    return serialised
 
 
 def _prepared(
@@ -76,20 +77,23 @@ def _prepared(
     weights: Mapping[str, Array] | None = None,
 ) -> Prepared:
     """A session and the call that runs it; `shape` is the model's own output shape."""
-    runtime = importlib.import_module("onnxruntime")
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = job.conditions.threads
-    options.inter_op_num_threads = 1
-    with quiet_warnings():
-        session = runtime.InferenceSession(
-            _model(nodes, inputs, weights or {}, shape), options, providers=["CPUExecutionProvider"]
-        )
+    session = new_session(_model(nodes, inputs, weights or {}, shape), job.conditions.threads)
     note = "weights prepacked when the session is created" if weights else ""
     feed = dict(inputs)
     if not job.reuses_output:
         return Prepared(lambda: session.run(["y"], feed)[0], lambda result: result, note=note)
     out = aligned_empty(shape, next(iter(inputs.values())).dtype)
     return Prepared(_bound_call(session, feed, out), lambda result: result, output="reused", note=note)
+
+
+def new_session(model: bytes, threads: int, **options: Any) -> Any:
+    """A session on the CPU with this many threads; `options` are further attributes of SessionOptions."""
+    runtime = importlib.import_module("onnxruntime")
+    settings = runtime.SessionOptions()
+    for name, value in {"intra_op_num_threads": threads, "inter_op_num_threads": 1, **options}.items():
+        setattr(settings, name, value)
+    with quiet_warnings():
+        return runtime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
 
 
 def _bound_call(session: Any, feed: Mapping[str, Array], out: Array) -> Callable[[], Array]:
@@ -206,20 +210,9 @@ def _refuse_pool2d(implementation: Implementation, spec: Pool2d) -> str:
 
 @ADAPTER.operator("pool2d", _refuse_pool2d)
 def _pool2d(job: Job, spec: Pool2d) -> Prepared:
-    geometry = {"kernel_shape": spec.kernel_size, "strides": spec.stride, "pads": _reached_pads(spec.window)}
     kind = "MaxPool" if spec.mode == MAX else "AveragePool"
     shape = image_shape(HELD, spec.batch, spec.channels, spec.window.out_size)
-    return _image_prepared(job, spec, [_node(kind, ["x"], "y", **geometry)], "x", shape)
-
-
-def _reached_pads(window: Window) -> list[int]:
-    """ONNX refuses pooling pads as large as the window: leave out what no window reaches."""
-    pads = []
-    for i in range(2):
-        before = window.pads[2 * i]
-        end = (window.out_size[i] - 1) * window.stride[i] + window.kernel[i]
-        pads.append((before, max(0, end - before - window.size[i])))
-    return [pads[0][0], pads[1][0], pads[0][1], pads[1][1]]
+    return _image_prepared(job, spec, [_node(kind, ["x"], "y", **window_attributes(spec.window))], "x", shape)
 
 
 def _refuse_lrn(implementation: Implementation, spec: LocalResponseNorm) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import shutil
@@ -13,7 +12,7 @@ from typing import Any
 from profkit.frameworks.adapter import Array, require
 from profkit.frameworks.framework import quiet_warnings
 from profkit.frameworks.networks.contract import NetworkBuilder, NetworkConditions, refuse_layers
-from profkit.frameworks.torch.operators import build_facts
+from profkit.frameworks.torch.operators import begin_torch
 from profkit.ops.networks.network import CROSS_ENTROPY, Network
 
 EAGER, CHANNELS_LAST, COMPILE = "eager", "channels_last", "compile"
@@ -94,11 +93,7 @@ class TorchBuilder(NetworkBuilder):
     def start(self, conditions: NetworkConditions) -> dict[str, str]:
         """Import torch and set its threads."""
         require(self.is_available())
-        torch = importlib.import_module("torch")
-        torch.set_num_threads(conditions.threads)
-        with contextlib.suppress(RuntimeError):  # may be set once per process; a second start finds it set
-            torch.set_num_interop_threads(1)
-        return {"version": str(torch.__version__), **build_facts(torch)}
+        return begin_torch(conditions.threads)
 
     def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> TorchNetwork:
         """The model with these weights, and SGD over its parameters."""

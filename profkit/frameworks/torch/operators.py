@@ -38,17 +38,18 @@ from profkit.ops.window import Window
 
 
 def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, str]:
+    facts = begin_torch(conditions.threads)
+    # Thread-local and for good: the worker measures on the thread that starts the adapter.
+    importlib.import_module("torch").set_grad_enabled(False)
+    return facts
+
+
+def begin_torch(threads: int) -> dict[str, str]:
+    """Import torch and set its threads; its version, and what it was built with."""
     torch = importlib.import_module("torch")
-    torch.set_num_threads(conditions.threads)
+    torch.set_num_threads(threads)
     with contextlib.suppress(RuntimeError):  # may be set once per process; a second start finds it set
         torch.set_num_interop_threads(1)
-    # Thread-local and for good: the worker measures on the thread that starts the adapter.
-    torch.set_grad_enabled(False)
-    return {"version": str(torch.__version__), **build_facts(torch)}
-
-
-def build_facts(torch: Any) -> dict[str, str]:
-    """What this torch was built with, and how many threads it uses."""
     text = str(torch.__config__.show())
     patterns = {
         "blas": r"BLAS_INFO=(\w+)",
@@ -60,7 +61,7 @@ def build_facts(torch: Any) -> dict[str, str]:
     }
     found = {name: re.search(pattern, text) for name, pattern in patterns.items()}
     facts = {name: match.group(1) for name, match in found.items() if match}
-    return {**facts, "threads": str(torch.get_num_threads())}
+    return {"version": str(torch.__version__), **facts, "threads": str(torch.get_num_threads())}
 
 
 ADAPTER = Framework(
