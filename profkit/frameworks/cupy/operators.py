@@ -21,10 +21,11 @@ from profkit.frameworks.framework import (
     channel_shape,
     held_as,
     no_cuda_driver,
+    refuse_gradient,
     to_layout,
 )
 from profkit.ops.bias_relu import BiasRelu
-from profkit.ops.conv2d import FORWARD, Conv2d
+from profkit.ops.conv2d import Conv2d
 from profkit.ops.matmul import MatMul
 from profkit.ops.softmax import Softmax
 
@@ -145,11 +146,7 @@ def softmax(xp: Any) -> Callable[[DeviceArray], DeviceArray]:
     return run
 
 
-def _refuse_conv2d(implementation: Implementation, spec: Conv2d) -> str:
-    return "" if spec.direction == FORWARD else "only the forward convolution is written for cupy"
-
-
-@ADAPTER.operator("conv2d", _refuse_conv2d)
+@ADAPTER.operator("conv2d", refuse_gradient)
 def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     arrays = [to_layout(job.inputs["x"], spec.layout, HELD), *job.arrays("w", "b")]
     run = convolution(importlib.import_module("cupy"), spec)

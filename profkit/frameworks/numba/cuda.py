@@ -21,9 +21,10 @@ from profkit.frameworks.framework import (
     held_as,
     no_cuda_driver,
     quiet_warnings,
+    refuse_gradient,
     to_layout,
 )
-from profkit.ops.conv2d import FORWARD, Conv2d
+from profkit.ops.conv2d import Conv2d
 from profkit.ops.layout import image_shape
 from profkit.ops.matmul import MatMul
 
@@ -107,11 +108,7 @@ def _prepared(job: Job, launch: Callable[[Any], None], shape: tuple[int, ...], d
     )
 
 
-def _refuse_conv2d(implementation: Implementation, spec: Conv2d) -> str:
-    return "" if spec.direction == FORWARD else "only the forward convolution is written for numba.cuda"
-
-
-@ADAPTER.operator("conv2d", _refuse_conv2d)
+@ADAPTER.operator("conv2d", refuse_gradient)
 def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     cuda = _cuda()
     x = cuda.to_device(to_layout(job.inputs["x"], spec.layout, HELD))
