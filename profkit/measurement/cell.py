@@ -141,7 +141,7 @@ class CellRun:
         ask_all(tasks, max(1, len(usable_cpus())), finished)
         crashed = [item.key for item in runnable if self.rows[item.key].status in ("crashed", "timeout")]
         for key in [key for key in crashed if key in self.on_device][:1]:
-            self._look_after_device(key)
+            self._check_device(key)
         alive = [key for key in self.on_device if key in started or self._is_ready(key)]
         for position, key in enumerate(alive):
             self.tell("start", (done + position) / len(runnable), key)
@@ -162,7 +162,7 @@ class CellRun:
         except WorkerFailure as failure:
             self._fail(key, failure)
             if failure.status in ("crashed", "timeout"):
-                self._look_after_device(key)
+                self._check_device(key)
             return
         worker.pause()
         self._take_first_call(key, answer, folder)
@@ -264,7 +264,7 @@ class CellRun:
         else:
             self.pool.drop(key)
 
-    def _look_after_device(self, key: str) -> None:
+    def _check_device(self, key: str) -> None:
         """After a failure on a device a new process takes the worker's place; if it finds none, the device is lost."""
         reason = self.rows[key].reason
         trouble = self.pool.replace(self.on_device[key])
@@ -287,7 +287,7 @@ class CellRun:
         except WorkerFailure as failure:
             self._fail(key, failure)
             if key in self.on_device and failure.status in ("crashed", "timeout", "unavailable"):
-                self._look_after_device(key)
+                self._check_device(key)
             return None
         worker.pause()
         return answer

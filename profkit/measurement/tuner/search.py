@@ -107,18 +107,18 @@ def tune_kernel(task: TuningTask, options: MeasureOptions, tell: ProgressCallbac
         return TuningOutcome(task, [], {}, "there is nothing to choose for this spec")
     heats = [task.trials[i : i + HEAT] for i in range(0, len(task.trials), HEAT)]
     parts = len(heats) + 2
-    arena = _Arena(task)
+    runner = _TrialRunner(task)
     trials: list[Trial] = []
     for number, heat in enumerate(heats):
-        trials += arena.measure(heat, SCREENING, _share(options, SCREENING, len(heats)), _part(tell, number, parts))
+        trials += runner.measure(heat, SCREENING, _share(options, SCREENING, len(heats)), _part(tell, number, parts))
     best = finalists(task, trials)
     if best:
-        trials += arena.measure(best, FINAL, _share(options, FINAL), _part(tell, parts - 2, parts))
+        trials += runner.measure(best, FINAL, _share(options, FINAL), _part(tell, parts - 2, parts))
     outcome = choose(task, trials)
     if not outcome.chosen:
         return outcome
     again = _share(options, CONFIRMATION)
-    return confirm(outcome, arena.measure([outcome.chosen], CONFIRMATION, again, _part(tell, parts - 1, parts)))
+    return confirm(outcome, runner.measure([outcome.chosen], CONFIRMATION, again, _part(tell, parts - 1, parts)))
 
 
 def finalists(task: TuningTask, trials: Sequence[Trial]) -> list[Tuning]:
@@ -178,7 +178,7 @@ def confirm(outcome: TuningOutcome, again: Sequence[Trial]) -> TuningOutcome:
 
 def measure_again(task: TuningTask, tuning: Tuning, options: MeasureOptions, tell: ProgressCallback) -> Row | None:
     """These sizes against the default once more, in new workers and with inputs by `options.seed`: for the bench."""
-    trials = _Arena(task).measure([tuning], CONFIRMATION, options, tell)
+    trials = _TrialRunner(task).measure([tuning], CONFIRMATION, options, tell)
     return next((trial.row for trial in trials if trial.tuning == tuning), None)
 
 
@@ -189,7 +189,7 @@ def trial_implementation(task: TuningTask, tuning: Mapping[str, int | str]) -> I
     return Implementation(key, task.adapter, options={**task.options, "kernel": task.key, "tuning": text})
 
 
-class _Arena:
+class _TrialRunner:
     """Where the default and some trials are measured together, in new workers each time."""
 
     def __init__(self, task: TuningTask) -> None:
