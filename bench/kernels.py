@@ -35,7 +35,6 @@ from profkit import _core
 from profkit.frameworks.native.costs import known_costs
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.peaks import machine_peaks
-from profkit.measurement.progress import Progress
 from profkit.measurement.result import Cell, Result
 from profkit.measurement.run import measure_cells
 from profkit.measurement.selection import all_implementations
@@ -168,11 +167,7 @@ def measured(
         output=[section.output],
         tuned=False,
     )
-    return measure_cells(specs, options, ignore, keep)
-
-
-def ignore(progress: Progress) -> None:
-    """Whole shapes are told, not phases."""
+    return measure_cells(specs, options, on_cell=keep)
 
 
 def about(threads: Sequence[int]) -> dict[str, object]:

@@ -34,30 +34,16 @@ if TYPE_CHECKING:
     from profkit.ops.networks import Mlp as Mlp
     from profkit.ops.networks import Solar as Solar
 
-_HOMES = {
-    "measure": "profkit.api",
-    "PrintableResult": "profkit.api",
-    "CaptureProfile": "profkit.api",
-    "NetworkProfile": "profkit.api",
-    "open": "profkit.api",
-    "profile_network": "profkit.api",
-    "scope": "profkit._core",
-    "mark": "profkit._core",
-    "record": "profkit.capture.session",
-    "include_path": "profkit.frameworks.headers",
-    "cupy_module": "profkit.frameworks.cupy.kernels",
-    "kernel_struct": "profkit.frameworks.cupy.kernels",
-    "Conv2d": "profkit.ops",
-    "MatMul": "profkit.ops",
-    "Pool2d": "profkit.ops",
-    "LocalResponseNorm": "profkit.ops",
-    "BiasRelu": "profkit.ops",
-    "Softmax": "profkit.ops",
-    "Cifar10": "profkit.ops.networks",
-    "LeNet": "profkit.ops.networks",
-    "Mlp": "profkit.ops.networks",
-    "Solar": "profkit.ops.networks",
+_NAMES = {
+    "profkit._core": ("mark", "scope"),
+    "profkit.api": ("CaptureProfile", "NetworkProfile", "PrintableResult", "measure", "open", "profile_network"),
+    "profkit.capture.session": ("record",),
+    "profkit.frameworks.cupy.kernels": ("cupy_module", "kernel_struct"),
+    "profkit.frameworks.headers": ("include_path",),
+    "profkit.ops": ("BiasRelu", "Conv2d", "LocalResponseNorm", "MatMul", "Pool2d", "Softmax"),
+    "profkit.ops.networks": ("Cifar10", "LeNet", "Mlp", "Solar"),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The Python door to what the commands do: specs measured, networks profiled, files opened; all print themselves."""
+"""The Python API of the commands: measure specs, profile networks, open files; results print themselves."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from profkit.errors import UsageError, check_names
 from profkit.measurement.cores import default_threads
 from profkit.measurement.network_run import NetworkRequest, run_network
 from profkit.measurement.options import MeasureOptions
-from profkit.measurement.progress import Watcher
+from profkit.measurement.progress import Watcher, ignore_progress
 from profkit.measurement.result import Result
-from profkit.measurement.run import ignore_progress, measure_cells
+from profkit.measurement.run import measure_cells
 from profkit.ops.networks import Network, find_network
 from profkit.ops.spec import Spec
 from profkit.rendering.progress import show_progress
@@ -159,7 +159,7 @@ class NetworkProfile(CaptureProfile):
 
 
 def open(path: str | PathLike[str]) -> CaptureProfile | PrintableResult:
-    """Any file that profkit reads, told by its content; CaptureError when it is none.
+    """Any file that profkit reads, recognized by its content; CaptureError otherwise.
 
     Captures of programs and networks, traces of torch.profiler (JSON, plain or by gzip) and Nsight Systems (SQLite)
     give a CaptureProfile, what an operator's `--json` wrote gives what `profkit.measure` gave.

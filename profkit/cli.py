@@ -14,7 +14,7 @@ from types import ModuleType
 
 from profkit import __version__
 from profkit.errors import ProfkitError, UsageError, did_you_mean
-from profkit.rendering.terminal import stream_width
+from profkit.rendering.terminal import encodable, stream_width
 
 _TOOLS = {
     "tune": "find the best sizes of profkit's own kernels on this machine, and keep them",
@@ -87,7 +87,7 @@ def guarded(command: str, run: Callable[[Sequence[str]], int], argv: Sequence[st
         sys.stdout.flush()
         return code
     except ProfkitError as error:
-        print(wrapped(f"profkit {command}".rstrip() + f": {error}"), file=sys.stderr)
+        tell(f"profkit {command}".rstrip() + f": {error}")
         return error.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -98,7 +98,7 @@ def guarded(command: str, run: Callable[[Sequence[str]], int], argv: Sequence[st
     except OSError as error:
         # A full disk behind `> file` shows only when something is printed, or at the last flush.
         place = f"{error.filename}: " if error.filename else ""
-        print(wrapped(f"profkit {command}".rstrip() + f": {place}{error.strerror or error}"), file=sys.stderr)
+        tell(f"profkit {command}".rstrip() + f": {place}{error.strerror or error}")
         abandon_stdout()
         return 1
     except SystemExit as ended:
@@ -132,6 +132,11 @@ def wrapped(text: str) -> str:
             line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         ) or [""]
     return "\n".join(lines)
+
+
+def tell(text: str) -> None:
+    """A remark beside the result, on standard error."""
+    print(encodable(wrapped(text), sys.stderr), file=sys.stderr, flush=True)
 
 
 def _list_commands(_: Sequence[str]) -> int:

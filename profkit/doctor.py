@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 
 from profkit.cli import guarded
 
@@ -28,31 +29,27 @@ def examine(words: Sequence[str]) -> int:
     parser.add_argument("--json", metavar="FILE", help="save the findings and the environment")
     arguments = parser.parse(words)
     check_targets([arguments.json])
-    sections: list[Callable[[], list[doctor_checks.Check]]] = [
-        doctor_checks.check_build,
-        lambda: doctor_checks.check_backends(arguments.deep),
-        doctor_checks.check_environments,
-        check_tracing,
-        check_gpus,
-        doctor_checks.check_tools,
-        doctor_checks.check_machine,
-    ]
-    checks: list[doctor_checks.Check] = []
-    for look in sections:
+    sections: dict[str, Callable[[], list[doctor_checks.Check]]] = {
+        "profkit": doctor_checks.check_build,
+        "backends": lambda: doctor_checks.check_backends(arguments.deep),
+        "environments": doctor_checks.check_environments,
+        "tracing": check_tracing,
+        "GPU": check_gpus,
+        "tools": doctor_checks.check_tools,
+        "machine": doctor_checks.check_machine,
+    }
+    records: list[dict[str, str]] = []
+    for section, look in sections.items():
         # Each section is shown as soon as it is known: importing every framework takes a while.
         found = look()
-        print(f"{chr(10) if checks else ''}{found[0].section}", flush=True)
+        print(f"{chr(10) if records else ''}{section}", flush=True)
         texts = [check.detail + (f"\ntype: {check.fix}" if check.fix else "") for check in found]
         Items([Item(f"  {c.name}", c.status, text.strip()) for c, text in zip(found, texts)]).print(sys.stdout)
-        checks += found
+        records += [{"section": section, **asdict(check)} for check in found]
     if arguments.json:
-        data = {
-            "schema": "profkit.doctor/1",
-            "environment": doctor_checks.environment(),
-            "checks": [check.to_dict() for check in checks],
-        }
+        data = {"schema": "profkit.doctor/1", "environment": doctor_checks.environment(), "checks": records}
         write_atomically(arguments.json, json.dumps(data, indent=1, default=str) + "\n")
-    return 0 if any(check.name == "native kernels" and check.status == doctor_checks.WORKS for check in checks) else 1
+    return 0 if ("native kernels", doctor_checks.WORKS) in [(each["name"], each["status"]) for each in records] else 1
 
 
 if __name__ == "__main__":

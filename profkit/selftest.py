@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
 from collections.abc import Sequence
@@ -12,11 +11,8 @@ from profkit.cli import INTERRUPTED, abandon_stdout, guarded, wrapped
 from profkit.errors import ProfkitError, UsageError
 
 if TYPE_CHECKING:
-    import argparse
-
     from profkit.selftests.findings import SelftestReport
 
-FILE = "profkit-selftest.json"
 _EPILOG = """\
 examples:
   profkit selftest                         all that can be proven here, within two minutes
@@ -35,16 +31,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def selftest(words: Sequence[str]) -> int:
     """Prove everything, print it and leave the file."""
+    from profkit.commands.arguments import Parser, made_options
     from profkit.rendering.atomic_write import write_atomically
     from profkit.rendering.progress import show_progress
-    from profkit.selftests.run import Options, Selftest
+    from profkit.selftests.run import Selftest, SelftestOptions
 
-    arguments = _parse(words)
-    only = [word for text in arguments.only or [] for word in text.split(",") if word]
-    path = _target(arguments.json)
-    with contextlib.nullcontext(None) if arguments.quiet else show_progress() as watcher:
-        options = Options(arguments.full, only, arguments.timeout)
-        report = (Selftest(options, watcher) if watcher else Selftest(options)).run()
+    parser = Parser("profkit selftest", "Prove on this machine that profkit is right.", _EPILOG)
+    parser.add_options(SelftestOptions)
+    options = made_options(SelftestOptions, parser.parse(words))
+    path = _target(options.json)
+    with show_progress(is_quiet=options.quiet) as watcher:
+        report = Selftest(options, watcher).run()
     trouble = None
     try:
         write_atomically(path, json.dumps(report.to_dict(), indent=1, allow_nan=False, default=str) + "\n")
@@ -60,26 +57,10 @@ def selftest(words: Sequence[str]) -> int:
     return INTERRUPTED if report.interrupted else int(report.is_wrong)
 
 
-def _parse(words: Sequence[str]) -> argparse.Namespace:
-    from profkit.commands.arguments import Parser, typed
-    from profkit.rendering.quantities import parse_duration
-
-    parser = Parser("profkit selftest", "Prove on this machine that profkit is right.", _EPILOG)
-    parser.add_argument("--full", action="store_true", help="more shapes and all block sizes; takes a few minutes")
-    parser.add_argument(
-        "--only", metavar="WORDS", action="append", help="these parts or kernels: recorder, timers, peaks, cuda, conv2d"
-    )
-    parser.add_argument("--json", metavar="FILE", help=f"where all of it is kept [{FILE}]")
-    parser.add_argument(
-        "--timeout", metavar="TIME", type=typed(parse_duration), default=20.0, help="longest run of one kernel [20s]"
-    )
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    return parser.parse(words)
-
-
 def _target(named: str | None) -> str:
     """Refused now when it could not be written at the end."""
     from profkit.rendering.atomic_write import check_target
+    from profkit.selftests.run import FILE
 
     try:
         check_target(named or FILE)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profkit.cli import INTERRUPTED, guarded
-from profkit.commands.arguments import Parser, typed
+from profkit.commands.arguments import Parser, made_options
 from profkit.errors import UsageError
-from profkit.rendering.quantities import parse_bytes, parse_duration
+from profkit.measurement.options import BYTES, FOLDER, RUN, SECONDS, WHOLE, WORDS, option
 
 if TYPE_CHECKING:
     from profkit.studies.folder import ResultsFolder
     from profkit.studies.running import RunReport
 
+LOOK, CELLS, RESULTS = "look only", "what is run", "where the results go"
 _EXAMPLES = """examples:
   profkit study --list                                      what comes with profkit
   profkit study cifar10-operators --show                    its cells, and how long they will take
@@ -31,6 +32,30 @@ other cells that failed are run again with --retry.
 exit codes: 0 measured, 1 nothing could be measured or a file could not be written, 2 wrong usage, 130 interrupted"""
 
 
+@dataclass(frozen=True)
+class StudyOptions:
+    """Its flags."""
+
+    lists: bool = option(False, LOOK, "list the studies that come with profkit and exit", flag="list")
+    show: bool = option(False, LOOK, "list the cells and the expected time and exit")
+    report: bool = option(False, LOOK, "write the report again from finished cells and exit")
+    quick: bool = option(False, CELLS, "the study's short form")
+    only: Sequence[str] = option((), CELLS, "only these frameworks or variants (* is any)", form=WORDS)
+    retry: bool = option(False, CELLS, "run failed cells again")
+    data: str | None = option(None, CELLS, "folder of CIFAR-10's files", form=FOLDER, shown="synthetic images")
+    learn_steps: int | None = option(None, CELLS, "training steps before precision is measured", form=WHOLE)
+    threads: int | None = option(None, RUN, "threads of each framework", form=WHOLE, shown="all usable cores")
+    budget_s: float | None = option(None, RUN, "time limit: start no cell that would exceed it", form=SECONDS)
+    timeout_s: float = option(120.0, RUN, "longest wait", form=SECONDS)
+    memory_limit_bytes: int | None = option(None, RUN, "memory limit of each process", form=BYTES, shown="none")
+    seed: int = option(0, RUN, "seed of weights and synthetic images", form=WHOLE)
+    output: str | None = option(
+        None, RESULTS, "folder of the results", form=FOLDER, shown="study-NAME, study-NAME-quick"
+    )
+    json: str | None = option(None, RESULTS, "also write the summary (profkit.study-summary/1) here")
+    quiet: bool = option(False, RESULTS, "no progress")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command."""
     return guarded("study", _run, argv)
@@ -41,44 +66,22 @@ def build_parser() -> Parser:
     parser = Parser("profkit study", "Run a declared sweep over a network, frameworks and repetitions.", _EXAMPLES)
     parser.usage = "profkit study NAME|FILE.toml [flags]"
     parser.add_argument("study", metavar="NAME|FILE.toml", nargs="?", help="a study of --list, or a file of your own")
-    look = parser.add_argument_group("look only")
-    look.add_argument("--list", action="store_true", help="list the studies that come with profkit and exit")
-    look.add_argument("--show", action="store_true", help="list the cells and the expected time and exit")
-    look.add_argument("--report", action="store_true", help="write the report again from finished cells and exit")
-    group = parser.add_argument_group("what is run")
-    group.add_argument("--quick", action="store_true", help="the study's short form")
-    group.add_argument("--only", metavar="NAME", action="append", help="only these frameworks or variants (* is any)")
-    group.add_argument("--retry", action="store_true", help="run failed cells again")
-    group.add_argument("--data", metavar="FOLDER", help="folder of CIFAR-10's files [synthetic images]")
-    group.add_argument("--learn-steps", metavar="N", type=int, help="training steps before precision is measured")
-    how = parser.add_argument_group("how it is run")
-    how.add_argument("--threads", metavar="N", type=int, help="threads of each framework [all usable cores]")
-    how.add_argument(
-        "--budget", metavar="TIME", type=typed(parse_duration), help="time limit: start no cell that would exceed it"
-    )
-    how.add_argument("--timeout", metavar="TIME", type=typed(parse_duration), default=120.0, help="longest wait [120s]")
-    how.add_argument(
-        "--memory-limit", metavar="SIZE", type=typed(parse_bytes), help="memory limit of each process [none]"
-    )
-    how.add_argument("--seed", metavar="N", type=int, default=0, help="seed of weights and synthetic images [0]")
-    out = parser.add_argument_group("where the results go")
-    out.add_argument("--output", metavar="FOLDER", help="folder of the results [study-NAME, study-NAME-quick]")
-    out.add_argument("--json", metavar="FILE", help="also write the summary (profkit.study-summary/1) here")
-    out.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_options(StudyOptions)
     return parser
 
 
 def _run(words: Sequence[str]) -> int:
     arguments = build_parser().parse(words)
-    if arguments.list:
+    options = made_options(StudyOptions, arguments)
+    if options.lists:
         return _list()
     if arguments.study is None:
         raise UsageError("name a study: profkit study --list shows what there is")
-    return _Session(arguments).run()
+    return _Session(arguments.study, options).run()
 
 
 def _list() -> int:
-    from profkit.studies.catalogue import load_study, study_names
+    from profkit.studies.reading import load_study, study_names
 
     names = study_names()
     width = max(map(len, names))
@@ -90,47 +93,46 @@ def _list() -> int:
 class _Session:
     """One call of the command."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    def __init__(self, name: str, options: StudyOptions) -> None:
         from profkit.measurement.cores import cores_for, default_threads
-        from profkit.studies.catalogue import load_study
         from profkit.studies.conditions import StudyConditions
         from profkit.studies.plan import plan_cells, select_cells
-        from profkit.studies.reading import with_learning_steps
+        from profkit.studies.reading import load_study, with_learning_steps
 
-        self._arguments = arguments
-        study = load_study(arguments.study, arguments.quick)
-        if arguments.learn_steps is not None:
-            if arguments.learn_steps < 1:
-                raise UsageError(f"--learn-steps {arguments.learn_steps}: must be at least 1")
-            study = with_learning_steps(study, arguments.learn_steps)
-        threads = arguments.threads if arguments.threads is not None else study.threads or default_threads()
+        self._options = options
+        study = load_study(name, options.quick)
+        if options.learn_steps is not None:
+            if options.learn_steps < 1:
+                raise UsageError(f"--learn-steps {options.learn_steps}: must be at least 1")
+            study = with_learning_steps(study, options.learn_steps)
+        threads = options.threads if options.threads is not None else study.threads or default_threads()
         cores_for(threads)
         self._conditions = StudyConditions(
             study=study,
             threads=threads,
-            data_folder=os.path.realpath(arguments.data) if arguments.data else None,
-            seed=arguments.seed,
-            timeout_s=arguments.timeout,
-            memory_limit_bytes=arguments.memory_limit,
+            data_folder=os.path.realpath(options.data) if options.data else None,
+            seed=options.seed,
+            timeout_s=options.timeout_s,
+            memory_limit_bytes=options.memory_limit_bytes,
         )
         self._cells = plan_cells(study)
-        self._chosen = select_cells(self._cells, arguments.only or [])
+        self._chosen = select_cells(self._cells, options.only)
         suffix = "-quick" if study.is_quick else ""
-        self._output = Path(arguments.output or f"study-{study.name}{suffix}")
+        self._output = Path(options.output or f"study-{study.name}{suffix}")
 
     def run(self) -> int:
         """Look, or run what is missing and write the report."""
-        if self._arguments.show:
+        if self._options.show:
             return self._show()
         from profkit.rendering.atomic_write import check_targets
         from profkit.studies.folder import open_folder
 
-        check_targets([self._arguments.json])
+        check_targets([self._options.json])
         study = self._conditions.study
-        if not self._arguments.report:
+        if not self._options.report:
             self._conditions.data_for(study.variants[0].network)  # a damaged file shows now, not in every cell
         with open_folder(self._output, study.name, self._conditions.identity()) as folder:
-            report = None if self._arguments.report else self._run_cells(folder)
+            report = None if self._options.report else self._run_cells(folder)
             measured = self._write(folder)
         if report is not None and report.is_interrupted:
             print(f"interrupted; {report.left} cells are left: the same command continues", file=sys.stderr)
@@ -145,7 +147,7 @@ class _Session:
         from profkit.studies.running import cells_to_run, run_cells
 
         study = self._conditions.study
-        if cells_to_run(self._chosen, folder, self._arguments.retry):
+        if cells_to_run(self._chosen, folder, self._options.retry):
             folder.add_environment(fingerprint())
         watch = CellLines(sys.stderr)
         try:
@@ -153,9 +155,9 @@ class _Session:
                 self._chosen,
                 folder,
                 self._conditions,
-                self._arguments.budget or study.budget_s,
-                self._arguments.retry,
-                (lambda _: None) if self._arguments.quiet else watch,
+                self._options.budget_s or study.budget_s,
+                self._options.retry,
+                (lambda _: None) if self._options.quiet else watch,
             )
         finally:
             watch.close()
@@ -170,8 +172,8 @@ class _Session:
         results = read_results(self._cells, folder)
         summary = results.summary(self._conditions.study, self._conditions.threads)
         missing = write_study(folder, self._cells, results, summary)
-        if self._arguments.json:
-            write_atomically(self._arguments.json, render_summary(summary))
+        if self._options.json:
+            write_atomically(self._options.json, render_summary(summary))
         build_summary(summary).print(sys.stdout)
         for sentence in missing:
             print(sentence)

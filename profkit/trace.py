@@ -10,16 +10,19 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from profkit.cli import abandon_stdout, guarded, wrapped
+from profkit.capture.environment import RecordingOptions
+from profkit.cli import abandon_stdout, guarded, tell
 from profkit.errors import ProfkitError, UsageError
+from profkit.measurement.options import BYTES, WHOLE, option
 
 if TYPE_CHECKING:
-    from profkit.capture.environment import RecordingOptions
     from profkit.capture.schema import Capture
     from profkit.commands.arguments import Parser
 
+RECORDED = "what is recorded"
 SLOW_S = 2.0
 GRACE_S = 0.2
 """How long processes that outlive the program may take to end before the capture is read without their last moments."""
@@ -34,6 +37,37 @@ All flags come before the program; everything after it belongs to the program.
 exit codes: the program's own, 128 + the signal when one ended it; 2 when the program was not started"""
 
 
+@dataclass(frozen=True)
+class TraceOptions(RecordingOptions):
+    """What is recorded, as flags."""
+
+    allocations_from: int = option(
+        RecordingOptions.allocations_from, RECORDED, "smaller allocations are only counted", form=BYTES, shown="1K"
+    )
+    allocations: bool = option(True, RECORDED, "do not record allocations")
+    usage: bool = option(False, RECORDED, "record page faults and context switches of each range")
+    children: bool = option(True, RECORDED, "do not record child processes")
+    flush_ms: int = option(
+        RecordingOptions.flush_ms,
+        RECORDED,
+        "flush interval; a killed program loses at most about this",
+        form=WHOLE,
+    )
+    buffer_mib: int = option(
+        RecordingOptions.buffer_mib, RECORDED, "MiB for records that wait for the disk", form=WHOLE, flag="buffer"
+    )
+    cuda: bool = option(True, RECORDED, "do not record the GPU: kernels, copies, CUDA calls")
+    torch: bool = option(True, RECORDED, "do not record torch's operators as ranges")
+    record_shapes: bool = option(False, RECORDED, "shapes in the names of torch's operators")
+    output: str | None = option(None, RECORDED, "the capture", shown="the program's name with .profkit")
+    quiet: bool = option(False, RECORDED, "no table on the terminal; files are written")
+
+    @property
+    def torch_word(self) -> str:
+        """As traced_environment takes it."""
+        return "off" if not self.torch else "shapes" if self.record_shapes else "on"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command."""
     return guarded("trace", trace, argv)
@@ -44,15 +78,16 @@ def trace(words: Sequence[str]) -> int:
     from profkit.capture.environment import traced_environment
     from profkit.capture.program import find_program, run_program, split_words
     from profkit.capture.target import claim_target
+    from profkit.commands.arguments import made_options
 
     parser = _build_parser()
     ours, target = split_words(words, parser.takes_word)
     arguments = parser.parse(ours)
     program = find_program(target)
-    options = _options(arguments)
-    capture = arguments.output or program.default_capture
+    options = made_options(TraceOptions, arguments)
+    capture = options.output or program.default_capture
     _check_files(capture, arguments)
-    environment = traced_environment(os.environ, capture, options, _torch_word(arguments))
+    environment = traced_environment(os.environ, capture, options, options.torch_word)
     replaces = os.path.isfile(capture) and os.path.getsize(capture) > 0
     claim_target(capture)
     code = run_program(program, environment)
@@ -61,67 +96,16 @@ def trace(words: Sequence[str]) -> int:
 
 
 def _build_parser() -> Parser:
-    from profkit.capture.environment import RecordingOptions
-    from profkit.commands.arguments import Parser, typed
+    from profkit.commands.arguments import Parser
     from profkit.export import add_export_arguments
-    from profkit.rendering.quantities import parse_bytes
     from profkit.report import add_report_arguments
 
     parser = Parser("profkit trace", "Run a program and record where its time and memory go.", _EPILOG)
     parser.usage = "profkit trace [flags] SCRIPT | -m MODULE | -- PROGRAM [its own words]"
-    group = parser.add_argument_group("what is recorded")
-    group.add_argument("--output", metavar="FILE", help="the capture [the program's name with .profkit]")
-    group.add_argument(
-        "--allocations-from",
-        metavar="SIZE",
-        type=typed(parse_bytes),
-        default=RecordingOptions.allocations_from,
-        help="smaller allocations are only counted [1K]",
-    )
-    group.add_argument("--no-allocations", action="store_true", help="do not record allocations")
-    group.add_argument("--usage", action="store_true", help="record page faults and context switches of each range")
-    group.add_argument("--no-children", action="store_true", help="do not record child processes")
-    group.add_argument("--no-cuda", action="store_true", help="do not record the GPU: kernels, copies, CUDA calls")
-    group.add_argument("--no-torch", action="store_true", help="do not record torch's operators as ranges")
-    group.add_argument("--record-shapes", action="store_true", help="shapes in the names of torch's operators")
-    group.add_argument(
-        "--flush-ms",
-        metavar="N",
-        type=int,
-        default=RecordingOptions.flush_ms,
-        help="flush interval; a killed program loses at most about this [25]",
-    )
-    group.add_argument(
-        "--buffer",
-        metavar="MIB",
-        type=int,
-        default=RecordingOptions.buffer_mib,
-        help="memory for records that wait for the disk [32]",
-    )
-    group.add_argument("--quiet", action="store_true", help="no table on the terminal; files are written")
+    parser.add_options(TraceOptions)
     add_report_arguments(parser)
     add_export_arguments(parser)
     return parser
-
-
-def _options(arguments: argparse.Namespace) -> RecordingOptions:
-    from profkit.capture.environment import RecordingOptions
-
-    return RecordingOptions(
-        allocations_from=arguments.allocations_from,
-        allocations=not arguments.no_allocations,
-        usage=arguments.usage,
-        children=not arguments.no_children,
-        flush_ms=arguments.flush_ms,
-        buffer_mib=arguments.buffer,
-        cuda=not arguments.no_cuda,
-    )
-
-
-def _torch_word(arguments: argparse.Namespace) -> str:
-    if arguments.no_torch:
-        return "off"
-    return "shapes" if arguments.record_shapes else "on"
 
 
 def _check_files(capture: str, arguments: argparse.Namespace) -> None:
@@ -148,12 +132,12 @@ def _finish(capture: str, arguments: argparse.Namespace, replaces: bool) -> None
     except BrokenPipeError:
         abandon_stdout()
     except OSError as error:
-        _tell(f"profkit trace: {error.strerror or error}; the capture is in {capture}: profkit report {capture}")
+        tell(f"profkit trace: {error.strerror or error}; the capture is in {capture}: profkit report {capture}")
         abandon_stdout()
     except KeyboardInterrupt:
-        _tell(f"interrupted; the capture is in {capture}: profkit report {capture}")
+        tell(f"interrupted; the capture is in {capture}: profkit report {capture}")
     except Exception as error:
-        _tell(f"profkit trace: {error}" + ("" if isinstance(error, ProfkitError) else f" ({type(error).__name__})"))
+        tell(f"profkit trace: {error}" + ("" if isinstance(error, ProfkitError) else f" ({type(error).__name__})"))
 
 
 def _show_and_save(capture: str, arguments: argparse.Namespace, replaces: bool) -> None:
@@ -204,17 +188,13 @@ def _where(capture: str, replaces: bool) -> str:
 @contextmanager
 def _told_if_slow(text: str) -> Iterator[None]:
     """A line on stderr once something takes longer than people wait without a sign."""
-    timer = threading.Timer(SLOW_S, _tell, [f"{text} ..."])
+    timer = threading.Timer(SLOW_S, tell, [f"{text} ..."])
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
-
-
-def _tell(text: str) -> None:
-    print(wrapped(text), file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from profkit.cli import INTERRUPTED, guarded
+from profkit.cli import INTERRUPTED, guarded, tell
 
 if TYPE_CHECKING:
+    from profkit.commands.tune_arguments import TuneOptions
     from profkit.frameworks.adapter import Implementation
     from profkit.measurement.tuner.search import TuningOutcome, TuningTask
     from profkit.measurement.tuner.tasks import Refusal
@@ -25,24 +25,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 def tune(words: Sequence[str]) -> int:
     """Do what the words say."""
     from profkit.commands.arguments import read_specs
+    from profkit.commands.operator import list_presets
     from profkit.commands.tune_arguments import parse_tune, thread_counts
     from profkit.measurement.tuner.tasks import tunable_kernels
 
-    op, arguments = parse_tune(words)
+    op, options, arguments = parse_tune(words)
     if arguments.list_presets:
-        return _list_presets(op)
-    only = [pattern for text in arguments.only or [] for pattern in text.split(",")]
-    kernels = tunable_kernels(op, only, arguments.device)
-    if arguments.forget:
-        return _forget(op, arguments, [kernel.key for kernel in kernels])
-    counts = thread_counts(arguments)
+        return list_presets(op)
+    kernels = tunable_kernels(op, options.only, options.device)
+    if options.forget:
+        return _forget(op, options, arguments, [kernel.key for kernel in kernels])
+    counts = thread_counts(options)
     specs = read_specs(op, arguments, {"threads": len(counts)})
     tasks, refusals = _plan(kernels, specs, counts)
     _show_refusals(refusals)
     if not tasks:
-        _tell("there is nothing to tune" + ("" if refusals else ": these kernels have nothing to choose here"))
+        tell("there is nothing to tune" + ("" if refusals else ": these kernels have nothing to choose here"))
         return 1
-    return _show_plan(tasks) if arguments.dry_run else _measure(tasks, arguments)
+    return _show_plan(tasks) if options.dry_run else _measure(tasks, options)
 
 
 def _plan(
@@ -62,11 +62,10 @@ def _plan(
     return tasks, refusals
 
 
-def _measure(tasks: Sequence[TuningTask], arguments: argparse.Namespace) -> int:
+def _measure(tasks: Sequence[TuningTask], options: TuneOptions) -> int:
     """Tune one after the other; every choice is kept as soon as it is made."""
     from profkit.frameworks.native.tuned import DAMAGED, check_writable, keep_choices, read_choices, tuned_file
-    from profkit.measurement.options import MeasureOptions
-    from profkit.measurement.progress import Progress
+    from profkit.measurement.progress import cell_progress
     from profkit.measurement.run import first_signal_interrupts
     from profkit.measurement.tuner.search import tune_kernel
     from profkit.measurement.tuner.tasks import choice_of
@@ -75,37 +74,25 @@ def _measure(tasks: Sequence[TuningTask], arguments: argparse.Namespace) -> int:
     from profkit.rendering.results.tuning import outcome_table
 
     check_writable()
-    check_targets([arguments.json])
-    options = MeasureOptions(
-        budget_s=arguments.budget,
-        timeout_s=arguments.timeout,
-        memory_limit_bytes=arguments.memory_limit,
-        cache=[arguments.cache],
-        margin=arguments.margin,
-        seed=arguments.seed,
-    )
+    check_targets([options.json])
     problem = read_choices().problem
     if problem:
-        _tell(f"{problem}; the next choice makes a new one, this one is kept as {DAMAGED}")
+        tell(f"{problem}; the next choice makes a new one, this one is kept as {DAMAGED}")
     outcomes: list[TuningOutcome] = []
     is_interrupted = False
     try:
         with first_signal_interrupts():
             for number, task in enumerate(tasks):
-                with contextlib.nullcontext(None) if arguments.quiet else show_progress() as watcher:
-
-                    def tell(phase: str, fraction: float, text: str) -> None:
-                        if watcher is not None:
-                            watcher(Progress(number, len(tasks), phase, fraction, text))  # noqa: B023
-
-                    outcome = tune_kernel(task, options, tell)
+                with show_progress(is_quiet=options.quiet) as watcher:
+                    progress = cell_progress(watcher, number, len(tasks))
+                    outcome = tune_kernel(task, options.measure_options(), progress)
                 outcomes.append(outcome)
                 if outcome.is_known:
                     keep_choices([choice_of(outcome)])
                 outcome_table(outcome).print(sys.stdout)
     except KeyboardInterrupt:
         is_interrupted = True
-    return _end(outcomes, is_interrupted, arguments.json, str(tuned_file()))
+    return _end(outcomes, is_interrupted, options.json, str(tuned_file()))
 
 
 def _end(outcomes: Sequence[TuningOutcome], is_interrupted: bool, json_path: str | None, place: str) -> int:
@@ -117,7 +104,7 @@ def _end(outcomes: Sequence[TuningOutcome], is_interrupted: bool, json_path: str
     measured = [outcome for outcome in outcomes if outcome.is_known]
     if measured:
         faster = sum(bool(outcome.chosen) for outcome in measured)
-        _tell(f"{faster} of {len(measured)} kernels run faster with other sizes than the default; kept in {place}")
+        tell(f"{faster} of {len(measured)} kernels run faster with other sizes than the default; kept in {place}")
     if is_interrupted:
         return INTERRUPTED
     return 0 if measured else 1
@@ -138,10 +125,10 @@ def _show_refusals(refusals: Sequence[Refusal]) -> None:
     for item in refusals:
         keys.setdefault((item.status, item.reason), {})[item.key] = None
     for (status, reason), named in keys.items():
-        _tell(f"{', '.join(named)}: {status}: {reason}")
+        tell(f"{', '.join(named)}: {status}: {reason}")
 
 
-def _forget(op: str, arguments: argparse.Namespace, keys: Sequence[str]) -> int:
+def _forget(op: str, options: TuneOptions, arguments: argparse.Namespace, keys: Sequence[str]) -> int:
     """Without flags of the spec: for all specs."""
     from profkit.commands.arguments import given_fields, read_specs
     from profkit.commands.tune_arguments import thread_counts
@@ -150,10 +137,10 @@ def _forget(op: str, arguments: argparse.Namespace, keys: Sequence[str]) -> int:
 
     problem = read_choices().problem
     if problem:
-        _tell(problem)
+        tell(problem)
     is_limited = bool(given_fields(SPECS[op], arguments) or arguments.preset)
     specs = [spec.to_dict() for spec in read_specs(op, arguments)] if is_limited else None
-    counts = thread_counts(arguments) if arguments.threads else None
+    counts = thread_counts(options) if options.threads else None
     forgotten = forget_choices(
         lambda choice: (
             choice.key in keys
@@ -161,24 +148,8 @@ def _forget(op: str, arguments: argparse.Namespace, keys: Sequence[str]) -> int:
             and (counts is None or choice.threads in counts)
         )
     )
-    _tell(f"{forgotten} choice{'' if forgotten == 1 else 's'} forgotten")
+    tell(f"{forgotten} choice{'' if forgotten == 1 else 's'} forgotten")
     return 0
-
-
-def _list_presets(op: str) -> int:
-    from profkit.ops import presets_for
-    from profkit.rendering.names import spec_text
-    from profkit.rendering.tables.table import Item, Items
-
-    Items([Item(name, "", spec_text(spec)) for name, spec in presets_for(op).items()]).print(sys.stdout)
-    return 0
-
-
-def _tell(text: str) -> None:
-    from profkit.rendering.terminal import encodable
-
-    sys.stderr.write(encodable(text, sys.stderr) + "\n")
-    sys.stderr.flush()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from profkit.commands.sweep import build_specs, parse_counts, parse_words, split_list
 from profkit.errors import ProfkitError, UsageError, did_you_mean
@@ -16,12 +16,13 @@ from profkit.measurement.options import (
     BYTES,
     CACHE,
     CACHES,
+    COLUMNS,
     COMPARED,
     COUNTS,
     FILES,
+    FOLDER,
     KEY,
     KEYS,
-    MEASURED,
     OUTPUT,
     OUTPUTS,
     PROGRAMS,
@@ -29,7 +30,9 @@ from profkit.measurement.options import (
     SHARE,
     SHOWN,
     WHOLE,
+    WORDS,
     MeasureOptions,
+    option,
 )
 from profkit.ops import SPECS, default_preset
 from profkit.ops.axes import FLAG, Kind
@@ -39,6 +42,7 @@ from profkit.rendering.quantities import parse_bytes, parse_duration, parse_shar
 from profkit.rendering.results.columns import DEFAULT, choose_columns, column_names
 from profkit.rendering.terminal import stream_width
 
+OptionsType = TypeVar("OptionsType")
 HELP_WIDTH = 100
 _CELL_AXES = ("threads", "cache", "output")
 """Options of which several values are a sweep."""
@@ -49,6 +53,31 @@ SWEEP = (
 
 
 @dataclass(frozen=True)
+class TableOptions:
+    """Flags of an operator's command besides those of MeasureOptions."""
+
+    watch: bool = option(False, COMPARED, "measure again when a candidate's file changes")
+    lists: bool = option(False, COMPARED, "list the implementations and why some cannot run, and exit", flag="list")
+    columns: Sequence[str] | None = option(
+        None,
+        SHOWN,
+        f"columns of the table [{','.join(DEFAULT)}]; +NAME adds to these, all shows all: {', '.join(column_names())}",
+        form=COLUMNS,
+    )
+    json: str | None = option(None, SHOWN, "everything, with raw samples and environment")
+    csv: str | None = option(None, SHOWN, "one line per implementation")
+    markdown: str | None = option(None, SHOWN, "the tables, for an issue or a README")
+    verbose: bool = option(False, SHOWN, "list each row that cannot run, not one line per reason", letter="v")
+    strict: bool = option(False, SHOWN, "exit code 3 when a row is wrong, crashed or lost")
+    quiet: bool = option(False, SHOWN, "no progress, only the tables")
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Format and path."""
+        return {name: path for name in ("json", "csv", "markdown") if (path := getattr(self, name))}
+
+
+@dataclass(frozen=True)
 class Request:
     """What the user asked for, checked."""
 
@@ -56,16 +85,8 @@ class Request:
     specs: list[Spec]
     options: dict[str, Any]
     """Keyword arguments of profkit.measure."""
-    columns: list[str] | None
-    files: dict[str, str]
-    """Format (json, csv, markdown) and path."""
-    lists: bool
+    table: TableOptions
     lists_presets: bool
-    watches: bool
-    is_strict: bool
-    is_quiet: bool
-    is_verbose: bool
-    """Whether each row that has no time is listed, instead of one line per reason."""
 
     @property
     def cells(self) -> int:
@@ -90,6 +111,18 @@ class Parser(argparse.ArgumentParser):
     def flags(self) -> list[str]:
         """Every flag so far."""
         return list(self._option_string_actions)
+
+    def group(self, title: str) -> argparse._ArgumentGroup:
+        """The group of this title."""
+        found = next((group for group in self._action_groups if group.title == title), None)
+        return found or self.add_argument_group(title)
+
+    def add_options(self, options: type) -> None:
+        """A flag for every option of a dataclass, in the group that it names."""
+        for item in _options_of(options):
+            letter = item.metadata["letter"]
+            flags = [*([f"-{letter}"] if letter else []), f"--{_flag(item)}"]
+            self.group(item.metadata["group"]).add_argument(*flags, dest=item.name, **_argument(item))
 
     def show_group(self, group: argparse._ArgumentGroup) -> None:
         """Have --help show a group of another parser, too."""
@@ -140,24 +173,12 @@ def join_negative(words: Sequence[str]) -> list[str]:
 def parse_request(op: str, command: str, words: Sequence[str]) -> Request:
     """Read a command's words; anything wrong is a UsageError before anything is measured."""
     arguments = build_parser(op, command).parse(words)
-    options = read_options(MeasureOptions, arguments)
-    columns = split_list(arguments.columns) if arguments.columns else None
-    choose_columns(columns)
-    if arguments.watch and not options["candidates"]:
+    options, table = read_options(MeasureOptions, arguments), made_options(TableOptions, arguments)
+    choose_columns(table.columns)
+    if table.watch and not options["candidates"]:
         raise UsageError("--watch reruns when a candidate's file changes: add --candidate FILE")
-    return Request(
-        op=op,
-        specs=read_specs(op, arguments, {name: len(options[name] or [0]) for name in _CELL_AXES}),
-        options=options,
-        columns=columns,
-        files={name: getattr(arguments, name) for name in ("json", "csv", "markdown") if getattr(arguments, name)},
-        lists=arguments.list,
-        lists_presets=arguments.list_presets,
-        watches=arguments.watch,
-        is_strict=arguments.strict,
-        is_quiet=arguments.quiet,
-        is_verbose=arguments.verbose or arguments.all,
-    )
+    specs = read_specs(op, arguments, {name: len(options[name] or [0]) for name in _CELL_AXES})
+    return Request(op, specs, options, table, arguments.list_presets)
 
 
 def read_specs(op: str, arguments: argparse.Namespace, other_axes: Mapping[str, int] | None = None) -> list[Spec]:
@@ -178,9 +199,8 @@ def build_parser(op: str, command: str) -> Parser:
     description = f"Compare implementations of {op} on this machine.\n\n  {summary}\n\n{SWEEP}"
     parser = Parser(f"profkit {command}", description, _examples(op, command))
     group = parser.add_argument_group(f"{op} (each flag is a sweep axis)")
-    _add_selection(parser)
-    add_options(parser.add_argument_group("how it is measured"), MeasureOptions, MEASURED)
-    _add_output(parser)
+    parser.add_options(MeasureOptions)
+    parser.add_options(TableOptions)
     add_spec(group, op)
     return parser
 
@@ -205,32 +225,6 @@ def add_spec(group: argparse._ArgumentGroup, op: str) -> None:
     preset = f"a named shape, other flags change it; may be repeated or a comma list [{default_preset(op)}]"
     group.add_argument("--preset", metavar="NAME", action="append", help=preset)
     group.add_argument("--list-presets", action="store_true", help="list the named shapes and exit")
-
-
-def _add_selection(parser: Parser) -> None:
-    group = parser.add_argument_group("what is compared (keys like torch/cpu/channels_last, with * as wildcard)")
-    add_options(group, MeasureOptions, COMPARED)
-    group.add_argument("--watch", action="store_true", help="measure again when a candidate's file changes")
-    group.add_argument("--list", action="store_true", help="list the implementations and why some cannot run, and exit")
-
-
-def _add_output(parser: Parser) -> None:
-    group = parser.add_argument_group("what is shown and saved")
-    names = ", ".join(column_names())
-    group.add_argument(
-        "--columns",
-        metavar="NAME[,NAME]",
-        help=f"columns of the table [{','.join(DEFAULT)}]; +NAME adds to these, all shows all: {names}",
-    )
-    group.add_argument("--json", metavar="FILE", help="everything, with raw samples and environment")
-    group.add_argument("--csv", metavar="FILE", help="one line per implementation")
-    group.add_argument("--markdown", metavar="FILE", help="the tables, for an issue or a README")
-    add_options(group, MeasureOptions, SHOWN)
-    group.add_argument(
-        "-v", "--verbose", action="store_true", help="list each row that cannot run, not one line per reason"
-    )
-    group.add_argument("--strict", action="store_true", help="exit code 3 when a row is wrong, crashed or lost")
-    group.add_argument("--quiet", action="store_true", help="no progress, only the tables")
 
 
 def _examples(op: str, command: str) -> str:
@@ -285,6 +279,10 @@ class _Form:
 
 
 _FORMS = {
+    "": _Form("FILE"),
+    FOLDER: _Form("FOLDER"),
+    WORDS: _Form("NAME", repeats=True),
+    COLUMNS: _Form("NAME[,NAME]", finish=lambda _, given: split_list(given)),
     KEY: _Form("KEY"),
     SECONDS: _Form("TIME", typed(parse_duration), word=lambda value: f"{value:g}s"),
     BYTES: _Form("SIZE", typed(parse_bytes)),
@@ -305,16 +303,13 @@ def _flag(item: Field[Any]) -> str:
     return ("no-" if item.default is True else "") + word.replace("_", "-")
 
 
-def add_options(group: argparse._ArgumentGroup, options: type, name: str) -> None:
-    """The flags of those options of a dataclass that belong to this group."""
-    for item in fields(options):
-        if item.metadata.get("group") == name:
-            group.add_argument(f"--{_flag(item)}", dest=item.name, **_argument(item))
+def _options_of(options: type) -> list[Field[Any]]:
+    return [item for item in fields(options) if "group" in item.metadata]
 
 
 def _argument(item: Field[Any]) -> dict[str, Any]:
     """What argparse is told of an option; what is not typed is None there, and takes its default in `read_options`."""
-    facts, form = item.metadata, _FORMS.get(item.metadata["form"], _Form(""))
+    facts, form = item.metadata, _FORMS[item.metadata["form"]]
     shown = facts["shown"]
     if isinstance(item.default, bool):
         more = {"action": "store_const", "const": not item.default}
@@ -329,13 +324,16 @@ def _argument(item: Field[Any]) -> dict[str, Any]:
 def read_options(options: type, arguments: argparse.Namespace) -> dict[str, Any]:
     """The value of every option: as it was typed, or its default."""
     values = {}
-    for item in fields(options):
-        if "group" not in item.metadata:
-            continue
-        given, form = getattr(arguments, item.name), _FORMS.get(item.metadata["form"], _Form(""))
+    for item in _options_of(options):
+        given, form = getattr(arguments, item.name), _FORMS[item.metadata["form"]]
         default = item.default if item.default_factory is MISSING else item.default_factory()
         values[item.name] = default if given is None else form.finish(_flag(item), given)
     return values
+
+
+def made_options(options: type[OptionsType], arguments: argparse.Namespace) -> OptionsType:
+    """The options that were typed."""
+    return options(**read_options(options, arguments))
 
 
 def chosen_top(text: str) -> int | None:

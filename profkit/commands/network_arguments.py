@@ -10,7 +10,7 @@ from typing import Any
 
 from profkit.attribution.account import STEPS
 from profkit.attribution.grouping import groupings_on
-from profkit.commands.arguments import Parser, add_fields, add_options, given_fields, help_width, read_options
+from profkit.commands.arguments import Parser, add_fields, given_fields, help_width, read_options
 from profkit.commands.sweep import split_list
 from profkit.errors import SpecError, UsageError, nearest
 from profkit.frameworks.networks import BUILDERS, load_builder
@@ -82,7 +82,7 @@ def parse_network(words: Sequence[str]) -> NetworkArguments:
 
 
 def _split_name(words: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The network's name, which may also stand among the flags, and all other words."""
+    """The network's name, which may also appear among the flags, and all other words."""
     if words and not words[0].startswith("-"):
         return words[0], list(words[1:])
     place = next((place for place, word in enumerate(words) if word in NETWORKS), None)
@@ -117,7 +117,7 @@ def build_parser(network: type[Network] | None) -> Parser:
 
 
 def _add_run(parser: Parser) -> None:
-    group = parser.add_argument_group("how it runs")
+    group = parser.group(RUN)
     group.add_argument(
         "--framework",
         metavar="NAME[:MODE][,...]",
@@ -125,7 +125,7 @@ def _add_run(parser: Parser) -> None:
     )
     group.add_argument("--mode", metavar="MODE", help="graph, eager, compile, ...: see --list [the usual one]")
     group.add_argument("--threads", metavar="N", type=int, help="threads of the framework [all usable cores]")
-    add_options(group, NetworkRequest, RUN)
+    parser.add_options(NetworkRequest)
     group.add_argument("--data", metavar="FOLDER", help="folder of CIFAR-10's files [synthetic images]")
     group.add_argument("--no-baseline", action="store_true", help="do not measure profkit's own kernels")
     group.add_argument("--output", metavar="FILE.profkit", help="keep the whole run, for profkit report and others")

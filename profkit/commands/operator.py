@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import sys
 import time
@@ -10,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-from profkit.cli import INTERRUPTED
+from profkit.cli import INTERRUPTED, tell
 from profkit.commands.arguments import Request, parse_request
 from profkit.commands.showing import show_result
 from profkit.errors import ProfkitError, UnavailableError, UsageError
@@ -21,7 +20,6 @@ from profkit.rendering.names import spec_text
 from profkit.rendering.progress import show_progress
 from profkit.rendering.quantities import bytes_text
 from profkit.rendering.tables.table import Item, Items
-from profkit.rendering.terminal import encodable
 
 POLL_S = 0.5
 BUILD_LINE = "from the repository's folder, type: pip install -e ."
@@ -32,29 +30,30 @@ def compare(op: str, command: str, words: Sequence[str]) -> int:
     """Do what the words say."""
     request = parse_request(op, command, words)
     if request.lists_presets:
-        return list_presets(request)
-    if request.lists:
+        return list_presets(request.op)
+    if request.table.lists:
         return list_implementations(request)
-    check_targets(request.files.values())
+    check_targets(request.table.files.values())
     _load_api()
     _check_memory(request)
-    return watch(request) if request.watches else measure_once(request)
+    return watch(request) if request.table.watch else measure_once(request)
 
 
 def measure_once(request: Request) -> int:
     """Measure, show, save; what was measured is shown before anything can fail."""
     api = _load_api()
-    if request.cells > 1 and not request.is_quiet:
+    if request.cells > 1 and not request.table.quiet:
         budget = request.options["budget_s"]
         tell(f"{request.cells} tables, up to {budget:g} s of sampling each")
-    with contextlib.nullcontext(False) if request.is_quiet else show_progress() as progress:
+    with show_progress(is_quiet=request.table.quiet) as progress:
         result = api.measure(request.specs, progress=progress, **request.options)
-    show_result(result, request.columns, request.is_verbose, request.files)
-    return exit_code(result, request.is_strict)
+    table = request.table
+    show_result(result, table.columns, table.verbose or request.options["all"], table.files)
+    return exit_code(result, table.strict)
 
 
 def _load_api() -> ModuleType:
-    """The Python door; a checkout that was not built has no compiled core, and says what to type."""
+    """The Python API; UnavailableError with the line to type where the compiled core is missing."""
     try:
         from profkit import api
     except ImportError as error:
@@ -63,7 +62,7 @@ def _load_api() -> ModuleType:
 
 
 def exit_code(result: Result, is_strict: bool) -> int:
-    """What the shell is told; an interruption goes before everything else."""
+    """The exit code; an interruption takes precedence."""
     if result.interrupted:
         return INTERRUPTED
     if is_strict and any(row.status in _BAD_STATUSES for cell in result.cells for row in cell.rows):
@@ -72,12 +71,6 @@ def exit_code(result: Result, is_strict: bool) -> int:
         tell("nothing could be measured; profkit doctor says what works here")
         return 1
     return 0
-
-
-def tell(text: str) -> None:
-    """A remark beside the result."""
-    sys.stderr.write(encodable(text, sys.stderr) + "\n")
-    sys.stderr.flush()
 
 
 def watch(request: Request) -> int:
@@ -104,13 +97,11 @@ def watch(request: Request) -> int:
             return code
 
 
-def list_presets(request: Request) -> int:
+def list_presets(op: str) -> int:
     """Print the operator's named shapes."""
-    default = default_preset(request.op)
-    items = [
-        Item(name, "default" if name == default else "", spec_text(spec))
-        for name, spec in presets_for(request.op).items()
-    ]
+    default = default_preset(op)
+    presets = presets_for(op).items()
+    items = [Item(name, "default" if name == default else "", spec_text(spec)) for name, spec in presets]
     Items(items).print(sys.stdout)
     return 0
 

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from profkit.commands.arguments import Parser, add_spec, typed
-from profkit.commands.sweep import parse_counts
+from profkit.commands.arguments import Parser, add_spec, made_options
 from profkit.errors import UsageError, did_you_mean
 from profkit.measurement.cores import cores_for, default_threads
-from profkit.measurement.options import MeasureOptions
-from profkit.rendering.quantities import parse_bytes, parse_duration, parse_share
+from profkit.measurement.options import (
+    ALL_DEVICES,
+    BYTES,
+    CACHES,
+    COUNTS,
+    DEVICES,
+    KEYS,
+    MEASURED,
+    SECONDS,
+    SHARE,
+    SHOWN,
+    WHOLE,
+    MeasureOptions,
+    option,
+)
 
-BUDGET_S = 20.0
+WHICH = "which kernels (keys like native/implicit_gemm, with * as wildcard)"
 OPERATORS = {"conv": "conv2d", "matmul": "matmul"}
 _EPILOG = """\
 examples:
@@ -27,8 +40,32 @@ machine and this build. The commands then use it and say so; --no-tuned or PROFK
 exit codes: 0 done, 1 nothing could be measured, 2 wrong usage, 130 interrupted"""
 
 
-def parse_tune(words: Sequence[str]) -> tuple[str, argparse.Namespace]:
-    """Read the words; anything wrong is a UsageError before anything is measured."""
+@dataclass(frozen=True)
+class TuneOptions:
+    """Flags besides those of the operator's spec."""
+
+    only: Sequence[str] = option((), WHICH, "tune only these", form=KEYS)
+    device: str = option(ALL_DEVICES, WHICH, "where they run", choices=DEVICES)
+    dry_run: bool = option(False, WHICH, "list what would be tried, and exit")
+    forget: bool = option(False, WHICH, "forget what was chosen for them, and exit")
+    threads: Sequence[int] = option((), MEASURED, "threads of the kernels", form=COUNTS, shown="all usable cores")
+    budget_s: float = option(20.0, MEASURED, "sampling time per kernel", form=SECONDS)
+    timeout_s: float = option(MeasureOptions.timeout_s, MEASURED, "longest wait", form=SECONDS)
+    memory_limit_bytes: int | None = option(None, MEASURED, "memory limit of each trial", form=BYTES, shown="none")
+    cache: str = option(CACHES[0], MEASURED, "state of the caches", choices=CACHES)
+    margin: float = option(MeasureOptions.margin, MEASURED, "ignore smaller gains", form=SHARE)
+    seed: int = option(0, MEASURED, "seed of the random inputs", form=WHOLE)
+    json: str | None = option(None, SHOWN, "every trial with raw samples, and the environment")
+    quiet: bool = option(False, SHOWN, "no progress, only the tables")
+
+    def measure_options(self) -> MeasureOptions:
+        """Of every trial."""
+        names = ("budget_s", "timeout_s", "memory_limit_bytes", "margin", "seed")
+        return MeasureOptions(cache=[self.cache], **{name: getattr(self, name) for name in names})
+
+
+def parse_tune(words: Sequence[str]) -> tuple[str, TuneOptions, argparse.Namespace]:
+    """The operator, the options, and all arguments for `read_specs`; anything wrong is a UsageError."""
     # The operator may also follow --help: profkit help tune conv.
     name, *others = [*words[1:2], words[0], *words[2:]] if words and words[0] in ("-h", "--help") else words or [""]
     if name in ("-h", "--help"):
@@ -36,7 +73,8 @@ def parse_tune(words: Sequence[str]) -> tuple[str, argparse.Namespace]:
     if name not in OPERATORS:
         raise UsageError(_unknown_operator(name))
     op = OPERATORS[name]
-    return op, build_parser([op]).parse(others)
+    arguments = build_parser([op]).parse(others)
+    return op, made_options(TuneOptions, arguments), arguments
 
 
 def build_parser(ops: Sequence[str]) -> Parser:
@@ -50,29 +88,7 @@ def build_parser(ops: Sequence[str]) -> Parser:
         add_spec(spec, op)
         if owner is not parser:
             parser.show_group(spec)
-    which = parser.add_argument_group("which kernels (keys like native/implicit_gemm, with * as wildcard)")
-    which.add_argument("--only", metavar="KEY", action="append", help="tune only these")
-    which.add_argument("--device", choices=("cpu", "cuda", "all"), default="all", help="where they run [all]")
-    which.add_argument("--dry-run", action="store_true", help="list what would be tried, and exit")
-    which.add_argument("--forget", action="store_true", help="forget what was chosen for them, and exit")
-    how = parser.add_argument_group("how it is measured")
-    how.add_argument("--threads", metavar="N[,N]", help="threads of the kernels [all usable cores]")
-    seconds, share = typed(parse_duration), typed(parse_share)
-    how.add_argument("--budget", metavar="TIME", type=seconds, default=BUDGET_S, help="sampling time per kernel [20s]")
-    how.add_argument(
-        "--timeout", metavar="TIME", type=seconds, default=MeasureOptions.timeout_s, help="longest wait [60s]"
-    )
-    how.add_argument(
-        "--memory-limit", metavar="SIZE", type=typed(parse_bytes), help="memory limit of each trial [none]"
-    )
-    how.add_argument("--cache", choices=("hot", "cold"), default="hot", help="state of the caches [hot]")
-    how.add_argument(
-        "--margin", metavar="SHARE", type=share, default=MeasureOptions.margin, help="ignore smaller gains [2%%]"
-    )
-    how.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the random inputs [0]")
-    shown = parser.add_argument_group("what is shown and saved")
-    shown.add_argument("--json", metavar="FILE", help="every trial with raw samples, and the environment")
-    shown.add_argument("--quiet", action="store_true", help="no progress, only the tables")
+    parser.add_options(TuneOptions)
     return parser
 
 
@@ -83,9 +99,9 @@ def _unknown_operator(word: str) -> str:
     return f"{word!r} has no kernels to tune; {did_you_mean(word, OPERATORS)}there is {names}"
 
 
-def thread_counts(arguments: argparse.Namespace) -> list[int]:
+def thread_counts(options: TuneOptions) -> Sequence[int]:
     """The thread counts to tune for, each possible here."""
-    counts = parse_counts("threads", arguments.threads) if arguments.threads else [default_threads()]
+    counts = options.threads or [default_threads()]
     for count in counts:
         cores_for(count)
     return counts

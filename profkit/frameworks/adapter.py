@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from profkit.errors import UnavailableError
 from profkit.ops.spec import Spec
 
 Array = NDArray[Any]
@@ -27,7 +28,7 @@ class Implementation:
     key: str
     adapter: str
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables that must stand before the worker's interpreter starts (KERAS_BACKEND, ...)."""
+    """Variables that must be set before the worker's interpreter starts (KERAS_BACKEND, ...)."""
     options: Mapping[str, str] = field(default_factory=dict)
     """What else the adapter needs to find it again in the worker (a candidate's file, ...). `rounding` is read by
     measurement too: the format to which operands are rounded where it is coarser than the spec's (tf32); `forms` by
@@ -76,6 +77,11 @@ class Availability:
     available: bool
     reason: str = ""
     install: str = ""
+
+    @property
+    def text(self) -> str:
+        """Why it is not available, and the line to type."""
+        return "; ".join(filter(None, (self.reason, self.install)))
 
 
 @dataclass
@@ -131,7 +137,7 @@ class Adapter(Protocol):
     """Second part of the key."""
 
     def is_available(self) -> Availability:
-        """Cheap look, without importing the framework."""
+        """A cheap check, without importing the framework."""
         ...
 
     def implementations(self, op: str) -> Sequence[Implementation]:
@@ -158,6 +164,23 @@ def find_module(module: str, extra: str) -> Availability:
     if importlib.util.find_spec(module) is not None:
         return Availability(True)
     return Availability(False, f"{module} is not installed", f'pip install "profkit[{extra}]"')
+
+
+def require(here: Availability) -> None:
+    """UnavailableError with the reason and the line to type, unless it is available."""
+    if not here.available:
+        raise UnavailableError(here.text)
+
+
+def waiting(enqueue: Callable[[], Any], wait: Callable[[], Any]) -> Callable[[], Any]:
+    """The call of a device that returns when its work is done."""
+
+    def call() -> Any:
+        result = enqueue()
+        wait()
+        return result
+
+    return call
 
 
 def aligned_empty(shape: Sequence[int], dtype: Any, alignment: int = 64) -> Array:

@@ -1,8 +1,8 @@
-"""What the framework adapters share: an adapter assembled from one table of operators, and layout conversions.
+"""What the framework adapters share: an adapter assembled from one function per operator, and layout conversions.
 
-An `Operator` says how a call is built and which specs are refused; a `Framework` turns the table into the
-contract of adapter.py. Frameworks are opened with `importlib.import_module`, so types are checked alike
-whether or not they are installed.
+`Framework.operator` takes the function that builds an operator's call, and the one that refuses specs; the framework
+then follows the contract of adapter.py. Frameworks are opened with `importlib.import_module`, so types are checked
+alike whether or not they are installed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from profkit.errors import UnavailableError, UnsupportedError
-from profkit.frameworks.adapter import Array, Availability, Conditions, Implementation, Prepared, find_module
+from profkit.errors import UnsupportedError
+from profkit.frameworks.adapter import Array, Availability, Conditions, Implementation, Prepared, find_module, require
 from profkit.ops.spec import Spec
 from profkit.ops.window import Window
 
@@ -46,8 +46,16 @@ class Job:
         """Whether the caller wants one output memory for all calls."""
         return self.conditions.output == "reused"
 
+    def arrays(self, *names: str) -> list[Array]:
+        """Those of these inputs that the spec has."""
+        return [self.inputs[name] for name in names if name in self.inputs]
 
-def _accept(implementation: Implementation, spec: Any) -> str:
+
+Build = TypeVar("Build", bound=Callable[[Job, Any], Prepared])
+
+
+def accept(implementation: Implementation, spec: Any) -> str:
+    """No reason against any spec."""
     return ""
 
 
@@ -56,7 +64,7 @@ class FrameworkOperator:
     """How one operator runs in a framework: `build` prepares a call, `refuse` gives the reason against a spec."""
 
     build: Callable[[Job, Any], Prepared]
-    refuse: Callable[[Implementation, Any], str] = _accept
+    refuse: Callable[[Implementation, Any], str] = accept
     variants: Sequence[str] = ("",)
 
 
@@ -87,26 +95,20 @@ def refuse_gradient(implementation: Implementation, spec: Any) -> str:
     return f"the {implementation.framework} rows have no {spec.direction} of {spec.op}"
 
 
-def missing(reason: str, variants: Sequence[str] = ("",)) -> FrameworkOperator:
-    """An operator that the framework does not have: its row stays, with the reason."""
-
-    def build(job: Job, spec: Any) -> Prepared:
-        raise UnsupportedError(reason)
-
-    return FrameworkOperator(build, lambda implementation, spec: reason, variants)
-
-
 @dataclass
 class Framework:
-    """An adapter made of a table of operators; follows the Adapter protocol."""
+    """An adapter made of functions that build calls; follows the Adapter protocol."""
 
     name: str
-    modules: Sequence[str]
-    """Modules whose presence on the path means that the framework is installed."""
-    extra: str
-    """The pip extra that brings it."""
     begin: Callable[[Implementation, Conditions], dict[str, str]]
-    operators: Mapping[str, FrameworkOperator]
+    modules: Sequence[str] = ()
+    """Modules whose presence on the path means that the framework is installed; its name unless others are given."""
+    extra: str = ""
+    """The pip extra that brings it; its name unless another is given."""
+    operators: dict[str, FrameworkOperator] = field(default_factory=dict)
+    """By the operator's name; `operator` adds to them."""
+    variants: Sequence[str] = ("",)
+    """Of every operator that does not name its own."""
     device: str = "cpu"
     module: str = ""
     """File of the adapter where it is not called like the framework: rows on another device have their own."""
@@ -121,6 +123,31 @@ class Framework:
     """Element types that its rows are written for."""
     unavailable_reason: Callable[[], str] = lambda: ""
     """Why it cannot run here, installed or not (a driver that is missing), found out cheaply, or nothing."""
+
+    def __post_init__(self) -> None:
+        self.modules = self.modules or (self.name,)
+        self.extra = self.extra or self.name
+
+    def operator(
+        self,
+        op: str,
+        refuse: Callable[[Implementation, Any], str] = accept,
+        variants: Sequence[str] | None = None,
+    ) -> Callable[[Build], Build]:
+        """Decorates the function that builds the calls of an operator."""
+
+        def add(build: Build) -> Build:
+            self.operators[op] = FrameworkOperator(build, refuse, self.variants if variants is None else variants)
+            return build
+
+        return add
+
+    def lacks(self, op: str, reason: str) -> None:
+        """Name an operator that the framework does not have: its rows stay, with the reason."""
+
+        @self.operator(op, lambda implementation, spec: reason)
+        def build(job: Job, spec: Any) -> Prepared:
+            raise UnsupportedError(reason)
 
     def is_available(self) -> Availability:
         """Whether it can run here; without a driver nobody needs to know that the framework is not installed either."""
@@ -155,9 +182,7 @@ class Framework:
 
     def start(self, implementation: Implementation, conditions: Conditions) -> dict[str, str]:
         """Open the framework and set it up."""
-        availability = self.is_available()
-        if not availability.available:
-            raise UnavailableError("; ".join(filter(None, (availability.reason, availability.install))))
+        require(self.is_available())
         return self.begin(implementation, conditions)
 
     def prepare(
@@ -181,6 +206,14 @@ def to_layout(images: Array, layout: str, wanted: str) -> Array:
 def reported_layout(layout: str, wanted: str) -> str:
     """`Prepared.layout`: the held layout, only when it is not the spec's own."""
     return "" if layout == wanted else wanted
+
+
+def held_as(layout: str, prepared: Prepared, spec: Any) -> Prepared:
+    """A call that gives images of a layout, with its result in the spec's."""
+    as_array = prepared.to_numpy
+    prepared.to_numpy = lambda result: to_layout(as_array(result), layout, spec.layout)
+    prepared.layout = reported_layout(spec.layout, layout)
+    return prepared
 
 
 def channel_shape(layout: str) -> tuple[int, ...]:

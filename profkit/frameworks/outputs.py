@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.frameworks.adapter import Array, Conditions, aligned_empty
+from profkit.frameworks.adapter import Array, aligned_empty
 from profkit.ops.spec import Spec
 
 POOLED_FROM_BYTES = 1 << 20
@@ -104,11 +104,3 @@ def call_on_same(run: Callable[[], Any], output: Array) -> Callable[[], Array]:
         return output
 
     return call
-
-
-def call_filling(run: Callable[[Array], Any], spec: Spec, conditions: Conditions) -> tuple[Callable[[], Array], str]:
-    """The call for what `conditions` ask, and the word that its row shows; for what can run on any output."""
-    if conditions.output == "reused":
-        output = unwritten(spec)
-        return call_on_same(partial(run, output), output), "reused"
-    return call_on_fresh(run, spec), "fresh"

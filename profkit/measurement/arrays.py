@@ -1,4 +1,4 @@
-"""The files through which arrays pass between parent and workers: where they lie and when they go."""
+"""Files that pass arrays between parent and workers: where they are and how long they live."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def result_path(folder: str, key: str) -> str:
 
 def array_folder(spec: Spec) -> contextlib.AbstractContextManager[str]:
     """A folder for inputs and results: in memory when there is room for two results beside the inputs."""
-    # Before the free space is looked at: what a killed run left may have taken it.
+    # Before free space is checked: a killed run may have left files.
     remove_leftovers(SHARED_MEMORY)
     if not SHARED_MEMORY.is_dir() or shutil.disk_usage(SHARED_MEMORY).free < 4 * spec.min_bytes():
         return scratch_folder()
@@ -75,7 +75,7 @@ def _prefix(pid: int) -> str:
 
 
 def remove_leftovers(place: Path) -> None:
-    """Take away the folders of runs that are dead."""
+    """Remove the folders of runs that have ended."""
     for folder in place.glob("profkit-*"):
         if not re.fullmatch(r"profkit-\d+-[0-9a-f]{8}-[0-9a-f]{8}", folder.name):
             continue

@@ -1,13 +1,14 @@
 """How the prepared call of a worker is timed: on a CPU by the wall clock, on a device by events where that is possible.
 
-Worker side; whatever needs the device is imported only for rows that run on one.
+Samples taken while a device was throttled are taken again. Worker side; whatever needs the device is imported only for
+rows that run on one.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from profkit.frameworks.adapter import DeviceCall, Prepared
 from profkit.frameworks.device_arrays import cuda_module
 from profkit.measurement.device.clocks import ClockWatch, open_watch
 from profkit.measurement.device.peaks import theoretical_peaks
-from profkit.measurement.device.samples import RETAKES, take_samples
 from profkit.measurement.device.timing import EventStopwatch, device_peak_bytes, open_stopwatch
 from profkit.measurement.device.wall_clock import NO_STREAM, CacheFlush, WallStopwatch
 from profkit.measurement.workers.protocol import Message
@@ -27,6 +27,46 @@ WARM_NS = 10_000_000
 SHORT_NS = 2_000_000
 """Of a longer call launching and waiting, some ten microseconds, are less than the margin."""
 WAITED_CALLS = 5
+RETAKES = 2
+"""Further tries per asked sample, spent where they are needed."""
+COOLING_S = 0.05
+
+
+@dataclass
+class DeviceSamples:
+    """Samples with what is known of each."""
+
+    samples_ns: list[float] = field(default_factory=list)
+    throttled: list[bool] = field(default_factory=list)
+    retaken: int = 0
+
+
+def wait_to_cool() -> None:
+    """Give the device time to get cooler."""
+    time.sleep(COOLING_S)
+
+
+def take_samples(
+    count: int,
+    once: Callable[[], float],
+    is_throttled: Callable[[], bool],
+    rest: Callable[[], None] = wait_to_cool,
+    retakes: int = RETAKES,
+) -> DeviceSamples:
+    """`count` samples; those taken while the device was throttled are taken again while tries are left."""
+    taken = DeviceSamples()
+    tries_left = retakes * count
+    while len(taken.samples_ns) < count:
+        sample = once()
+        throttled = is_throttled()
+        if throttled and tries_left:
+            tries_left -= 1
+            taken.retaken += 1
+            rest()
+            continue
+        taken.samples_ns.append(sample)
+        taken.throttled.append(throttled)
+    return taken
 
 
 @dataclass
@@ -40,7 +80,7 @@ class CallClock:
     """The same call with waiting, where events time it without."""
     retaken: int = 0
     rest_helps: bool = True
-    """No row waits for a device again that stayed throttled: a power cap may be there all day."""
+    """Whether waiting for cooler clocks makes sense: a power cap may be permanent."""
 
     @property
     def timing(self) -> str:
@@ -54,7 +94,7 @@ class CallClock:
 
     def sample(self, count: int, calls: int, warm_calls: int, is_cold: bool) -> Message:
         """Samples, with what was seen of the device since the call was prepared."""
-        # Cold means the caches: they are emptied before each sample, and the clocks must be up all the same.
+        # Cold refers to the caches, which are flushed before each sample; the clocks must be up in any case.
         self.warm(warm_calls or int(is_cold))
         retakes = RETAKES if self.rest_helps else 0
         taken = take_samples(

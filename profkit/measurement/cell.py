@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from profkit.measurement.cores import usable_cpus
 from profkit.measurement.device.clocks import NOT_WATCHED
 from profkit.measurement.device.wall_clock import WALL_CLOCK
 from profkit.measurement.host_times import HostTimes
+from profkit.measurement.progress import ProgressCallback
 from profkit.measurement.result import Cell, Row
 from profkit.measurement.sampling import Contender, Rules, race
 from profkit.measurement.selection import availability_of, pick_baseline
@@ -30,12 +31,11 @@ from profkit.measurement.workers.requests import Answer, WorkerTask, ask_all, as
 from profkit.ops.dtypes import for_file, from_file
 from profkit.ops.spec import Spec, max_error, tolerance
 
-ProgressCallback = Callable[[str, float, str], None]
 WARM_UP_CALLS, WARM_UP_NS = 3, 50_000_000
 
 
 class SharedInputs:
-    """What all rows of a spec are given, and what they must make of it."""
+    """The inputs of all rows of a spec, and the expected result."""
 
     def __init__(self, spec: Spec, seed: int) -> None:
         self.spec = spec
@@ -43,17 +43,17 @@ class SharedInputs:
 
     @cached_property
     def inputs(self) -> dict[str, NDArray[Any]]:
-        """The same bytes for all."""
+        """The same bytes for all rows."""
         return self.spec.make_inputs(self._seed)
 
     @cached_property
     def reference(self) -> NDArray[np.float64]:
-        """What the result must be; worked out while the workers start."""
+        """The expected result; computed while the workers start."""
         return self.spec.reference(self.inputs)
 
 
 class CellRun:
-    """The course of one cell; `finish` gives the rows whenever it is called, also after an interruption."""
+    """The measurement of one cell; `finish` returns the rows at any time, also after an interruption."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class CellRun:
             self.tell("start", done / len(runnable), key)
             return None
 
-        # From the last on: native kernels, which start at once, then fill the time in which others still import.
+        # Last to first: native kernels, which start at once, fill the time while frameworks are imported.
         tasks: list[WorkerTask] = [
             partial(self._begin, implementation, position, folder)
             for position, implementation in enumerate(reversed(runnable))
@@ -141,7 +141,7 @@ class CellRun:
         ask_all(tasks, max(1, len(usable_cpus())), finished)
         crashed = [item.key for item in runnable if self.rows[item.key].status in ("crashed", "timeout")]
         for key in [key for key in crashed if key in self.on_device][:1]:
-            self._look_after_device(key)
+            self._check_device(key)
         alive = [key for key in self.on_device if key in started or self._is_ready(key)]
         for position, key in enumerate(alive):
             self.tell("start", (done + position) / len(runnable), key)
@@ -162,7 +162,7 @@ class CellRun:
         except WorkerFailure as failure:
             self._fail(key, failure)
             if failure.status in ("crashed", "timeout"):
-                self._look_after_device(key)
+                self._check_device(key)
             return
         worker.pause()
         self._take_first_call(key, answer, folder)
@@ -264,7 +264,7 @@ class CellRun:
         else:
             self.pool.drop(key)
 
-    def _look_after_device(self, key: str) -> None:
+    def _check_device(self, key: str) -> None:
         """After a failure on a device a new process takes the worker's place; if it finds none, the device is lost."""
         reason = self.rows[key].reason
         trouble = self.pool.replace(self.on_device[key])
@@ -279,7 +279,7 @@ class CellRun:
                     self.contenders[other].failed = True
 
     def _ask(self, key: str, request: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Wake one worker, ask it, put it to rest; None when that ended it."""
+        """Resume one worker, send it a request, pause it; None if it failed."""
         worker = self.pool.workers[key]
         worker.resume()
         try:
@@ -287,7 +287,7 @@ class CellRun:
         except WorkerFailure as failure:
             self._fail(key, failure)
             if key in self.on_device and failure.status in ("crashed", "timeout", "unavailable"):
-                self._look_after_device(key)
+                self._check_device(key)
             return None
         worker.pause()
         return answer

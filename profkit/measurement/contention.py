@@ -1,6 +1,6 @@
 """CPU contention: two readings of the system's clocks in, their share of the time out.
 
-A load average looks a minute back, at profkit's own work too; these clocks tell exactly what ran beside a measurement.
+A load average covers the last minute and profkit's own work; these counters show what ran during a measurement.
 """
 
 from __future__ import annotations

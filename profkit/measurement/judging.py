@@ -15,7 +15,7 @@ NOT_RESOLVED = "not resolved"
 ENOUGH = 6
 """From so many samples on either side the bootstrap is used, below it Welch's t (as in statistics.log_interval)."""
 MOST_SAMPLES = 10_000
-"""More are not worth asking for: such noise is fought by a quieter machine, not by patience."""
+"""Beyond this, a quieter machine helps and more samples do not."""
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ def _refusal(request: NetworkRequest) -> tuple[str, str] | None:
         raise UsageError(f"{request.framework} has no mode {request.mode!r}; there are {', '.join(builder.modes)}")
     availability = builder.is_available() if request.python is None else None
     if availability is not None and not availability.available:
-        return "unavailable", "; ".join(filter(None, (availability.reason, availability.install)))
+        return "unavailable", availability.text
     reason = builder.supports(request.network, request.conditions)
     return ("unsupported", reason) if reason else None
 

@@ -16,19 +16,29 @@ DEVICES = ("cpu", "cuda", ALL_DEVICES)
 CACHES, OUTPUTS = ("hot", "cold"), ("fresh", "reused")
 
 
-COMPARED, MEASURED, SHOWN, RUN = "compared", "measured", "shown", "run"
+COMPARED = "what is compared (keys like torch/cpu/channels_last, with * as wildcard)"
+MEASURED, SHOWN, RUN = "how it is measured", "what is shown and saved", "how it runs"
 """Groups of flags."""
 SECONDS, BYTES, SHARE, WHOLE = "seconds", "bytes", "share", "whole"
 KEY, KEYS, FILES, COUNTS, PROGRAMS = "key", "keys", "files", "counts", "programs"
-CACHE, OUTPUT = "cache", "output"
-"""Forms in which an option is typed, where its default does not say it."""
+CACHE, OUTPUT, COLUMNS, WORDS, FOLDER = "cache", "output", "columns", "words", "folder"
+"""Forms in which an option is typed; without one it is a flag, a choice, or the name of a file."""
 
 
 def option(
-    default: Any, group: str, help: str, *, form: str = "", flag: str = "", shown: str = "", choices: Sequence[str] = ()
+    default: Any,
+    group: str,
+    help: str,
+    *,
+    form: str = "",
+    flag: str = "",
+    letter: str = "",
+    shown: str = "",
+    choices: Sequence[str] = (),
 ) -> Any:
     """A field that is also a flag: `--<name>` without its unit, or `flag`; `shown` is what the default means."""
     facts = {"group": group, "help": help, "form": form, "flag": flag, "shown": shown, "choices": choices}
+    facts["letter"] = letter
     return field(default_factory=dict, metadata=facts) if default == {} else field(default=default, metadata=facts)
 
 

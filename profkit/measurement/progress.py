@@ -21,3 +21,14 @@ class Progress:
 
 Watcher = Callable[[Progress], None]
 """Called between measurements, never during a timed call."""
+ProgressCallback = Callable[[str, float, str], None]
+"""Phase, fraction and text of one cell."""
+
+
+def ignore_progress(progress: Progress) -> None:
+    """The watcher of a caller who does not watch."""
+
+
+def cell_progress(watcher: Watcher, cell: int, cells: int) -> ProgressCallback:
+    """What tells the watcher of one cell among several."""
+    return lambda phase, fraction, text: watcher(Progress(cell, cells, phase, fraction, text))

@@ -12,16 +12,12 @@ from profkit.measurement.cell import CellRun, SharedInputs
 from profkit.measurement.environment import fingerprint
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.peaks import machine_peaks
-from profkit.measurement.progress import Progress, Watcher
+from profkit.measurement.progress import Watcher, cell_progress, ignore_progress
 from profkit.measurement.result import Cell, Result
 from profkit.measurement.selection import Selection, all_implementations
 from profkit.measurement.workers.pool import WorkerPool
 from profkit.ops.dtypes import computing_dtype
 from profkit.ops.spec import Spec
-
-
-def ignore_progress(progress: Progress) -> None:
-    """The watcher of a caller who does not watch."""
 
 
 def measure_cells(
@@ -50,10 +46,7 @@ def measure_cells(
             for threads in counts:
                 with contextlib.closing(WorkerPool(options, threads)) as pool:
                     for cache, output, spec in conditions:
-
-                        def tell(phase: str, fraction: float, text: str) -> None:
-                            watcher(Progress(len(result.cells), total, phase, fraction, text))
-
+                        tell = cell_progress(watcher, len(result.cells), total)
                         selection = selections[spec.op]
                         rows = selection.rows(spec, threads)
                         found: dict[str, float] = {}
@@ -92,7 +85,7 @@ class RunPeaks:
 
 @contextlib.contextmanager
 def first_signal_interrupts() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt once; later ones wait until everything is put away."""
+    """Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt once; later ones wait until everything is cleaned up."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can have handlers
         return

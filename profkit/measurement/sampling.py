@@ -100,12 +100,12 @@ class Rules:
         return contender.round_count >= LEAST_ROUNDS and ratio.half_width <= self.wanted_half_width(ratio)
 
     def wanted_half_width(self, ratio: Estimate) -> float:
-        """Near 1 the margin itself; farther away up to 5 %, because nobody's decision hangs on more."""
+        """Near 1 the margin itself; farther away up to 5 %, because no decision depends on more."""
         return max(self.margin, min(0.05, 0.1 * abs(math.log(ratio.value))))
 
 
 def checkpoints() -> Callable[[int], bool]:
-    """Rounds at which stopping is considered: few, because every look is one more chance to be fooled."""
+    """Rounds at which stopping is considered: few, because every test is another chance of a false positive."""
     looks = set(range(2, LEAST_ROUNDS + 1))  # those before LEAST_ROUNDS only end rows that cost too much
     step = LEAST_ROUNDS
     while step < 100_000:

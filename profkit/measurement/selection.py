@@ -149,7 +149,7 @@ def availability_of(implementation: Implementation, spec: Spec, interpreters: Ma
     # What another interpreter has installed is found out by its worker.
     here = Availability(True) if implementation.framework in interpreters else adapter.is_available()
     if not here.available:
-        return "unavailable", "; ".join(text for text in (here.reason, here.install) if text)
+        return "unavailable", here.text
     reason = adapter.supports(implementation, spec)
     return ("unsupported", reason) if reason else ("", "")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from profkit.errors import SpecError
 
@@ -16,27 +16,22 @@ Pair = tuple[int, int]
 Padding = str | tuple[int, int, int, int]
 
 if TYPE_CHECKING:
-    # Annotations of fields that take several forms and store one: type checkers read the constructor's argument
-    # from __set__ and the attribute from __get__. They do not exist at run time.
-    class PairField:
-        """Takes 5, "3x5" or (3, 5); gives (3, 5)."""
+    Stored = TypeVar("Stored")
+
+    # Annotation of a field that takes several forms and stores one: type checkers read the constructor's argument
+    # from __set__ and the attribute from __get__. It does not exist at run time.
+    class ParsedField(Generic[Stored]):
+        """Takes a number, a text or several numbers."""
 
         @overload
-        def __get__(self, instance: None, owner: Any) -> PairField: ...
+        def __get__(self, instance: None, owner: Any) -> ParsedField[Stored]: ...
         @overload
-        def __get__(self, instance: object, owner: Any) -> Pair: ...
+        def __get__(self, instance: object, owner: Any) -> Stored: ...
         def __get__(self, instance: Any, owner: Any) -> Any: ...
         def __set__(self, instance: Any, value: int | str | Sequence[int]) -> None: ...
 
-    class PaddingField:
-        """Takes 2, "same", "1x2x1x2" or (1, 2, 1, 2); gives a word or four numbers."""
-
-        @overload
-        def __get__(self, instance: None, owner: Any) -> PaddingField: ...
-        @overload
-        def __get__(self, instance: object, owner: Any) -> Padding: ...
-        def __get__(self, instance: Any, owner: Any) -> Any: ...
-        def __set__(self, instance: Any, value: int | str | Sequence[int]) -> None: ...
+    PairField = ParsedField[Pair]  # 5, "3x5" or (3, 5) as (3, 5)
+    PaddingField = ParsedField[Padding]  # 2, "same", "1x2x1x2" or (1, 2, 1, 2) as a word or four numbers
 
 
 @dataclass(frozen=True)

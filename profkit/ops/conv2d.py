@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from profkit.errors import SpecError
 from profkit.ops import axes
-from profkit.ops.axes import Pair, axis
+from profkit.ops.axes import axis
 from profkit.ops.dtypes import DTYPE
+from profkit.ops.layout import LAYOUT, from_nchw, image_shape, to_nchw
 from profkit.ops.spec import LENET_MAPS, Array, Spec
 from profkit.ops.window import FORMULA, Window
 
@@ -45,7 +46,7 @@ class Conv2d(Spec):
     groups: int = axis(axes.COUNT, 1, "independent channel groups")
     bias: bool = axis(axes.FLAG, False, "add one value per filter (forward only)")
     activation: str = axis(axes.choice("none", "relu"), "none", "fused activation (forward only)")
-    layout: str = axis(axes.choice("NCHW", "NHWC"), "NCHW", "order of the input's and output's dimensions")
+    layout: str = axis(LAYOUT, "NCHW", "order of the input's and output's dimensions")
     dtype: str = axis(DTYPE, "float32", "element type")
     direction: str = axis(
         axes.choice(FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT), FORWARD, "the result, or a gradient of it"
@@ -65,19 +66,13 @@ class Conv2d(Spec):
         """The sliding-window geometry: paddings as numbers, output height and width."""
         return Window((self.height, self.width), self.kernel_size, self.stride, self.padding, self.dilation)
 
-    def image_shape(self, channels: int, size: Pair) -> tuple[int, ...]:
-        """Shape of a batch of images in this spec's layout."""
-        if self.layout == "NCHW":
-            return (self.batch, channels, *size)
-        return (self.batch, *size, channels)
-
     def x_shape(self) -> tuple[int, ...]:
         """Shape of the convolution's input, whatever the direction."""
-        return self.image_shape(self.in_channels, (self.height, self.width))
+        return image_shape(self.layout, self.batch, self.in_channels, (self.height, self.width))
 
     def y_shape(self) -> tuple[int, ...]:
         """Shape of the convolution's output, whatever the direction."""
-        return self.image_shape(self.out_channels, self.window.out_size)
+        return image_shape(self.layout, self.batch, self.out_channels, self.window.out_size)
 
     def w_shape(self) -> tuple[int, ...]:
         """Shape of the weights: [out_channels, in_channels / groups, kernel_h, kernel_w]."""
@@ -119,17 +114,13 @@ class Conv2d(Spec):
         return self.in_channels // self.groups * taps
 
     def reference(self, inputs: Mapping[str, Array]) -> NDArray[np.float64]:
-        arrays = {name: self._to_nchw(name, array.astype(np.float64)) for name, array in inputs.items()}
-        if self.direction == INPUT_GRADIENT:
-            result = self._input_gradient(arrays["dy"], arrays["w"])
-        elif self.direction == WEIGHT_GRADIENT:
+        arrays = {name: array.astype(np.float64) for name, array in inputs.items()}
+        arrays |= {name: to_nchw(self.layout, arrays[name]) for name in ("x", "dy") if name in arrays}
+        if self.direction == WEIGHT_GRADIENT:
             return self._weight_gradient(arrays["x"], arrays["dy"])
-        else:
-            result = self._forward(arrays)
-        return result if self.layout == "NCHW" else np.ascontiguousarray(result.transpose(0, 2, 3, 1))
-
-    def _to_nchw(self, name: str, array: Array) -> Array:
-        return array.transpose(0, 3, 1, 2) if self.layout == "NHWC" and name in ("x", "dy") else array
+        if self.direction == INPUT_GRADIENT:
+            return from_nchw(self.layout, self._input_gradient(arrays["dy"], arrays["w"]))
+        return from_nchw(self.layout, self._forward(arrays))
 
     def _forward(self, arrays: Mapping[str, Array]) -> NDArray[np.float64]:
         patches = self.window.patches(arrays["x"])

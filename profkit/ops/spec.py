@@ -10,12 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from profkit.ops.dtypes import ITEM_BYTES, numpy_dtype, random_normal, tolerance
+from profkit.ops.dtypes import ITEM_BYTES, Array, numpy_dtype, random_normal, tolerance
 from profkit.ops.fields import Fields
 
 __all__ = ["Array", "Spec", "max_error", "tolerance"]
 
-Array = NDArray[Any]
 LENET_MAPS = (2, 4, 8, 16, 32, 64)
 """The study's numbers of feature maps per image channel: presets lenet.p2 and so on."""
 

@@ -34,7 +34,7 @@ def fitted_names(names: Sequence[str], width: int) -> list[str]:
 
 
 def spec_words(spec: Spec, always: Collection[str] = ()) -> dict[str, str]:
-    """The spec's words, without fields that stand at a default that says nothing."""
+    """The spec's words, without fields at a default that says nothing."""
     words = spec.words()
     usual = {item.name: item.metadata["kind"].word(item.default) for item in fields(spec)}
     return {name: word for name, word in words.items() if name in always or word != usual[name] or word not in _NEUTRAL}

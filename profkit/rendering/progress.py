@@ -132,6 +132,18 @@ class PlainDisplay:
         pass
 
 
+class NoDisplay:
+    """For whoever wants no progress."""
+
+    redraw_s = float("inf")
+
+    def show(self, fraction: float, text: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 class NotebookDisplay:
     """An HTML progress element that is updated in place; needs IPython only, no widgets."""
 
@@ -154,8 +166,10 @@ class NotebookDisplay:
             self._handle.update(self._html(""))
 
 
-def show_progress(stream: TextIO | None = None) -> ProgressWatcher:
+def show_progress(stream: TextIO | None = None, is_quiet: bool = False) -> ProgressWatcher:
     """The watcher that fits where this process runs (notebook, terminal, log), to be used in a `with`."""
+    if is_quiet:
+        return ProgressWatcher(NoDisplay())
     stream = sys.stderr if stream is None else stream
     notebook = _notebook_display()
     if notebook is not None:

@@ -18,7 +18,7 @@ Sums = tuple[int, int, int]
 """Attributed to rows, remainder, total."""
 
 
-def check_conservation(capture: Capture, part: str) -> list[Finding]:
+def check_conservation(capture: Capture) -> list[Finding]:
     """Of the program's own time and memory."""
     ranges, allocations = capture.ranges, capture.allocations
     is_outermost = (ranges.kind == RangeKind.RANGE) & (ranges.parent == NONE)
@@ -30,10 +30,10 @@ def check_conservation(capture: Capture, part: str) -> list[Finding]:
         for by, table in tables.items()
     }
     sizes = {by: (_bytes(table), total_bytes - outside_bytes) for by, table in tables.items()}
-    return [_judged(part, "conservation of time", times, "ns"), _judged(part, "conservation of bytes", sizes, "bytes")]
+    return [_judged("conservation of time", times, "ns"), _judged("conservation of bytes", sizes, "bytes")]
 
 
-def check_device_conservation(capture: Capture, part: str) -> list[Finding]:
+def check_device_conservation(capture: Capture) -> list[Finding]:
     """Of the GPU's: its wall clock, its launches and its memory."""
     span_ns = capture.duration_ns
     sizes = capture.memory_events.bytes
@@ -61,9 +61,9 @@ def check_device_conservation(capture: Capture, part: str) -> list[Finding]:
         if table.total_alloc_bytes is not None
     }
     return [
-        _judged(part, "conservation of time", times, "ns"),
-        _judged(part, "conservation of launches", launches, "launches"),
-        _judged(part, "conservation of bytes", memory, "bytes"),
+        _judged("conservation of time", times, "ns"),
+        _judged("conservation of launches", launches, "launches"),
+        _judged("conservation of bytes", memory, "bytes"),
     ]
 
 
@@ -82,11 +82,11 @@ def _bytes(table: Usage) -> Sums:
     return attributed, table.unattributed_alloc_bytes or 0, table.total_alloc_bytes or 0
 
 
-def _judged(part: str, name: str, tables: Mapping[str, tuple[Sums, int | None]], unit: str) -> Finding:
+def _judged(name: str, tables: Mapping[str, tuple[Sums, int | None]], unit: str) -> Finding:
     """Each table's rows and remainder must make up its total, and rows what is known of them, exactly."""
     numbers = {by: dict(zip(("attributed", "remainder", "total"), sums)) for by, (sums, _) in tables.items()}
     if not any(total for (_, _, total), _ in tables.values()):
-        return Finding(part, name, NOT_PROVEN, "nothing of it was recorded", numbers=numbers)
+        return Finding(name, NOT_PROVEN, "nothing of it was recorded", numbers)
     troubles = []
     for by, ((attributed, remainder, total), known) in tables.items():
         if attributed + remainder != total:
@@ -96,7 +96,7 @@ def _judged(part: str, name: str, tables: Mapping[str, tuple[Sums, int | None]],
         if known is not None and attributed != known:
             troubles.append(f"by {by} {attributed:,} attributed, {known:,} {unit} recorded in ranges")
     if troubles:
-        return Finding(part, name, WRONG, "; ".join(troubles), numbers=numbers)
+        return Finding(name, WRONG, "; ".join(troubles), numbers)
     (attributed, remainder, total), _ = next(iter(tables.values()))
     text = f"by {', '.join(tables)}: {attributed:,} attributed + {remainder:,} remainder = {total:,} {unit}"
-    return Finding(part, name, PROVEN, text, numbers=numbers)
+    return Finding(name, PROVEN, text, numbers)

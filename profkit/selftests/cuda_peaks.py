@@ -13,7 +13,6 @@ from profkit.selftests.cuda_timers import CALLS, long_call
 from profkit.selftests.findings import NOT_PROVEN, CheckContext, Finding
 from profkit.selftests.rates import judge_peak, judge_rate
 
-PART = "peaks/cuda"
 MOST_BYTES = 1 << 30
 CACHES = 16
 """So many times more than the cache holds is written: what stays in it is a small part."""
@@ -59,8 +58,8 @@ def _bandwidth(cuda: Any, peak: float | None) -> list[Finding]:
 
 
 def _judged(name: str, unit: str, rates: list[float], peak: float | None, of_what: str) -> list[Finding]:
-    measured = judge_peak(PART, f"{name} rate", unit, rates)
+    measured = judge_peak(f"{name} rate", unit, rates)
     if not peak:
         reason = "the driver does not tell the clocks that a peak follows from"
-        return [measured, Finding(PART, f"{name} rate and peak", NOT_PROVEN, reason)]
-    return [measured, judge_rate(PART, f"{name} rate and peak", unit, max(rates), peak, of_what)]
+        return [measured, Finding(f"{name} rate and peak", NOT_PROVEN, reason)]
+    return [measured, judge_rate(f"{name} rate and peak", unit, max(rates), peak, of_what)]

@@ -12,9 +12,8 @@ from profkit.capture.schema import NONE, ActivityKind, Capture, CopyDirection
 from profkit.selftests import cuda_program as program
 from profkit.selftests.conservation import check_device_conservation
 from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, CheckContext, Finding
-from profkit.selftests.recorded import compared, record_program
+from profkit.selftests.recorded import compared, count, record_program, rows_named
 
-PART = "recorder/cuda"
 NAMES = ("launches", "copies", "device memory", "clock of the device", "whole capture", "conservation")
 
 
@@ -29,7 +28,7 @@ def check(setting: CheckContext) -> list[Finding]:
         _memory(capture),
         _clock(capture),
         _losses(capture),
-        *check_device_conservation(capture, PART),
+        *check_device_conservation(capture),
     ]
 
 
@@ -38,62 +37,53 @@ def _nothing_recorded(capture: Capture) -> list[Finding]:
     found = find_cupti()
     is_refused = not found.is_usable or any("the GPU is not recorded" in warning for warning in capture.warnings)
     reason = "; ".join(capture.warnings) or found.reason or "CUPTI recorded nothing of a program that used the device"
-    return [Finding(PART, name, NOT_PROVEN if is_refused else WRONG, reason) for name in NAMES]
+    return [Finding(name, NOT_PROVEN if is_refused else WRONG, reason) for name in NAMES]
 
 
 def _launches(capture: Capture) -> Finding:
-    made = {
-        "launches": program.LAUNCHES,
-        "kernels": program.LAUNCHES,
-        "kernels with a launch of their own": program.LAUNCHES,
-        "holding kernels": program.HOLDS,
-    }
     kernels = _activities(capture, program.LAUNCH_RANGE, ActivityKind.KERNEL)
     calls = capture.activities.call[kernels]
     launches = _in_ranges(capture, capture.calls.range, program.LAUNCH_RANGE) & _is_launch(capture)
-    recorded = {
-        "launches": _count(launches),
-        "kernels": len(kernels),
-        "kernels with a launch of their own": len(np.unique(calls[calls != NONE])),
-        "holding kernels": len(_activities(capture, program.HOLD_RANGE, ActivityKind.KERNEL)),
-    }
-    return compared(PART, "launches", made, recorded)
+    holding = _activities(capture, program.HOLD_RANGE, ActivityKind.KERNEL)
+    return compared(
+        "launches",
+        {
+            "launches": (program.LAUNCHES, count(launches)),
+            "kernels": (program.LAUNCHES, len(kernels)),
+            "kernels with a launch of their own": (program.LAUNCHES, len(np.unique(calls[calls != NONE]))),
+            "holding kernels": (program.HOLDS, len(holding)),
+        },
+    )
 
 
 def _copies(capture: Capture) -> Finding:
-    size = program.COPY_BYTES
-    made = {
-        "copies to the device": program.UPLOADS,
-        "bytes to the device": program.UPLOADS * size,
-        "copies from the device": program.DOWNLOADS,
-        "bytes from the device": program.DOWNLOADS * size,
-        "fills": program.FILLS,
-        "bytes filled": program.FILLS * size,
-    }
     up = _copies_of(capture, program.UPLOAD_RANGE, CopyDirection.HOST_TO_DEVICE)
     down = _copies_of(capture, program.DOWNLOAD_RANGE, CopyDirection.DEVICE_TO_HOST)
     fills = _activities(capture, program.FILL_RANGE, ActivityKind.SET)
-    counts = [value for rows in (up, down, fills) for value in (len(rows), int(capture.activities.bytes[rows].sum()))]
-    return compared(PART, "copies", made, dict(zip(made, counts)))
+    counts = {}
+    for what, size, made, rows in (
+        ("copies to the device", "bytes to the device", program.UPLOADS, up),
+        ("copies from the device", "bytes from the device", program.DOWNLOADS, down),
+        ("fills", "bytes filled", program.FILLS, fills),
+    ):
+        counts[what] = made, len(rows)
+        counts[size] = made * program.COPY_BYTES, int(capture.activities.bytes[rows].sum())
+    return compared("copies", counts)
 
 
 def _memory(capture: Capture) -> Finding:
     if not len(capture.memory_events):
-        return Finding(PART, "device memory", NOT_PROVEN, "CUPTI recorded no memory here")
-    made = {
-        "allocations": program.ALLOCATIONS,
-        "bytes": program.ALLOCATIONS * program.MEMORY_BYTES,
-        "releases": program.RELEASES,
-        "bytes released": program.RELEASES * program.MEMORY_BYTES,
-    }
+        return Finding("device memory", NOT_PROVEN, "CUPTI recorded no memory here")
     sizes = capture.memory_events.bytes[_in_ranges(capture, capture.memory_events.range, program.MEMORY_RANGE)]
-    recorded = {
-        "allocations": _count(sizes > 0),
-        "bytes": int(sizes[sizes > 0].sum()),
-        "releases": _count(sizes < 0),
-        "bytes released": -int(sizes[sizes < 0].sum()),
-    }
-    return compared(PART, "device memory", made, recorded)
+    return compared(
+        "device memory",
+        {
+            "allocations": (program.ALLOCATIONS, count(sizes > 0)),
+            "bytes": (program.ALLOCATIONS * program.MEMORY_BYTES, int(sizes[sizes > 0].sum())),
+            "releases": (program.RELEASES, count(sizes < 0)),
+            "bytes released": (program.RELEASES * program.MEMORY_BYTES, -int(sizes[sizes < 0].sum())),
+        },
+    )
 
 
 def _clock(capture: Capture) -> Finding:
@@ -104,15 +94,15 @@ def _clock(capture: Capture) -> Finding:
     early_ns = capture.calls.start_ns[work.call[known]] - work.start_ns[known]
     worst_ns = int(early_ns.max()) if len(known) else 0
     numbers = {"kernels": len(known), "clock_error_ns": error_ns, "earliest_before_launch_ns": worst_ns}
-    backwards = _count(work.end_ns < work.start_ns)
+    backwards = count(work.end_ns < work.start_ns)
     if backwards or worst_ns > error_ns:
         text = f"a kernel begins {worst_ns:,} ns before its launch, the clock's error is {error_ns:,} ns"
         text = f"{backwards} activities end before they begin" if backwards else text
-        return Finding(PART, "clock of the device", WRONG, text, numbers=numbers)
+        return Finding("clock of the device", WRONG, text, numbers)
     if not len(known):
-        return Finding(PART, "clock of the device", NOT_PROVEN, "no kernel has a launch of its own", numbers=numbers)
+        return Finding("clock of the device", NOT_PROVEN, "no kernel has a launch of its own", numbers)
     text = f"each of {len(known)} kernels begins after its launch; the clocks differ by at most {error_ns:,} ns"
-    return Finding(PART, "clock of the device", PROVEN, text, numbers=numbers)
+    return Finding("clock of the device", PROVEN, text, numbers)
 
 
 def _losses(capture: Capture) -> Finding:
@@ -121,15 +111,14 @@ def _losses(capture: Capture) -> Finding:
     troubles = [*([f"CUPTI lost {capture.losses.device} records"] if capture.losses.device else []), *losses]
     numbers = {"dropped": capture.losses.device, "facts": dict(capture.facts)}
     if troubles:
-        return Finding(PART, "whole capture", WRONG, "; ".join(troubles), numbers=numbers)
+        return Finding("whole capture", WRONG, "; ".join(troubles), numbers)
     if notes:
-        return Finding(PART, "whole capture", NOT_PROVEN, "; ".join(notes), numbers=numbers)
-    return Finding(PART, "whole capture", PROVEN, "no record was lost", numbers=numbers)
+        return Finding("whole capture", NOT_PROVEN, "; ".join(notes), numbers)
+    return Finding("whole capture", PROVEN, "no record was lost", numbers)
 
 
 def _in_ranges(capture: Capture, column: Any, name: str) -> Any:
-    rows = [row for row, text in enumerate(capture.ranges.name.tolist()) if capture.text(text) == name]
-    return np.isin(column, rows)
+    return np.isin(column, rows_named(capture, name))
 
 
 def _activities(capture: Capture, name: str, kind: ActivityKind) -> Any:
@@ -147,7 +136,3 @@ def _is_launch(capture: Capture) -> Any:
     is_launch = np.isin(capture.calls.name, launching)
     of_runtime = is_launch & (capture.calls.is_driver == 0)
     return of_runtime if of_runtime.any() else is_launch
-
-
-def _count(values: Any) -> int:
-    return int(np.count_nonzero(values))

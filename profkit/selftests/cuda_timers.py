@@ -24,7 +24,6 @@ from profkit.rendering.quantities import time_text
 from profkit.selftests.findings import NOT_PROVEN, PROVEN, WRONG, CheckContext, Finding
 from profkit.selftests.host_peaks import BUSY
 
-PART = "timers/cuda"
 LONG_NS = 1e6
 """A call so long that the microseconds of a launch do not matter."""
 LARGEST = 8192
@@ -91,7 +90,7 @@ def _hold(stopwatch: EventStopwatch) -> Finding:
     seen = f"{time_text(free_ns)} between events, {time_text(held_ns)} behind a holding kernel"
     text = f"a pause of {1e3 * PAUSE_S:g} ms: {seen}"
     is_right = free_ns * NEAR >= PAUSE_S * 1e9 and held_ns <= free_ns - PAUSE_S * 1e9 / 2 and not gave_up
-    return Finding(PART, "holding kernel", PROVEN if is_right else WRONG, text, numbers=numbers)
+    return Finding("holding kernel", PROVEN if is_right else WRONG, text, numbers)
 
 
 def _paused(stopwatch: EventStopwatch, is_held: bool) -> tuple[float, bool]:
@@ -138,7 +137,7 @@ def _kernels(prepared: Prepared, stopwatch: EventStopwatch, title: str, path: st
             lambda: stopwatch.once(1, False), lambda: kernel_ns_per_call(prepared.call, path, calls=1), least_s=0.0
         )
     except UnavailableError as error:
-        return Finding(PART, name, NOT_PROVEN, str(error))
+        return Finding(name, NOT_PROVEN, str(error))
     call_ns = min(first_ns, later_ns)
     numbers = {"events_ns": call_ns, "kernel_ns": kernel_ns}
     text = f"{title}: {time_text(call_ns)} by events, {time_text(kernel_ns)} in kernels by CUPTI"
@@ -148,14 +147,14 @@ def _kernels(prepared: Prepared, stopwatch: EventStopwatch, title: str, path: st
 def judge_clocks(name: str, text: str, ratio: float, numbers: dict[str, float], is_busy: bool) -> Finding:
     """Two times of the same work; `ratio`: of the one around to the one inside, which a busy host only makes larger."""
     if 1 / NEAR <= ratio <= NEAR:
-        return Finding(PART, name, PROVEN, text, numbers=numbers)
+        return Finding(name, PROVEN, text, numbers)
     if ratio < 1 / FAR:
-        return Finding(PART, name, WRONG, f"{text}: the part is longer than the whole", numbers=numbers)
+        return Finding(name, WRONG, f"{text}: the part is longer than the whole", numbers)
     if is_busy:
-        return Finding(PART, name, NOT_PROVEN, f"{text}: the host was too busy to compare", numbers=numbers)
+        return Finding(name, NOT_PROVEN, f"{text}: the host was too busy to compare", numbers)
     if ratio > FAR:
-        return Finding(PART, name, WRONG, f"{text}: these clocks disagree", numbers=numbers)
-    return Finding(PART, name, NOT_PROVEN, f"{text}: more than noise, less than a wrong clock", numbers=numbers)
+        return Finding(name, WRONG, f"{text}: these clocks disagree", numbers)
+    return Finding(name, NOT_PROVEN, f"{text}: more than noise, less than a wrong clock", numbers)
 
 
 def _in_turns(*looks: Callable[[], float], least_s: float | None = None) -> list[float]:

@@ -17,15 +17,15 @@ PROVEN, NOT_PROVEN, WRONG = "proven", "not proven", "wrong"
 class Finding:
     """One check."""
 
-    part: str
-    """Key of the part that it belongs to: `recorder/host`, `timers/cuda`."""
     name: str
     status: str
     detail: str
     """What was compared, or why it could not be."""
+    numbers: dict[str, Any] = field(default_factory=dict)
+    part: str = ""
+    """Key of the part that it belongs to: `recorder/host`, `timers/cuda`."""
     place: str = ""
     """The device, where there are several."""
-    numbers: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,11 @@ from profkit.ops.spec import Spec
 from profkit.selftests.findings import CheckContext, Finding
 from profkit.selftests.rates import ABOVE, judge_peak, judge_rate
 
-PART = "peaks/host"
 RATE_S = 1.0
 """So long a kernel is called; its fastest call counts."""
 LEAST_BYTES, MOST_BYTES = 512 << 20, 1 << 30
 FAR_MORE = 8
-CACHED = "its data may lie in caches"
+CACHED = "its data may be cached"
 SHARED = "in a virtual machine, other guests share the memory's bandwidth"
 REPEATS = 3
 BUSY = 0.25
@@ -77,8 +76,8 @@ def _pair(
     share = others_share(before, processor_use(os.getpid(), usable_cpus())) or 0.0
     excuse = f"other programs used {100 * share:.0f} % of the processors meanwhile" if share > BUSY else ""
     return [
-        judge_peak(PART, f"{name} peak", unit, sorted(measured)[-2:], excuse),
-        judge_rate(PART, f"{name} rate", unit, amount / seconds, max(measured), key, excuse or other_excuse),
+        judge_peak(f"{name} peak", unit, sorted(measured)[-2:], excuse),
+        judge_rate(f"{name} rate", unit, amount / seconds, max(measured), key, excuse or other_excuse),
     ]
 
 

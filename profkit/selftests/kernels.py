@@ -17,7 +17,7 @@ from profkit.selftests.check_process import CheckProcess, status_of
 from profkit.selftests.findings import PROVEN, WRONG, KernelProof
 from profkit.selftests.shapes import shapes_of
 
-ProgressCallback = Callable[[float, str], None]
+KernelProgress = Callable[[float, str], None]
 NAMED_REFUSALS = 2
 
 
@@ -37,7 +37,7 @@ def prove_kernels(
     place: str,
     threads: int,
     is_full: bool,
-    tell: ProgressCallback,
+    tell: KernelProgress,
     proofs: list[KernelProof],
 ) -> None:
     """Add one proof per row; a failure costs the rest of its row only, and what hung is not tried in other ways."""

@@ -16,27 +16,27 @@ EXPLAINED = 3.0
 """Beyond this no excuse explains it."""
 
 
-def judge_peak(part: str, name: str, unit: str, measured: list[float], excuse: str = "") -> Finding:
+def judge_peak(name: str, unit: str, measured: list[float], excuse: str = "") -> Finding:
     """Several measurements of one peak; `excuse`: why they may be too low."""
     numbers = {"measured": measured}
     shown = " and ".join(rate_text(value, unit) for value in measured)
     if not all(0.0 < value < float("inf") for value in measured):
-        return Finding(part, name, WRONG, f"no rate: {shown}", numbers=numbers)
+        return Finding(name, WRONG, f"no rate: {shown}", numbers)
     text = f"measured twice: {shown}"
     if not excuse and max(measured) > ALIKE * min(measured):
         excuse = "they differ by more than noise"
     if excuse:
-        return Finding(part, name, NOT_PROVEN, f"{text}; {excuse}", numbers=numbers)
-    return Finding(part, name, PROVEN, text, numbers=numbers)
+        return Finding(name, NOT_PROVEN, f"{text}; {excuse}", numbers)
+    return Finding(name, PROVEN, text, numbers)
 
 
-def judge_rate(part: str, name: str, unit: str, rate: float, peak: float, of_what: str, excuse: str = "") -> Finding:
+def judge_rate(name: str, unit: str, rate: float, peak: float, of_what: str, excuse: str = "") -> Finding:
     """What a kernel reaches cannot be above what the machine can do; `excuse`: why the peak may be too low."""
     numbers = {"rate": rate, "peak": peak}
     share = f"{100 * rate / peak:.3g} %" if peak > 0.0 else "more"
     text = f"{of_what} reaches {rate_text(rate, unit)}, {share} of the peak {rate_text(peak, unit)}"
     if rate <= ABOVE * peak:
-        return Finding(part, name, PROVEN, text, numbers=numbers)
+        return Finding(name, PROVEN, text, numbers)
     if excuse and rate <= EXPLAINED * peak:
-        return Finding(part, name, NOT_PROVEN, f"{text}; {excuse}", numbers=numbers)
-    return Finding(part, name, WRONG, f"{text}: impossible", numbers=numbers)
+        return Finding(name, NOT_PROVEN, f"{text}; {excuse}", numbers)
+    return Finding(name, WRONG, f"{text}: impossible", numbers)

@@ -6,13 +6,18 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from profkit.capture.environment import RecordingOptions, traced_environment
 from profkit.capture.reading import read
 from profkit.capture.schema import Capture
 from profkit.errors import ProfkitError
 from profkit.selftests.findings import PROVEN, WRONG, Finding
+
+SIDES = ("made", "recorded")
 
 
 def record_program(module: str, folder: str, limit_s: float) -> tuple[Capture, dict[str, Any]]:
@@ -33,13 +38,24 @@ def record_program(module: str, folder: str, limit_s: float) -> tuple[Capture, d
     return read(path), json.loads(done.stdout.splitlines()[-1])
 
 
-def compared(part: str, name: str, made: dict[str, int], recorded: dict[str, int]) -> Finding:
-    """Each count must be the same on both sides."""
-    numbers = {"made": made, "recorded": recorded}
+def compared(name: str, counts: Mapping[str, tuple[int, int]]) -> Finding:
+    """What was made and what was recorded, by name: each count must be the same on both sides."""
+    numbers = {side: {what: pair[place] for what, pair in counts.items()} for place, side in enumerate(SIDES)}
     differences = [
-        f"{what}: {made[what]:,} made, {recorded[what]:,} recorded" for what in made if made[what] != recorded[what]
+        f"{what}: {made:,} made, {recorded:,} recorded" for what, (made, recorded) in counts.items() if made != recorded
     ]
     if differences:
-        return Finding(part, name, WRONG, "; ".join(differences), numbers=numbers)
-    counts = ", ".join(f"{count:,} {what}" for what, count in made.items())
-    return Finding(part, name, PROVEN, f"made and recorded: {counts}", numbers=numbers)
+        return Finding(name, WRONG, "; ".join(differences), numbers)
+    text = ", ".join(f"{made:,} {what}" for what, (made, _) in counts.items())
+    return Finding(name, PROVEN, f"made and recorded: {text}", numbers)
+
+
+def rows_named(capture: Capture, name: str) -> Any:
+    """Rows of the ranges of this name."""
+    numbers = [number for number, text in enumerate(capture.strings) if text == name]
+    return np.flatnonzero(np.isin(capture.ranges.name, numbers))
+
+
+def count(values: Any) -> int:
+    """How many are not zero."""
+    return int(np.count_nonzero(values))

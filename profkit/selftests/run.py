@@ -20,14 +20,16 @@ from profkit.frameworks.machine import build_id
 from profkit.measurement.arrays import scratch_folder
 from profkit.measurement.cores import default_threads
 from profkit.measurement.environment import fingerprint
-from profkit.measurement.progress import Progress, Watcher
-from profkit.measurement.run import first_signal_interrupts, ignore_progress
+from profkit.measurement.options import KEYS, SECONDS, option
+from profkit.measurement.progress import Progress, Watcher, ignore_progress
+from profkit.measurement.run import first_signal_interrupts
 from profkit.measurement.selection import matches
 from profkit.measurement.workers.process import WorkerFailure
 from profkit.selftests.check_process import CheckProcess, TimeLimit, status_of
 from profkit.selftests.findings import NOT_PROVEN, CheckContext, Finding, SelftestReport
 from profkit.selftests.kernels import native_rows, prove_kernels, rows_here
 
+FILE = "profkit-selftest.json"
 # Keys, and the modules of this package whose `check` proves them.
 HOST_PARTS = {"recorder/host": "host_recorder", "peaks/host": "host_peaks"}
 CUDA_PARTS = {"recorder/cuda": "cuda_recorder", "timers/cuda": "cuda_timers", "peaks/cuda": "cuda_peaks"}
@@ -39,12 +41,16 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True)
-class Options:
-    """What was asked for."""
+class SelftestOptions:
+    """What was asked for: the flags of the command."""
 
-    is_full: bool = False
-    only: Sequence[str] = ()
-    timeout_s: float = 20.0
+    is_full: bool = option(False, "options", "more shapes and all block sizes; takes a few minutes", flag="full")
+    only: Sequence[str] = option(
+        (), "options", "these parts or kernels: recorder, timers, peaks, cuda, conv2d", form=KEYS
+    )
+    json: str | None = option(None, "options", "where all of it is kept", shown=FILE)
+    timeout_s: float = option(20.0, "options", "longest run of one kernel", form=SECONDS)
+    quiet: bool = option(False, "options", "no progress")
 
     def wants(self, key: str) -> bool:
         """Whether this kernel or part is named."""
@@ -52,9 +58,9 @@ class Options:
 
 
 class Selftest:
-    """The course of one selftest; `report` has what is known whenever it is looked at."""
+    """One selftest; `report` has what is known at any time."""
 
-    def __init__(self, options: Options, watcher: Watcher = ignore_progress) -> None:
+    def __init__(self, options: SelftestOptions, watcher: Watcher = ignore_progress) -> None:
         self.options = options
         date = datetime.now(timezone.utc).isoformat(timespec="seconds")
         self.report = SelftestReport(fingerprint(), options.is_full, list(options.only), date, build_facts())
@@ -69,7 +75,7 @@ class Selftest:
         self._step, self._steps = 0, sets + len(self._host_parts) + bool(self._cuda_rows or self._cuda_parts)
         self._folder = ""
         for word in options.only:
-            if not any(Options(only=[word]).wants(key) for key in self._all_keys()):
+            if not any(SelftestOptions(only=[word]).wants(key) for key in self._all_keys()):
                 raise UsageError(_unmatched(word, self._all_keys()))
 
     def run(self) -> SelftestReport:
@@ -93,7 +99,7 @@ class Selftest:
             self._kernels(name, {"PROFKIT_SIMD": name}, "native")
         for name in [name for name in features["simd_compiled"] if self._host_rows and name not in sets]:
             reason = f"{name} is compiled, and this processor does not run it"
-            self.report.findings.append(Finding("kernels/host", f"kernels on {name}", NOT_PROVEN, reason))
+            self.report.findings.append(Finding(f"kernels on {name}", NOT_PROVEN, reason, part="kernels/host"))
         for part in self._host_parts:
             self._part(part, HOST_PARTS[part], "", {})
 
@@ -128,7 +134,7 @@ class Selftest:
             *(part.split("/")[0] for part in self._cuda_parts),
         ]
         detail = f"{reason}; not run: {', '.join(lacking)}"
-        self.report.findings.append(Finding("CUDA", "devices", status, detail))
+        self.report.findings.append(Finding("devices", status, detail, part="CUDA"))
 
     def _kernels(self, place: str, environment: dict[str, str], adapter: str) -> None:
         tell = partial(self._tell, f"kernels on {place}")
@@ -137,7 +143,7 @@ class Selftest:
             try:
                 rows = [row for row in rows_here(process, adapter) if self.options.wants(row.key)]
             except WorkerFailure as failure:
-                self.report.findings.append(Finding("kernels", "registry", *status_of(failure), place))
+                self.report.findings.append(Finding("registry", *status_of(failure), part="kernels", place=place))
                 rows = []
             prove_kernels(process, rows, place, self._threads, self.options.is_full, tell, self.report.kernels)
         self._step += 1
@@ -150,9 +156,9 @@ class Selftest:
                 answer = process.ask({"do": "part", "part": module, **asdict(setting)}, GROUP_S)
                 found = [Finding(**finding) for finding in answer["findings"]]
         except WorkerFailure as failure:
-            found = [Finding(part, part.split("/")[0], *status_of(failure))]
+            found = [Finding(part.split("/")[0], *status_of(failure))]
         for finding in found:
-            finding.place = place
+            finding.part, finding.place = part, place
         self.report.findings += found
         self._step += 1
 

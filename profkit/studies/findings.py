@@ -168,7 +168,7 @@ def savings(summary: Summary) -> list[Saving]:
             row = summary.row(facts.name, framework)
             if row is None or row.step_ratio is None:
                 continue
-            flops_ratio = _part(facts.focus_flops, summary.base.focus_flops) or 0.0
+            flops_ratio = part(facts.focus_flops, summary.base.focus_flops) or 0.0
             focus_ratio = row.focus_ratio.median if row.focus_ratio else None
             kept = flops_ratio / focus_ratio if focus_ratio else None
             found.append(
@@ -187,8 +187,8 @@ def costs(summary: Summary) -> list[PrecisionCost]:
         learned = facts.learned
         if learned is None or learned.precision_percent is None or learned.steps != base.steps:
             continue
-        published = _published(summary, facts, "precision_percent")
-        points = published[0] - published[1] if published else None
+        figures = [each.published.precision_percent if each.published else None for each in (facts, summary.base)]
+        points = figures[0] - figures[1] if figures[0] is not None and figures[1] is not None else None
         difference = learned.precision_percent - base.precision_percent
         found.append(PrecisionCost(facts.name, difference, _margin_points(learned, base), points))
     return found
@@ -261,16 +261,19 @@ def _ratios(
     summary: Summary, facts: VariantFacts, row: VariantRow | None
 ) -> list[tuple[str, float | None, float | None, float | None]]:
     """Quantity, ours, published, predicted; for time and bytes of the focus operator."""
-    time = _published(summary, facts, "focus_ms")
-    size = _published(summary, facts, "focus_bytes")
     ours = row.focus_ratio.median if row is not None and row.focus_ratio is not None else None
     return [
-        ("time", ours, _part(*time) if time else None, _part(facts.focus_flops, summary.base.focus_flops)),
+        (
+            "time",
+            ours,
+            published_ratio(facts, summary.base, "focus_ms"),
+            part(facts.focus_flops, summary.base.focus_flops),
+        ),
         (
             "bytes",
             row.bytes_ratio if row is not None else None,
-            _part(*size) if size else None,
-            _part(facts.focus_output_bytes, summary.base.focus_output_bytes),
+            published_ratio(facts, summary.base, "focus_bytes"),
+            part(facts.focus_output_bytes, summary.base.focus_output_bytes),
         ),
     ]
 
@@ -286,12 +289,6 @@ def _margin_points(one: TrainingResult, other: TrainingResult) -> float | None:
     return 1.96 * math.sqrt(variance)
 
 
-def _published(summary: Summary, facts: VariantFacts, name: str) -> tuple[float, float] | None:
-    """A published figure of a variant and of the base."""
-    own, base = (getattr(each.published, name) if each.published else None for each in (facts, summary.base))
-    return (own, base) if own is not None and base is not None else None
-
-
 def _parts(facts: VariantFacts, others: Sequence[VariantFacts]) -> tuple[str, ...]:
     """Two variants that share no parameter and together change exactly what this one does."""
     mine = dict(facts.changes)
@@ -303,7 +300,14 @@ def _parts(facts: VariantFacts, others: Sequence[VariantFacts]) -> tuple[str, ..
     return ()
 
 
-def _part(value: float, whole: float) -> float | None:
+def published_ratio(facts: VariantFacts, base: VariantFacts, name: str) -> float | None:
+    """A published figure of a variant against that of the base."""
+    own, other = (getattr(each.published, name) if each.published else None for each in (facts, base))
+    return own / other if own is not None and other else None
+
+
+def part(value: float, whole: float) -> float | None:
+    """Of the whole; None of nothing."""
     return value / whole if whole else None
 
 

@@ -23,7 +23,7 @@ _OTHER_START_S = 4.0
 _BASELINE_S = 6.0
 _FLOPS_PER_S = 20e9
 _TIMES_RUN = 5
-"""A recorded step stands between unrecorded ones, in a pass for time and one for memory."""
+"""Recorded steps alternate with unrecorded ones, in a pass for time and one for memory."""
 
 
 @dataclass(frozen=True)

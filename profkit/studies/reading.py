@@ -1,10 +1,11 @@
-"""A study's TOML text in, a checked Study out. docs/studies.md has the schema in words."""
+"""A study's name or its TOML text in, a checked Study out. docs/studies.md has the schema in words."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from profkit.attribution.kinds import KINDS
@@ -15,6 +16,8 @@ from profkit.ops.networks.network import CROSS_ENTROPY
 from profkit.studies.declaration import Figures, Learning, Published, Runner, Study, Variant
 from profkit.studies.sections import StudyText, TomlSection
 
+_FOLDER = Path(__file__).parent
+_ENDING = ".toml"
 VARIANT_LIMIT = 500
 """More variants than this are a slip of an axis, not a wish."""
 DEFAULT_REPETITIONS, DEFAULT_STEPS, DEFAULT_LEARNING_STEPS = 3, 10, 200
@@ -23,6 +26,29 @@ _TOP = ("title", "about", "network", "training", "focus", "base", "variants", "a
 _QUICK = ("variants", *_SETTINGS)
 _LEARNING = ("framework", "steps", "limit_s")
 _PUBLISHED = ("source", "notes", "recording_ratio", "figures", "shares_percent")
+
+
+def study_names() -> list[str]:
+    """The studies that come with profkit."""
+    return sorted(path.stem for path in _FOLDER.glob(f"*{_ENDING}"))
+
+
+def load_study(word: str, quick: bool = False) -> Study:
+    """The study of this name, or in the file of this name: one that ends in .toml or has a slash is a file."""
+    if word.endswith(_ENDING) or "/" in word:
+        return read_study(_text(Path(word)), Path(word).stem, word, quick)
+    if word not in study_names():
+        raise UsageError(f"unknown study {word!r}; {nearest(word, study_names())}\n  a file of your own ends in .toml")
+    return read_study(_text(_FOLDER / f"{word}{_ENDING}"), word, f"{word}{_ENDING}", quick)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from None
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
 
 
 def read_study(text: str, name: str, label: str, quick: bool = False) -> Study:

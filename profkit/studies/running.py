@@ -40,7 +40,7 @@ class StudyProgress:
     step_ns: float | None = None
 
 
-Watcher = Callable[[StudyProgress], None]
+StudyWatcher = Callable[[StudyProgress], None]
 
 
 @dataclass(frozen=True)
@@ -81,46 +81,46 @@ def run_cells(
     conditions: StudyConditions,
     budget_s: float | None = None,
     retries: bool = False,
-    watch: Watcher = lambda _: None,
+    watch: StudyWatcher = lambda _: None,
     runners: CellRunners | None = None,
 ) -> RunReport:
     """Run what is missing. Ctrl-C ends the run, not what it measured: the report says so."""
     runners = runners or CellRunners()
     due = cells_to_run(cells, folder, retries)
     report = RunReport(finished_before=len(cells) - len(due), left=len(due))
-    course = _Course(cells, folder, conditions, runners)
+    run = _StudyRun(cells, folder, conditions, runners)
     try:
-        _run_due(due, course, report, budget_s, watch)
+        _run_due(due, run, report, budget_s, watch)
     except KeyboardInterrupt:  # between cells, or while one was kept: it has no status then and will be run again
         report.is_interrupted = True
     return report
 
 
 def _run_due(
-    due: Sequence[StudyCell], course: _Course, report: RunReport, budget_s: float | None, watch: Watcher
+    due: Sequence[StudyCell], run: _StudyRun, report: RunReport, budget_s: float | None, watch: StudyWatcher
 ) -> None:
-    begin = course.now_s()
+    begin = run.now_s()
     for number, cell in enumerate(due, start=1):
-        if budget_s is not None and report.ran and course.now_s() - begin + course.estimate_s(cell) > budget_s:
+        if budget_s is not None and report.ran and run.now_s() - begin + run.estimate_s(cell) > budget_s:
             report.is_out_of_budget = True
             break
-        now = StudyProgress(number, len(due), cell, "", sum(map(course.estimate_s, due[number - 1 :])))
-        outcome, step_ns = course.run(cell, _teller(watch, now))
+        now = StudyProgress(number, len(due), cell, "", sum(map(run.estimate_s, due[number - 1 :])))
+        outcome, step_ns = run.run(cell, _teller(watch, now))
         report.ran.append(outcome)
         if outcome.status == INTERRUPTED:
             report.is_interrupted = True
             break
         report.left -= 1
-        left_s = sum(map(course.estimate_s, due[number:]))
+        left_s = sum(map(run.estimate_s, due[number:]))
         watch(replace(now, left_s=left_s, outcome=outcome, step_ns=step_ns))
 
 
-def _teller(watch: Watcher, now: StudyProgress) -> MessageCallback:
+def _teller(watch: StudyWatcher, now: StudyProgress) -> MessageCallback:
     watch(now)
     return lambda text: watch(replace(now, text=text))
 
 
-class _Course:
+class _StudyRun:
     """Runs single cells and learns from them how long others will take."""
 
     def __init__(
@@ -190,5 +190,5 @@ def time_table(
     """The plan with what is finished, and an estimate of the seconds that each other cell will take."""
     if folder is None:
         return [(cell, None, estimate_s(cell, conditions.study, conditions.threads, {})) for cell in cells]
-    course = _Course(cells, folder, conditions, CellRunners())
-    return [(cell, folder.outcome(cell), course.estimate_s(cell)) for cell in cells]
+    run = _StudyRun(cells, folder, conditions, CellRunners())
+    return [(cell, folder.outcome(cell), run.estimate_s(cell)) for cell in cells]

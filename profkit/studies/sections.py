@@ -1,6 +1,6 @@
-"""Reading a study's TOML with patience: tables in, checked values out; an error names the field, its line, the nearest.
+"""Reading a study's TOML: tables in, checked values out; an error names the field, its line and the nearest known name.
 
-The standard library's reader forgets where a key stood, so that the line is looked up again when there is an error.
+The standard library's reader does not keep line numbers, so the line is looked up when there is an error.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from profkit.studies.plan import MEASURE
 
 NOT_RUN = "not run"
 OTHERS_LOAD = 0.7
-"""A load this much above a cell's own threads is somebody else's."""
+"""A load this much above a cell's own threads comes from other programs."""
 _LAYER_KINDS = {"pool": "pool2d"}
 """What a layer is called that does this kind of operator, where the words differ."""
 

@@ -14,7 +14,7 @@ import pytest
 from profkit.commands.doctor import checks as doctor_checks
 from profkit.commands.doctor import gpu as gpu_checks
 from profkit.commands.doctor.checks import BROKEN, MISSING, NOTE, WORKS, Check
-from profkit.commands.doctor.cuda_coverage import Coverage, coverage
+from profkit.commands.doctor.gpu import Coverage, coverage
 from profkit.commands.doctor.gpu_questions import answer_of
 from tests.support.places import CUDA_NATIVE
 from tests.support.sanitized_programs import build_program
@@ -164,7 +164,7 @@ def test_a_driver_that_ends_the_process_costs_one_line(driver: pytest.MonkeyPatc
     assert checks["driver"].status == BROKEN
     assert "ended by signal 6" in checks["driver"].detail
     assert "NVML" in checks
-    assert doctor_checks.check_gpu().status == BROKEN
+    assert gpu_checks.gpu_summary().status == BROKEN
 
 
 def test_a_driver_that_hangs_is_not_waited_for(driver: pytest.MonkeyPatch) -> None:
@@ -195,7 +195,7 @@ def test_a_covered_device_is_shown_with_its_facts(driver: pytest.MonkeyPatch, tm
         "NVIDIA A100, compute capability 8.0, 40.0 GiB, 108 multiprocessors; profkit's kernels have a binary for it",
     )
     assert checks["GPU 1"].status == WORKS
-    assert doctor_checks.check_gpu().detail == "2 devices"
+    assert gpu_checks.gpu_summary().detail == "2 devices"
 
 
 def test_a_device_without_binary_and_ptx_gets_the_build_line(driver: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -372,7 +372,7 @@ def test_builds_of_frameworks_are_held_against_the_driver(tmp_path: Path, monkey
     installed = {"torch": "2.9.0+cu130", "cupy-cuda12x": "14.2.0", "numba": "0.65.1"}
     spec = ModuleSpec("torch", None, origin=str(tmp_path / "torch" / "__init__.py"))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
-    monkeypatch.setattr(gpu_checks, "_installed", lambda name: installed.get(name, ""))
+    monkeypatch.setattr(gpu_checks, "installed_version", lambda name: installed.get(name, ""))
 
     torch, cupy, numba = gpu_checks._check_frameworks({"version": 12080})
 
@@ -385,7 +385,7 @@ def test_a_build_for_the_cpu_is_a_note(tmp_path: Path, monkeypatch: pytest.Monke
     put(tmp_path, "torch/version.py", "__version__ = '2.9.0+cpu'\ncuda: Optional[str] = None\n")
     spec = ModuleSpec("torch", None, origin=str(tmp_path / "torch" / "__init__.py"))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
-    monkeypatch.setattr(gpu_checks, "_installed", lambda name: "2.9.0+cpu" if name == "torch" else "")
+    monkeypatch.setattr(gpu_checks, "installed_version", lambda name: "2.9.0+cpu" if name == "torch" else "")
 
     (check,) = gpu_checks._check_frameworks({})
 

@@ -25,6 +25,7 @@ from profkit.measurement.progress import Progress
 from profkit.measurement.result import Cell, Result, Row
 from profkit.ops import SPECS, Conv2d, Spec
 from profkit.ops.networks import NETWORKS
+from profkit.rendering.progress import NoDisplay
 from profkit.rendering.tables.document import Document
 from tests.support.typed import Typed
 
@@ -231,6 +232,7 @@ def test_options_reach_the_measurement(measured: Measured) -> None:
 
     run("conv", *words.split())
 
+    assert isinstance(measured.options.pop("progress")._display, NoDisplay)
     assert measured.options == {
         "all": True,
         "explain": True,
@@ -251,7 +253,6 @@ def test_options_reach_the_measurement(measured: Measured) -> None:
         "tuned": False,
         "seed": 7,
         "remeasure_peaks": True,
-        "progress": False,
     }
 
 

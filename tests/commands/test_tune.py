@@ -97,15 +97,15 @@ def test_no_tuned_reaches_the_worker(capsys: pytest.CaptureFixture[str]) -> None
 def test_sizes_that_the_kernel_refuses_are_told_and_ignored() -> None:
     keep(kc=999)
 
-    assert "the tuned sizes kc=999" in note()
-    assert "are ignored: tuning: kc of" in note()
+    assert "the tuned kc=999" in note()
+    assert "is ignored: tuning: kc of" in note()
 
 
 def test_a_name_in_the_place_of_a_size_is_told_and_ignored() -> None:
     fingerprint = ADAPTER.fingerprint(Implementation(KEY, "native"))
     keep_choices([Choice(KEY, SPEC.to_dict(), 1, fingerprint, {"kc": "large"}, {})])
 
-    assert note().endswith("are ignored: they must be whole numbers")
+    assert note().endswith("is ignored: sizes must be whole numbers")
 
 
 def test_a_broken_file_is_told_in_the_row() -> None:

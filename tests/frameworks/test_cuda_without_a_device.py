@@ -179,7 +179,7 @@ def test_jax_without_its_cuda_plugin_is_seen_without_importing_it(monkeypatch: p
 def test_a_missing_driver_is_seen_without_importing_the_framework(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NUMBA_ENABLE_CUDASIM", raising=False)
     look = partial(no_cuda_driver, "libno.so")
-    adapter = Framework("fake", ("json",), "fake", lambda *_: {}, {}, "cuda", unavailable_reason=look)
+    adapter = Framework("fake", lambda *_: {}, ("json",), device="cuda", unavailable_reason=look)
 
     here = adapter.is_available()
 

@@ -149,5 +149,5 @@ def test_numpy_names_its_blas() -> None:
 
     facts = adapter.start(adapter.implementations("matmul")[0], Conditions())
 
-    assert facts["numpy"] == np.__version__
+    assert facts["version"] == np.__version__
     assert facts["blas"]

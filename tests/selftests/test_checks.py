@@ -158,7 +158,7 @@ def test_without_ld_preload_allocations_are_not_proven(
     ],
 )
 def test_two_measurements_of_a_peak(measured: list[float], excuse: str, status: str) -> None:
-    assert judge_peak("peaks/host", "float32", "FLOP/s", measured, excuse).status == status
+    assert judge_peak("float32", "FLOP/s", measured, excuse).status == status
 
 
 @pytest.mark.parametrize(("size_bytes", "l3_bytes", "has_excuse"), [(512, 0, True), (512, 65, True), (512, 64, False)])
@@ -232,7 +232,7 @@ def test_events_against_the_wall_clock(
 def test_clocks_are_wrong_when_they_are_in_every_try(statuses: list[str], status: str, tries: int) -> None:
     left = list(statuses)
 
-    found = cuda_timers._repeated(lambda: Finding("timers/cuda", "events", left.pop(0), ""))
+    found = cuda_timers._repeated(lambda: Finding("events", left.pop(0), ""))
 
     assert found.status == status and len(statuses) - len(left) == tries
 
@@ -248,7 +248,7 @@ def test_clocks_are_wrong_when_they_are_in_every_try(statuses: list[str], status
     ],
 )
 def test_a_rate_above_the_peak_cannot_be(rate: float, excuse: str, status: str) -> None:
-    finding = judge_rate("peaks/host", "float32, a kernel", "FLOP/s", rate, 1e9, "a kernel", excuse)
+    finding = judge_rate("float32, a kernel", "FLOP/s", rate, 1e9, "a kernel", excuse)
 
     assert finding.status == status
 

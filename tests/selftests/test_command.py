@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from profkit import _core, selftest
+from profkit.selftests.run import FILE
 from tests.selftests.faulty_kernels import faulty_environment
 from tests.support.processes import finish
 
@@ -168,7 +169,7 @@ def test_wrong_words_are_told_before_anything_runs(
 def test_a_file_that_cannot_be_written_is_told_with_what_to_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / selftest.FILE).mkdir()
+    (tmp_path / FILE).mkdir()
     monkeypatch.chdir(tmp_path)
 
     assert selftest.main([]) == 2

@@ -6,8 +6,7 @@ import pytest
 
 from profkit.errors import UsageError
 from profkit.ops.networks import Cifar10
-from profkit.studies.catalogue import load_study, study_names
-from profkit.studies.reading import file_word, read_study, with_learning_steps
+from profkit.studies.reading import file_word, load_study, read_study, study_names, with_learning_steps
 from profkit.studies.sections import StudyText
 
 LEAST = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -49,7 +50,6 @@ print(json.dumps({name: str(fact) for name, fact in facts.items()}))
 class Check:
     """One thing that was looked at."""
 
-    section: str
     name: str
     status: str
     """works, missing, broken or note."""
@@ -57,21 +57,17 @@ class Check:
     fix: str = ""
     """The line to type."""
 
-    def to_dict(self) -> dict[str, str]:
-        """As JSON values."""
-        return asdict(self)
-
 
 def check_build() -> list[Check]:
     """Python, and profkit's compiled part."""
-    python = Check("profkit", "python", WORKS, f"{platform.python_version()} at {sys.executable}")
+    python = Check("python", WORKS, f"{platform.python_version()} at {sys.executable}")
     try:
         from profkit import _core
 
         features, build = _core.cpu_features(), _core.build_info()
     except Exception as error:
-        return [python, Check("profkit", "native kernels", BROKEN, _last_line(str(error)), BUILD_LINE)]
-    kernels = Check("profkit", "native kernels", WORKS, f"built by {build.get('compiler')}, {build.get('build_type')}")
+        return [python, Check("native kernels", BROKEN, _last_line(str(error)), BUILD_LINE)]
+    kernels = Check("native kernels", WORKS, f"built by {build.get('compiler')}, {build.get('build_type')}")
     return [python, kernels, check_simd(features)]
 
 
@@ -80,13 +76,15 @@ def check_simd(features: Mapping[str, Any]) -> Check:
     compiled, runs = features["simd_compiled"], features["simd_processor"]
     detail = f"{features['simd_active']} in use; compiled {_joined(compiled)}; this processor has {_joined(runs)}"
     if runs[-1] in compiled:
-        return Check("profkit", "vector instructions", WORKS, detail)
-    return Check("profkit", "vector instructions", NOTE, f"{detail}: build profkit on this machine", BUILD_LINE)
+        return Check("vector instructions", WORKS, detail)
+    return Check("vector instructions", NOTE, f"{detail}: build profkit on this machine", BUILD_LINE)
 
 
 def check_backends(deep: bool = False, timeout_s: float = DEEP_TIMEOUT_S) -> list[Check]:
     """Every framework, by its metadata; with `deep` each is really imported, in a process of its own."""
-    gpu = cache(check_gpu)  # asked once at most, and only when a backend needs one
+    from profkit.commands.doctor.gpu import gpu_summary
+
+    gpu = cache(gpu_summary)  # asked once at most, and only when a backend needs one
     return [check for name in BACKENDS for check in _check_backend(name, deep, timeout_s, gpu)]
 
 
@@ -95,14 +93,14 @@ def _check_backend(name: str, deep: bool, timeout_s: float, look_for_gpu: Callab
         adapter = load_adapter(name)
         here = adapter.is_available()
     except Exception as error:
-        return [Check("backends", name, BROKEN, _last_line(f"{type(error).__name__}: {error}"))]
+        return [Check(name, BROKEN, _last_line(f"{type(error).__name__}: {error}"))]
     if not here.available:
-        return [Check("backends", name, MISSING, here.reason, here.install)]
-    version = _version(name)
+        return [Check(name, MISSING, here.reason, here.install)]
+    version = installed_version(*_DISTRIBUTIONS.get(name, (name,)))
     if not deep:
         if not all(item.device == "cuda" for item in _distinct_starts(name)) or (gpu := look_for_gpu()).status == WORKS:
-            return [Check("backends", name, WORKS, version)]
-        return [Check("backends", name, gpu.status, f"{version or 'it'} is installed, but {gpu.detail}")]
+            return [Check(name, WORKS, version)]
+        return [Check(name, gpu.status, f"{version or 'it'} is installed, but {gpu.detail}")]
     return [_start_backend(name, implementation, timeout_s) for implementation in _distinct_starts(name)]
 
 
@@ -128,14 +126,14 @@ def _start_backend(name: str, implementation: Implementation, timeout_s: float) 
             command, env=environment, capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False
         )
     except subprocess.TimeoutExpired:
-        return Check("backends", title, BROKEN, f"import did not end within {timeout_s:g} s")
+        return Check(title, BROKEN, f"import did not end within {timeout_s:g} s")
     if done.returncode:
         ended = f"ended by signal {-done.returncode}" if done.returncode < 0 else f"ended with code {done.returncode}"
-        return Check("backends", title, BROKEN, _last_line(done.stderr) or ended)
+        return Check(title, BROKEN, _last_line(done.stderr) or ended)
     facts = json.loads(_last_line(done.stdout))
     if "unavailable" in facts:
-        return Check("backends", title, MISSING, facts["unavailable"])
-    return Check("backends", title, WORKS, ", ".join(f"{key} {value}" for key, value in facts.items()))
+        return Check(title, MISSING, facts["unavailable"])
+    return Check(title, WORKS, ", ".join(f"{key} {value}" for key, value in facts.items()))
 
 
 def check_environments() -> list[Check]:
@@ -147,10 +145,10 @@ def check_environments() -> list[Check]:
             packages = environment.record["packages"]
             pinned = (pin.partition("==")[0] for pin in foreign.pins()[:2])
             detail = ", ".join(f"{name} {packages.get(name, '')}".strip() for name in pinned)
-            checks.append(Check("environments", foreign.name, WORKS, f"{detail} in {environment.folder}"))
+            checks.append(Check(foreign.name, WORKS, f"{detail} in {environment.folder}"))
         else:
             status = MISSING if environment.state == NOT_MADE else BROKEN
-            checks.append(Check("environments", foreign.name, status, f"it {environment.trouble}", foreign.create_line))
+            checks.append(Check(foreign.name, status, f"it {environment.trouble}", foreign.create_line))
     return checks
 
 
@@ -160,21 +158,14 @@ def check_tools() -> list[Check]:
     from profkit.frameworks.candidate.library import find_compiler
 
     try:
-        compiler = Check("tools", "C++ compiler", WORKS, " ".join(find_compiler(".cpp")) + " (for --candidate)")
+        compiler = Check("C++ compiler", WORKS, " ".join(find_compiler(".cpp")) + " (for --candidate)")
     except ProfkitError as error:
-        compiler = Check("tools", "C++ compiler", MISSING, str(error), "apt install g++")
+        compiler = Check("C++ compiler", MISSING, str(error), "apt install g++")
     try:
-        nvcc = Check("tools", "nvcc", WORKS, " ".join(find_nvcc()) + " (for --candidate, and to build CUDA kernels)")
+        nvcc = Check("nvcc", WORKS, " ".join(find_nvcc()) + " (for --candidate, and to build CUDA kernels)")
     except ProfkitError as error:
-        nvcc = Check("tools", "nvcc", MISSING, str(error))
+        nvcc = Check("nvcc", MISSING, str(error))
     return [compiler, nvcc]
-
-
-def check_gpu(library: str = "libcuda.so.1") -> Check:
-    """Whether there is a GPU to be used, in one line."""
-    from profkit.commands.doctor.gpu import gpu_summary
-
-    return gpu_summary(library)
 
 
 def check_machine() -> list[Check]:
@@ -186,12 +177,12 @@ def check_machine() -> list[Check]:
     limit = container_cpus()
     affinity = f"{len(cpus)} of {total} processors usable, {default_threads()} threads by default"
     checks = [
-        Check("machine", "processors", WORKS if len(cpus) == total else NOTE, affinity),
+        Check("processors", WORKS if len(cpus) == total else NOTE, affinity),
         _check_load(len(cpus)),
         _check_governor(),
-        Check("machine", "container", WORKS, "no processor limit")
+        Check("container", WORKS, "no processor limit")
         if limit is None
-        else Check("machine", "container", NOTE, f"limited to {limit:g} processors: more threads are throttled"),
+        else Check("container", NOTE, f"limited to {limit:g} processors: more threads are throttled"),
     ]
     return checks + _check_cache_folder()
 
@@ -199,21 +190,19 @@ def check_machine() -> list[Check]:
 def _check_load(processors: int) -> Check:
     load = os.getloadavg()[0]
     if load < 0.3 * processors:
-        return Check("machine", "load", WORKS, f"{load:.2f}")
+        return Check("load", WORKS, f"{load:.2f}")
     detail = f"{load:.2f} on {processors} processors: other programs are running, expect wider intervals"
-    return Check("machine", "load", NOTE, detail, "top")
+    return Check("load", NOTE, detail, "top")
 
 
 def _check_governor(path: str = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") -> Check:
     try:
         governor = Path(path).read_text().strip()
     except OSError:
-        return Check("machine", "governor", WORKS, "not shown by this system")
+        return Check("governor", WORKS, "not shown by this system")
     if governor == "performance":
-        return Check("machine", "governor", WORKS, governor)
-    return Check(
-        "machine", "governor", NOTE, f"{governor}: the clock varies", "sudo cpupower frequency-set -g performance"
-    )
+        return Check("governor", WORKS, governor)
+    return Check("governor", NOTE, f"{governor}: the clock varies", "sudo cpupower frequency-set -g performance")
 
 
 def _check_cache_folder() -> list[Check]:
@@ -225,8 +214,8 @@ def _check_cache_folder() -> list[Check]:
             pass
     except OSError as error:
         detail = f"{folder}: {error.strerror}; peaks are measured again in each run"
-        return [Check("machine", "cache folder", NOTE, detail, "export PROFKIT_CACHE=/a/folder/of/yours")]
-    return [Check("machine", "cache folder", WORKS, str(folder))]
+        return [Check("cache folder", NOTE, detail, "export PROFKIT_CACHE=/a/folder/of/yours")]
+    return [Check("cache folder", WORKS, str(folder))]
 
 
 def environment() -> dict[str, Any]:
@@ -238,12 +227,11 @@ def environment() -> dict[str, Any]:
     return fingerprint()
 
 
-def _version(backend: str) -> str:
-    for name in _DISTRIBUTIONS.get(backend, (backend,)):
-        try:
+def installed_version(*distributions: str) -> str:
+    """Of the first that is installed; empty when none is."""
+    for name in distributions:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return ""
 
 

@@ -6,23 +6,22 @@ Each finding is in the words of the library that was asked, with the next step. 
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.util
 import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from profkit.commands.doctor.checks import BROKEN, MISSING, NOTE, WORKS, Check
-from profkit.commands.doctor.cuda_coverage import Coverage, coverage
+from profkit.commands.doctor.checks import BROKEN, MISSING, NOTE, WORKS, Check, installed_version
 from profkit.commands.doctor.gpu_questions import DRIVER_LIBRARY, answer_of
+from profkit.frameworks.native.cuda import version_text
 from profkit.frameworks.torch.cuda import cuda_of_build
 from profkit.rendering.quantities import bytes_text
 
-SECTION = "GPU"
 BUILD_CUDA = "pip install -e . -C cmake.define.PROFKIT_CUDA=ON"
 _DRIVERS = {12: 525, 13: 580}
 """The first branch of NVIDIA's driver that serves a CUDA version."""
@@ -33,6 +32,7 @@ _ADVICE: Mapping[int, tuple[str, str]] = {
     804: ("this forward-compatibility package is for data-centre GPUs only", "nvidia-smi"),
     999: ("the kernel module is not usable, as after sleep or an update", "sudo nvidia-modprobe -u -c 0"),
 }
+_ARCHITECTURE = re.compile(r"(\d+)([af]?)(-real|-virtual)?")
 _NO_DEVICE = 100
 _NVIDIA, _DISPLAY = "0x10de", "0x03"
 _SYS_ADMIN = 21  # CAP_SYS_ADMIN
@@ -70,11 +70,11 @@ def gpu_summary(library: str = DRIVER_LIBRARY) -> Check:
     """One line for those who only want to know whether a GPU can be used."""
     driver = answer_of("driver", library)
     if driver.get("is_loaded") is False:
-        return Check(SECTION, "GPU", MISSING, f"no CUDA driver: {driver['trouble']}")
+        return Check("GPU", MISSING, f"no CUDA driver: {driver['trouble']}")
     if driver["trouble"]:
-        return Check(SECTION, "GPU", BROKEN, f"the CUDA driver says: {driver['trouble']}", "nvidia-smi")
+        return Check("GPU", BROKEN, f"the CUDA driver says: {driver['trouble']}", "nvidia-smi")
     count = len(driver["devices"])
-    return Check(SECTION, "GPU", WORKS if count else MISSING, f"{count} device{'' if count == 1 else 's'}")
+    return Check("GPU", WORKS if count else MISSING, f"{count} device{'' if count == 1 else 's'}")
 
 
 def cuda_build() -> CudaBuild:
@@ -98,32 +98,32 @@ def cuda_build() -> CudaBuild:
 def _check_driver(driver: Mapping[str, Any], root: Path) -> Check:
     module = _module_version(root)
     if "is_loaded" not in driver:
-        return Check(SECTION, "driver", BROKEN, f"asking the driver failed: {driver['trouble']}", "nvidia-smi")
+        return Check("driver", BROKEN, f"the driver could not be queried: {driver['trouble']}", "nvidia-smi")
     if not driver["is_loaded"]:
         return _no_driver(driver["trouble"], module, root)
-    version = f"for CUDA {_version_text(driver['version'])}" + (f", kernel module {module}" if module else "")
+    version = f"for CUDA {version_text(driver['version'])}" + (f", kernel module {module}" if module else "")
     if driver["devices"]:
-        return Check(SECTION, "driver", WORKS, version)
+        return Check("driver", WORKS, version)
     said = f"{version}; it says: {driver['trouble']}" if driver["trouble"] else f"{version}, without any device"
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and driver["code"] in (0, _NO_DEVICE):
         detail = f"{said}; CUDA_VISIBLE_DEVICES is {visible!r}"
-        return Check(SECTION, "driver", MISSING, detail, "unset CUDA_VISIBLE_DEVICES")
+        return Check("driver", MISSING, detail, "unset CUDA_VISIBLE_DEVICES")
     why, line = _ADVICE.get(driver["code"], ("", "nvidia-smi"))
     status = MISSING if driver["code"] in (0, _NO_DEVICE) else BROKEN
-    return Check(SECTION, "driver", status, f"{said}: {why}" if why else said, line)
+    return Check("driver", status, f"{said}: {why}" if why else said, line)
 
 
 def _no_driver(trouble: str, module: str, root: Path) -> Check:
     """The loader's words, and what the rest of the machine says about it."""
     if module:
         detail = f"{trouble}; kernel module {module} is loaded: a container must be given the driver's libraries"
-        return Check(SECTION, "driver", BROKEN, detail, "docker run --gpus all ...")
+        return Check("driver", BROKEN, detail, "docker run --gpus all ...")
     if _has_nvidia_device(root):
         detail = f"{trouble}; there is an NVIDIA GPU on the PCI bus: install its driver"
-        return Check(SECTION, "driver", MISSING, detail, f"sudo apt install nvidia-driver-{max(_DRIVERS.values())}")
+        return Check("driver", MISSING, detail, f"sudo apt install nvidia-driver-{max(_DRIVERS.values())}")
     detail = f"{trouble}; no NVIDIA GPU is on the PCI bus: CUDA rows are unavailable here, all else works"
-    return Check(SECTION, "driver", MISSING, detail)
+    return Check("driver", MISSING, detail)
 
 
 def _module_version(root: Path) -> str:
@@ -143,9 +143,9 @@ def _check_version(driver: Mapping[str, Any], build: CudaBuild) -> list[Check]:
     """The driver against the CUDA that profkit was built with: the same major version or a later one serves it."""
     if not (driver.get("version") and build.runtime_version):
         return []
-    has, needs = _version_text(driver["version"]), _version_text(build.runtime_version)
+    has, needs = version_text(driver["version"]), version_text(build.runtime_version)
     if _serves(driver, build.runtime_version // 1000):
-        return [Check(SECTION, "driver version", WORKS, f"CUDA {has}; profkit's kernels were built with CUDA {needs}")]
+        return [Check("driver version", WORKS, f"CUDA {has}; profkit's kernels were built with CUDA {needs}")]
     major = build.runtime_version // 1000
     branch = f", that is driver {_DRIVERS[major]} or later" if major in _DRIVERS else ""
     detail = (
@@ -153,7 +153,7 @@ def _check_version(driver: Mapping[str, Any], build: CudaBuild) -> list[Check]:
         f"build profkit with an nvcc of CUDA {driver['version'] // 1000}"
     )
     line = f"CUDACXX=/usr/local/cuda-{driver['version'] // 1000}/bin/nvcc {BUILD_CUDA}"
-    return [Check(SECTION, "driver version", BROKEN, detail, line)]
+    return [Check("driver version", BROKEN, detail, line)]
 
 
 def _serves(driver: Mapping[str, Any], major: int) -> bool:
@@ -163,41 +163,73 @@ def _serves(driver: Mapping[str, Any], major: int) -> bool:
 def _check_device(device: Mapping[str, Any], driver: Mapping[str, Any], build: CudaBuild) -> Check:
     name = f"GPU {device['index']}"
     if device["trouble"]:
-        return Check(SECTION, name, BROKEN, f"the driver says: {device['trouble']}", "nvidia-smi")
+        return Check(name, BROKEN, f"the driver says: {device['trouble']}", "nvidia-smi")
     capability = device["capability"]
     facts = (
         f"{device['name']}, compute capability {capability // 10}.{capability % 10}, "
         f"{bytes_text(device['memory_bytes'])}, {device['multiprocessors']} multiprocessors"
     )
     if not build.architectures:
-        return Check(SECTION, name, WORKS, facts)
+        return Check(name, WORKS, facts)
     how = coverage(build.architectures, capability)
     if how is Coverage.BINARY:
-        return Check(SECTION, name, WORKS, f"{facts}; profkit's kernels have a binary for it")
+        return Check(name, WORKS, f"{facts}; profkit's kernels have a binary for it")
     if how is Coverage.UNKNOWN:
-        return Check(SECTION, name, NOTE, f"{facts}; profkit's kernels were built for {build.architectures!r}")
+        return Check(name, NOTE, f"{facts}; profkit's kernels were built for {build.architectures!r}")
     line = f"{BUILD_CUDA} -C cmake.define.PROFKIT_CUDA_ARCHITECTURES={capability}"
     if how is Coverage.NOTHING:
         detail = f"{facts}; profkit's kernels have neither binary nor PTX for it: they are for {build.architectures}"
         old = "; CUDA 13 no longer compiles for it, an nvcc of CUDA 12 does" if capability < 75 else ""
-        return Check(SECTION, name, BROKEN, detail + old, line)
+        return Check(name, BROKEN, detail + old, line)
     if driver["version"] < build.runtime_version:
         detail = (
-            f"{facts}; profkit's kernels have PTX of CUDA {_version_text(build.runtime_version)} for it, which a "
-            f"driver for CUDA {_version_text(driver['version'])} cannot compile: update it, or build for the device"
+            f"{facts}; profkit's kernels have PTX of CUDA {version_text(build.runtime_version)} for it, which a "
+            f"driver for CUDA {version_text(driver['version'])} cannot compile: update it, or build for the device"
         )
-        return Check(SECTION, name, BROKEN, detail, line)
+        return Check(name, BROKEN, detail, line)
     detail = f"{facts}; profkit's kernels have PTX for it, which the driver compiles when they are first used"
-    return Check(SECTION, name, NOTE, detail, line)
+    return Check(name, NOTE, detail, line)
+
+
+class Coverage(Enum):
+    """How the code gets onto a device."""
+
+    BINARY = "binary"
+    PTX = "PTX"  # compiled by the driver at the first launch
+    NOTHING = "nothing"
+    UNKNOWN = "unknown"  # the list is in words that only the build machine understood: native, all
+
+
+def coverage(architectures: str, capability: int) -> Coverage:
+    """`architectures` as `75-real 80-real 120`, capability 8.6 as 86."""
+    found = Coverage.NOTHING
+    for word in architectures.split():
+        match = _ARCHITECTURE.fullmatch(word)
+        if match is None:
+            return Coverage.UNKNOWN
+        built, only, part = int(match[1]), match[2], match[3]
+        if part != "-virtual" and _runs_binary(built, only, capability):
+            return Coverage.BINARY
+        # Code for one architecture's own features (90a) stays on it, as PTX too.
+        if part != "-real" and not only and capability >= built:
+            found = Coverage.PTX
+    return found
+
+
+def _runs_binary(built: int, only: str, capability: int) -> bool:
+    """A binary runs on its architecture and on later ones of the same generation."""
+    if only == "a":
+        return capability == built
+    return capability // 10 == built // 10 and capability >= built
 
 
 def _check_kernels(driver: Mapping[str, Any], build: CudaBuild) -> Check:
     if build.is_built and not build.trouble:
         detail = f"compiled by {build.compiler} for {build.architectures}"
-        return Check(SECTION, "CUDA kernels", WORKS, detail)
+        return Check("CUDA kernels", WORKS, detail)
     if build.is_built:
-        return Check(SECTION, "CUDA kernels", BROKEN, f"profkit._cuda cannot be loaded: {build.trouble}", BUILD_CUDA)
-    return Check(SECTION, "CUDA kernels", MISSING if driver.get("devices") else NOTE, build.trouble, BUILD_CUDA)
+        return Check("CUDA kernels", BROKEN, f"profkit._cuda cannot be loaded: {build.trouble}", BUILD_CUDA)
+    return Check("CUDA kernels", MISSING if driver.get("devices") else NOTE, build.trouble, BUILD_CUDA)
 
 
 # --- What records and watches a GPU ---
@@ -207,15 +239,15 @@ def _check_cupti(driver: Mapping[str, Any]) -> Check:
     """Needed to record kernels, copies and memory; measuring works without."""
     answer = answer_of("cupti")
     if "library" not in answer:
-        return Check(SECTION, "CUPTI", BROKEN, f"it cannot be asked for: {answer.get('trouble')}")
+        return Check("CUPTI", BROKEN, f"it cannot be asked for: {answer.get('trouble')}")
     version, library, reason = answer["version"], answer["library"], answer["reason"]
     if answer["is_usable"]:
-        return Check(SECTION, "CUPTI", WORKS, f"CUDA {version} at {library}")
+        return Check("CUPTI", WORKS, f"CUDA {version} at {library}")
     if not version:
         package = "nvidia-cuda-cupti" + ("-cu12" if driver.get("version", 0) // 1000 == 12 else "")
-        return Check(SECTION, "CUPTI", MISSING, f"no GPU activity can be recorded: {reason}", f"pip install {package}")
+        return Check("CUPTI", MISSING, f"no GPU activity can be recorded: {reason}", f"pip install {package}")
     status = BROKEN if driver.get("devices") else NOTE
-    return Check(SECTION, "CUPTI", status, f"CUDA {version} at {library} is not usable: {reason}")
+    return Check("CUPTI", status, f"CUDA {version} at {library} is not usable: {reason}")
 
 
 def _check_nvml(driver: Mapping[str, Any]) -> Check:
@@ -223,24 +255,24 @@ def _check_nvml(driver: Mapping[str, Any]) -> Check:
     answer = answer_of("nvml")
     if answer["trouble"]:
         if importlib.util.find_spec("pynvml") is None:
-            return Check(SECTION, "NVML", MISSING, "nvidia-ml-py is not installed", 'pip install "profkit[gpu]"')
+            return Check("NVML", MISSING, "nvidia-ml-py is not installed", 'pip install "profkit[gpu]"')
         status = BROKEN if driver.get("devices") else NOTE
-        return Check(SECTION, "NVML", status, f"nvidia-ml-py is installed; NVML says: {answer['trouble']}")
-    return Check(SECTION, "NVML", WORKS, f"driver {answer['driver']}, {answer['gpus']} GPUs: clocks are watched")
+        return Check("NVML", status, f"nvidia-ml-py is installed; NVML says: {answer['trouble']}")
+    return Check("NVML", WORKS, f"driver {answer['driver']}, {answer['gpus']} GPUs: clocks are watched")
 
 
 def _check_counters(root: Path) -> Check:
     """Whether this user may read the GPU's hardware counters: ncu needs them, recording kernels does not."""
     found = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", _text(root / "proc/driver/nvidia/params"), re.MULTILINE)
     if found is None:
-        return Check(SECTION, "counters", NOTE, "who may read hardware counters is not known without a kernel module")
+        return Check("counters", NOTE, "who may read hardware counters is not known without a kernel module")
     if found[1] == "0":
-        return Check(SECTION, "counters", WORKS, "every user may read the GPU's hardware counters")
+        return Check("counters", WORKS, "every user may read the GPU's hardware counters")
     if _is_admin(root):
-        return Check(SECTION, "counters", WORKS, "for administrators only, and this process is one")
+        return Check("counters", WORKS, "for administrators only, and this process is one")
     detail = "hardware counters are for administrators (RmProfilingAdminOnly: 1): ncu fails, profkit does not need them"
     option = "options nvidia NVreg_RestrictProfilingToAdminUsers=0"
-    return Check(SECTION, "counters", NOTE, detail, f"echo '{option}' | sudo tee /etc/modprobe.d/counters.conf; reboot")
+    return Check("counters", NOTE, detail, f"echo '{option}' | sudo tee /etc/modprobe.d/counters.conf; reboot")
 
 
 def _is_admin(root: Path) -> bool:
@@ -252,9 +284,7 @@ def _check_programs() -> list[Check]:
     names = {"Nsight Systems": "nsys", "Nsight Compute": "ncu"}
     found = {name: shutil.which(program) for name, program in names.items()}
     return [
-        Check(SECTION, name, WORKS, path)
-        if path
-        else Check(SECTION, name, MISSING, f"{names[name]} is not on the PATH")
+        Check(name, WORKS, path) if path else Check(name, MISSING, f"{names[name]} is not on the PATH")
         for name, path in found.items()
     ]
 
@@ -273,16 +303,16 @@ def _check_frameworks(driver: Mapping[str, Any]) -> list[Check]:
         if not major:
             status = NOTE
         elif driver.get("version") and not _serves(driver, major):
-            status, what = BROKEN, f"{what}: the driver is for CUDA {_version_text(driver['version'])}, update it"
+            status, what = BROKEN, f"{what}: the driver is for CUDA {version_text(driver['version'])}, update it"
         else:
             status = WORKS
-        checks.append(Check(SECTION, title, status, what))
+        checks.append(Check(title, status, what))
     return checks
 
 
 def _torch_build() -> tuple[str, int] | None:
     """What it is and the major CUDA version, 0 for none; None when it is not installed."""
-    version, cuda = _installed("torch"), cuda_of_build()
+    version, cuda = installed_version("torch"), cuda_of_build()
     if not version or cuda is None:
         return None
     if not cuda:
@@ -292,14 +322,14 @@ def _torch_build() -> tuple[str, int] | None:
 
 def _cupy_build() -> tuple[str, int] | None:
     for major in (14, 13, 12, 11):
-        version = _installed(f"cupy-cuda{major}x")
+        version = installed_version(f"cupy-cuda{major}x")
         if version:
             return f"{version} for CUDA {major}", major
     return None
 
 
 def _numba_build() -> tuple[str, int] | None:
-    own, package = _installed("numba"), _installed("numba-cuda")
+    own, package = installed_version("numba"), installed_version("numba-cuda")
     if package:
         return f"numba-cuda {package} beside numba {own}", _major_of_extra()
     return (
@@ -311,7 +341,8 @@ def _numba_build() -> tuple[str, int] | None:
 
 def _major_of_extra() -> int:
     """numba-cuda follows the toolkit's libraries that are installed with it."""
-    return next((major for major in (13, 12) if _installed(f"nvidia-cuda-nvrtc{'-cu12' if major == 12 else ''}")), 0)
+    names = {13: "nvidia-cuda-nvrtc", 12: "nvidia-cuda-nvrtc-cu12"}
+    return next((major for major, name in names.items() if installed_version(name)), 0)
 
 
 _BUILDS: Mapping[str, Callable[[], tuple[str, int] | None]] = {
@@ -319,17 +350,6 @@ _BUILDS: Mapping[str, Callable[[], tuple[str, int] | None]] = {
     "cupy": _cupy_build,
     "numba": _numba_build,
 }
-
-
-def _installed(distribution: str) -> str:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-
-
-def _version_text(version: int) -> str:
-    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 def _text(path: Path) -> str:

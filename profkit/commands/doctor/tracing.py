@@ -12,7 +12,6 @@ from pathlib import Path
 from profkit.commands.doctor.checks import BROKEN, BUILD_LINE, MISSING, NOTE, WORKS, Check
 from profkit.errors import ProfkitError
 
-SECTION = "tracing"
 _PROGRAM = "import profkit\nwith profkit.scope('doctor'):\n    memory = bytearray(1 << 20)\n"
 _TIMEOUT_S = 60.0
 
@@ -35,29 +34,29 @@ def _check_recorder() -> list[Check]:
             subprocess.run(command, env=environment, check=True, capture_output=True, timeout=_TIMEOUT_S)
             capture = read(path)
     except (ProfkitError, OSError, ImportError, subprocess.SubprocessError) as error:
-        return [Check(SECTION, "recorder", BROKEN, str(error).strip(), BUILD_LINE)]
+        return [Check("recorder", BROKEN, str(error).strip(), BUILD_LINE)]
     if "doctor" not in [capture.range_title(row) for row in range(len(capture.ranges))]:
-        return [Check(SECTION, "recorder", BROKEN, "a range was opened, but is not in the capture", BUILD_LINE)]
+        return [Check("recorder", BROKEN, "a range was opened, but is not in the capture", BUILD_LINE)]
     process = capture.processes[0]
     cost = f"clock {process.clock}; an empty range costs {process.empty_range_ns:.0f} ns to record"
-    allocations = Check(SECTION, "allocations", WORKS, "attributed to ranges through LD_PRELOAD")
+    allocations = Check("allocations", WORKS, "attributed to ranges through LD_PRELOAD")
     if not (capture.allocations.bytes >= 1 << 20).any():
-        allocations = Check(SECTION, "allocations", NOTE, "LD_PRELOAD has no effect here: memory is not recorded")
-    return [Check(SECTION, "recorder", WORKS, cost), allocations]
+        allocations = Check("allocations", NOTE, "LD_PRELOAD has no effect here: memory is not recorded")
+    return [Check("recorder", WORKS, cost), allocations]
 
 
 def _check_nvtx() -> Check:
     try:
         from profkit import _core
     except ImportError as error:
-        return Check(SECTION, "ranges for Nsight", BROKEN, str(error), BUILD_LINE)
+        return Check("ranges for Nsight", BROKEN, str(error), BUILD_LINE)
     if _core.build_info()["nvtx"]:
-        return Check(SECTION, "ranges for Nsight", WORKS, "NVTX is compiled in: Nsight Systems shows profkit's ranges")
+        return Check("ranges for Nsight", WORKS, "NVTX is compiled in: Nsight Systems shows profkit's ranges")
     detail = "built without nvtx3 headers: other NVTX tools do not see profkit's ranges"
-    return Check(SECTION, "ranges for Nsight", MISSING, detail, BUILD_LINE + "   (with the CUDA toolkit installed)")
+    return Check("ranges for Nsight", MISSING, detail, BUILD_LINE + "   (with the CUDA toolkit installed)")
 
 
 def _check_sql() -> Check:
     if importlib.util.find_spec("duckdb") is not None:
-        return Check(SECTION, "SQL and Parquet", WORKS, "duckdb")
-    return Check(SECTION, "SQL and Parquet", MISSING, "duckdb is not installed", 'pip install "profkit[query]"')
+        return Check("SQL and Parquet", WORKS, "duckdb")
+    return Check("SQL and Parquet", MISSING, "duckdb is not installed", 'pip install "profkit[query]"')

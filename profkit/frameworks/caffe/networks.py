@@ -13,14 +13,14 @@ from profkit.errors import UnavailableError, UnsupportedError
 from profkit.frameworks.adapter import Array, Availability
 from profkit.frameworks.caffe.files import CaffeLayer, caffe_layers, caffemodel, prototxt, refusal
 from profkit.frameworks.environments import availability
-from profkit.frameworks.networks.contract import BuiltNetwork, NetworkConditions
+from profkit.frameworks.networks.contract import BuiltNetwork, NetworkBuilder, NetworkConditions
 from profkit.ops.networks.network import Network
 
 NO_TRAINING = "OpenCV runs Caffe models, it does not train them"
 FIRST_WITHOUT_CAFFE = 5
 
 
-class CaffeBuilder:
+class CaffeBuilder(NetworkBuilder):
     """One way to run: OpenCV's own CPU code, with its fusions."""
 
     name = "caffe"
@@ -35,7 +35,7 @@ class CaffeBuilder:
         return NO_TRAINING if conditions.is_training else refusal(network)
 
     def environment(self, conditions: NetworkConditions) -> Mapping[str, str]:
-        """No GPU through the back door."""
+        """No GPU through OpenCL."""
         return {"OPENCV_OPENCL_RUNTIME": "disabled"}
 
     def start(self, conditions: NetworkConditions) -> dict[str, str]:

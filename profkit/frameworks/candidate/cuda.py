@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from profkit.errors import KernelError, UnavailableError
-from profkit.frameworks.adapter import Array, DeviceCall, Prepared
+from profkit.frameworks.adapter import Array, DeviceCall, Prepared, waiting
 from profkit.frameworks.candidate.library import CandidateLibrary, Compiler, compile_candidate
 from profkit.frameworks.device_arrays import ORDINAL, cuda_device, cuda_module, downloaded, unwritten_output, uploaded
 from profkit.frameworks.headers import include_flags
@@ -45,7 +45,7 @@ def start_cuda(path: Path, symbol: str) -> tuple[CandidateLibrary, dict[str, str
 
 
 def cuda_compiler(capability: int) -> Compiler:
-    """nvcc for this architecture; PROFKIT_NVCCFLAGS stand last."""
+    """nvcc for this architecture; PROFKIT_NVCCFLAGS come last."""
     own = shlex.split(os.environ.get("PROFKIT_NVCCFLAGS", ""))
     flags = [*FLAGS, f"-arch=sm_{capability}", *own]
     return Compiler([*find_nvcc(), *include_flags()], flags, ctypes.c_void_p, device_failure)
@@ -87,11 +87,9 @@ def prepare_cuda(library: CandidateLibrary, spec: Spec, inputs: Mapping[str, Arr
         run(output.pointer)
         return output
 
-    def call() -> Any:
-        result = enqueue()
-        cuda.synchronize(stream.handle)
-        return result
-
     return Prepared(
-        call, lambda memory: downloaded(memory, spec), "reused", device=DeviceCall(enqueue, stream.handle, ORDINAL)
+        waiting(enqueue, lambda: cuda.synchronize(stream.handle)),
+        lambda memory: downloaded(memory, spec),
+        "reused",
+        device=DeviceCall(enqueue, stream.handle, ORDINAL),
     )

@@ -73,7 +73,7 @@ class CandidateLibrary:
 
 
 def host_compiler(suffix: str) -> Compiler:
-    """For .c and C++ files; PROFKIT_CXXFLAGS stand last."""
+    """For .c and C++ files; PROFKIT_CXXFLAGS come last."""
     own = shlex.split(os.environ.get("PROFKIT_CXXFLAGS", ""))
     return Compiler(find_compiler(suffix), [*FLAGS, "-std=c11" if suffix == ".c" else "-std=c++17", *own])
 
@@ -82,7 +82,7 @@ def compile_candidate(path: Path, symbol: str, compiler: Compiler) -> CandidateL
     """Compile and load; the compiler's own words are the message when that fails."""
     with temporary_folder("candidate") as folder:
         library = Path(folder) / "candidate.so"
-        # Libraries named in the flags (-lopenblas) must stand behind the file that uses them.
+        # Libraries named in the flags (-lopenblas) must follow the file that uses them.
         command = [*compiler.command, f"-I{include_path()}", "-o", str(library), str(path), *compiler.flags]
         _run_compiler(command, path, folder)
         # The file may go once it is mapped: nothing is left behind even if the kernel crashes later.

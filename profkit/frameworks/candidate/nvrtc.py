@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from profkit.errors import KernelError, UnavailableError
-from profkit.frameworks.adapter import Array, DeviceCall, Prepared
+from profkit.frameworks.adapter import Array, DeviceCall, Prepared, waiting
 from profkit.frameworks.candidate.launch import LaunchLine, read_launch_line
 from profkit.frameworks.headers import include_flags, include_path
 from profkit.ops.spec import Spec
@@ -105,13 +105,10 @@ def prepare_nvrtc(candidate: CandidateKernel, spec: Spec, inputs: Mapping[str, A
         candidate.kernel(launch.grid, launch.block, (params, *arrays, output), shared_mem=launch.shared_bytes)
         return output
 
-    def call() -> Any:
-        result = enqueue()
-        stream.synchronize()
-        return result
-
     def to_numpy(result: Any) -> Array:
         array: Array = cupy.asnumpy(result)
         return array.view(spec.numpy_dtype).reshape(spec.output_shape())
 
-    return Prepared(call, to_numpy, "reused", device=DeviceCall(enqueue, int(stream.ptr)))
+    return Prepared(
+        waiting(enqueue, stream.synchronize), to_numpy, "reused", device=DeviceCall(enqueue, int(stream.ptr))
+    )

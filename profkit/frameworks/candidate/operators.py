@@ -200,7 +200,7 @@ def _prepare_python(
 
 
 def load_python(path: Path) -> ModuleType:
-    """Run the file as a module; its own folder is on the path, so that it can import its neighbours."""
+    """Run the file as a module; its own folder is on the path, so that it can import files beside it."""
     module = ModuleType(f"profkit_candidate_{path.stem}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module

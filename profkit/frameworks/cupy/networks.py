@@ -7,28 +7,21 @@ place, whose interface it shares.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from profkit.errors import UnsupportedError
-from profkit.frameworks.adapter import Array, Availability, Conditions, Implementation
 from profkit.frameworks.cupy import operators
 from profkit.frameworks.networks import array_operators as arrays
-from profkit.frameworks.networks.contract import NetworkConditions
-from profkit.frameworks.networks.layer_program import ArrayDevice, BuiltProgram
-from profkit.frameworks.networks.plain_layers import LayerKernel, build_layers, parameters_of, refusal
+from profkit.frameworks.networks.contract import NetworkConditions, refuse_layers
+from profkit.frameworks.networks.layer_program import ArrayDevice
+from profkit.frameworks.networks.plain_layers import LayerBuilder, LayerKernel
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, Conv2d
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
 from profkit.ops.networks.network import Network
 from profkit.ops.pool2d import MAX, Pool2d
 from profkit.ops.spec import Spec
-
-NOTES = (
-    "not run on a GPU by the authors: they had none",
-    "CuPy has no convolution, pooling or normalisation: padding, im2col, products and elementwise kernels instead",
-    "a step ends when the device has finished",
-)
 
 
 class CupyKernels:
@@ -59,37 +52,27 @@ class CupyKernels:
         raise UnsupportedError(f"{spec} is not written for cupy")
 
 
-class CupyBuilder:
+class CupyBuilder(LayerBuilder):
     """CuPy on device 0."""
-
-    name = "cupy"
-    modes: Sequence[str] = ("eager",)
-
-    def is_available(self) -> Availability:
-        """Whether CuPy is installed and a CUDA driver can be loaded."""
-        return operators.ADAPTER.is_available()
 
     def supports(self, network: Network, conditions: NetworkConditions) -> str:
         """Chains with maximum pooling."""
-        pools = [layer.spec for layer in network.layers if isinstance(layer.spec, Pool2d)]
-        if any(spec.mode != MAX for spec in pools):
-            return "average pooling is not written for cupy"
-        return refusal(network, conditions.is_training)
-
-    def environment(self, conditions: NetworkConditions) -> Mapping[str, str]:
-        """Nothing."""
-        return {}
-
-    def start(self, conditions: NetworkConditions) -> dict[str, str]:
-        """Find the device; UnavailableError says in the driver's words why there is none."""
-        return operators.ADAPTER.start(Implementation("network/cupy/cuda", self.name), Conditions(conditions.threads))
-
-    def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> BuiltProgram:
-        """The layers with copies of the weights on the device."""
-        cupy = importlib.import_module("cupy")
-        parameters = {name: cupy.asarray(value) for name, value in parameters_of(weights).items()}
-        device = ArrayDevice(cupy.asarray, cupy.asnumpy, cupy.cuda.get_current_stream().synchronize)
-        return build_layers(network, parameters, conditions, CupyKernels(cupy), NOTES, device)
+        return refuse_layers(network, self.name)
 
 
-BUILDER = CupyBuilder()
+def _device() -> ArrayDevice:
+    cupy = importlib.import_module("cupy")
+    return ArrayDevice(cupy.asarray, cupy.asnumpy, cupy.cuda.get_current_stream().synchronize)
+
+
+BUILDER = CupyBuilder(
+    "cupy",
+    operators.ADAPTER,
+    lambda _: CupyKernels(importlib.import_module("cupy")),
+    notes=(
+        "not run on a GPU by the authors: they had none",
+        "CuPy has no convolution, pooling or normalisation: padding, im2col, products and elementwise kernels instead",
+        "a step ends when the device has finished",
+    ),
+    device=_device,
+)

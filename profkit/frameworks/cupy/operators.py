@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 
 from profkit.errors import UnavailableError
-from profkit.frameworks.adapter import Array, Conditions, DeviceCall, Implementation, Prepared
+from profkit.frameworks.adapter import Array, Conditions, DeviceCall, Implementation, Prepared, waiting
 from profkit.frameworks.framework import (
     WIDE,
     Framework,
-    FrameworkOperator,
     Job,
     channel_shape,
+    held_as,
     no_cuda_driver,
-    reported_layout,
+    refuse_gradient,
     to_layout,
 )
 from profkit.ops.bias_relu import BiasRelu
-from profkit.ops.conv2d import FORWARD, Conv2d
+from profkit.ops.conv2d import Conv2d
 from profkit.ops.matmul import MatMul
 from profkit.ops.softmax import Softmax
 
@@ -52,6 +52,17 @@ def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, 
     }
 
 
+ADAPTER = Framework(
+    "cupy",
+    _begin,
+    device="cuda",
+    # Float32 must mean the same in every row, whatever the user's shell says.
+    environment={"CUPY_TF32": "0"},
+    dtypes=(*WIDE, "float16"),
+    unavailable_reason=no_cuda_driver,
+)
+
+
 def _prepared(run: Callable[..., DeviceArray], arrays: Sequence[Array], note: str = "") -> Prepared:
     """Inputs on the device ahead of the call; the call ends when the device has finished."""
     cupy = importlib.import_module("cupy")
@@ -61,13 +72,8 @@ def _prepared(run: Callable[..., DeviceArray], arrays: Sequence[Array], note: st
     def enqueue() -> DeviceArray:
         return run(*arguments)
 
-    def call() -> DeviceArray:
-        result = enqueue()
-        stream.synchronize()
-        return result
-
     device = DeviceCall(enqueue, int(stream.ptr), peak_bytes=_peak_bytes)
-    return Prepared(call, cupy.asnumpy, note=note, device=device)
+    return Prepared(waiting(enqueue, stream.synchronize), cupy.asnumpy, note=note, device=device)
 
 
 def _peak_bytes(run: Callable[[], Any]) -> int:
@@ -140,49 +146,26 @@ def softmax(xp: Any) -> Callable[[DeviceArray], DeviceArray]:
     return run
 
 
-def _refuse_conv2d(implementation: Implementation, spec: Conv2d) -> str:
-    return "" if spec.direction == FORWARD else "only the forward convolution is written for cupy"
-
-
+@ADAPTER.operator("conv2d", refuse_gradient)
 def _conv2d(job: Job, spec: Conv2d) -> Prepared:
-    arrays = [to_layout(job.inputs["x"], spec.layout, HELD), *(job.inputs[n] for n in ("w", "b") if n in job.inputs)]
+    arrays = [to_layout(job.inputs["x"], spec.layout, HELD), *job.arrays("w", "b")]
     run = convolution(importlib.import_module("cupy"), spec)
-    prepared = _prepared(run, arrays, "CuPy has no convolution: pad, im2col and matmul inside the call")
-    as_array = prepared.to_numpy
-    prepared.to_numpy = lambda result: to_layout(as_array(result), HELD, spec.layout)
-    prepared.layout = reported_layout(spec.layout, HELD)
-    return prepared
+    note = "CuPy has no convolution: pad, im2col and matmul inside the call"
+    return held_as(HELD, _prepared(run, arrays, note), spec)
 
 
+@ADAPTER.operator("matmul")
 def _matmul(job: Job, spec: MatMul) -> Prepared:
-    arrays = [job.inputs[name] for name in ("a", "b", "bias") if name in job.inputs]
-    return _prepared(product(importlib.import_module("cupy"), spec), arrays)
+    return _prepared(product(importlib.import_module("cupy"), spec), job.arrays("a", "b", "bias"))
 
 
+@ADAPTER.operator("bias_relu")
 def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
     cupy = importlib.import_module("cupy")
     bias = np.ascontiguousarray(job.inputs["b"].reshape(channel_shape(spec.layout)))
     return _prepared(lambda x, b: cupy.maximum(x + b, 0), [job.inputs["x"], bias])
 
 
+@ADAPTER.operator("softmax")
 def _softmax(job: Job, spec: Softmax) -> Prepared:
     return _prepared(softmax(importlib.import_module("cupy")), [job.inputs["x"]])
-
-
-ADAPTER = Framework(
-    name="cupy",
-    modules=("cupy",),
-    extra="cupy",
-    begin=_begin,
-    operators={
-        "conv2d": FrameworkOperator(_conv2d, _refuse_conv2d),
-        "matmul": FrameworkOperator(_matmul),
-        "bias_relu": FrameworkOperator(_bias_relu),
-        "softmax": FrameworkOperator(_softmax),
-    },
-    device="cuda",
-    # Float32 must mean the same in every row, whatever the user's shell says.
-    environment={"CUPY_TF32": "0"},
-    dtypes=(*WIDE, "float16"),
-    unavailable_reason=no_cuda_driver,
-)

@@ -33,10 +33,8 @@ def _unavailable_reason() -> str:
 
 
 ADAPTER = Framework(
-    name="jax",
-    modules=("jax",),
-    extra="jax",
-    begin=_begin,
+    "jax",
+    _begin,
     operators=cpu_adapter.ADAPTER.operators,
     device="cuda",
     module="jax_cuda",

@@ -6,15 +6,14 @@ Every layer runs under jax.named_scope of its name, so that XLA's instructions t
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from profkit.errors import UnavailableError
-from profkit.frameworks.adapter import Array, Availability, find_module
+from profkit.frameworks.adapter import Array, require
 from profkit.frameworks.jax.operators import ENVIRONMENT, CompileTimes, jax_facts
-from profkit.frameworks.networks.contract import NetworkConditions
+from profkit.frameworks.networks.contract import NetworkBuilder, NetworkConditions, refuse_layers
 from profkit.frameworks.networks.nhwc import images_to_nhwc, weights_from_nhwc, weights_to_nhwc
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.lrn import LocalResponseNorm
@@ -38,7 +37,7 @@ class BuiltJax:
     def __init__(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> None:
         jax = importlib.import_module("jax")
         self.model = self
-        self.notes = _notes(network)
+        self.notes: Sequence[str] = _notes(network)
         self.compile_times = CompileTimes()
         self._network = network
         held = weights_to_nhwc(network, weights)
@@ -211,27 +210,20 @@ def _dropout(x: Tensor, rate: float, key: Any) -> Tensor:
     return jax.numpy.where(is_kept, x / (1.0 - rate), 0.0)
 
 
-class JaxBuilder:
+class JaxBuilder(NetworkBuilder):
     """jit only: op by op, JAX compiles each primitive for itself and its instructions carry no layer's name."""
 
     name = "jax"
     modes = (JIT,)
 
-    def is_available(self) -> Availability:
-        return find_module("jax", "jax")
-
     def supports(self, network: Network, conditions: NetworkConditions) -> str:
-        if conditions.mode not in ("", *self.modes):
-            return f"jax has no mode {conditions.mode!r}: expected {', '.join(self.modes)}"
-        return ""
+        return refuse_layers(network, self.name)
 
     def environment(self, conditions: NetworkConditions) -> Mapping[str, str]:
         return {name: value for name, value in ENVIRONMENT.items() if name != "JAX_ENABLE_X64"}
 
     def start(self, conditions: NetworkConditions) -> dict[str, str]:
-        availability = self.is_available()
-        if not availability.available:
-            raise UnavailableError(f"{availability.reason}; {availability.install}")
+        require(self.is_available())
         return jax_facts()
 
     def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> BuiltJax:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from profkit.frameworks.adapter import Array, Conditions, Implementation, Prepared
+from profkit.frameworks.adapter import Array, Prepared
 from profkit.frameworks.framework import (
     ALL_DTYPES,
     Framework,
-    FrameworkOperator,
     Job,
     channel_shape,
     elements_per_window,
@@ -75,8 +74,7 @@ def _usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, str]:
-    return begin_jax()
+ADAPTER = Framework("jax", lambda *_: begin_jax(), environment=ENVIRONMENT, dtypes=ALL_DTYPES)
 
 
 def _prepared(run: Callable[..., Tensor], arrays: Sequence[Array], note: str = "") -> Prepared:
@@ -87,10 +85,7 @@ def _prepared(run: Callable[..., Tensor], arrays: Sequence[Array], note: str = "
     return Prepared(lambda: compiled(*arguments).block_until_ready(), np.asarray, note=note)
 
 
-def _in_order(inputs: Mapping[str, Array], *names: str) -> list[Array]:
-    return [inputs[name] for name in names if name in inputs]
-
-
+@ADAPTER.operator("conv2d")
 def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     jax = importlib.import_module("jax")
     top, bottom, left, right = spec.window.pads
@@ -112,13 +107,13 @@ def _conv2d(job: Job, spec: Conv2d) -> Prepared:
         x = jax.ShapeDtypeStruct(spec.x_shape(), spec.numpy_dtype)
         return _prepared(
             lambda dy, w: jax.linear_transpose(lambda x: convolve(x, w), x)(dy)[0],
-            _in_order(job.inputs, "dy", "w"),
+            job.arrays("dy", "w"),
         )
     if spec.direction == WEIGHT_GRADIENT:
         w = jax.ShapeDtypeStruct(spec.w_shape(), spec.numpy_dtype)
         return _prepared(
             lambda x, dy: jax.linear_transpose(lambda w: convolve(x, w), w)(dy)[0],
-            _in_order(job.inputs, "x", "dy"),
+            job.arrays("x", "dy"),
         )
 
     def forward(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
@@ -126,9 +121,10 @@ def _conv2d(job: Job, spec: Conv2d) -> Prepared:
         y = y if b is None else y + b.reshape(channels)
         return jax.nn.relu(y) if spec.activation == "relu" else y
 
-    return _prepared(forward, _in_order(job.inputs, "x", "w", "b"))
+    return _prepared(forward, job.arrays("x", "w", "b"))
 
 
+@ADAPTER.operator("matmul")
 def _matmul(job: Job, spec: MatMul) -> Prepared:
     numpy = importlib.import_module("jax.numpy")
 
@@ -139,13 +135,14 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
         c = c if bias is None else c + bias
         return numpy.maximum(c, 0) if spec.activation == "relu" else c
 
-    return _prepared(run, _in_order(job.inputs, "a", "b", "bias"))
+    return _prepared(run, job.arrays("a", "b", "bias"))
 
 
 def _window_dimensions(layout: str, size: tuple[int, int]) -> tuple[int, ...]:
     return (1, 1, *size) if layout == "NCHW" else (1, *size, 1)
 
 
+@ADAPTER.operator("pool2d")
 def _pool2d(job: Job, spec: Pool2d) -> Prepared:
     if spec.direction != FORWARD:
         return _pool2d_gradient(job, spec)
@@ -158,7 +155,7 @@ def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
     jax = importlib.import_module("jax")
     run, divisors = _pooling(spec)
     if spec.mode == MAX:
-        return _prepared(lambda x, dy: jax.vjp(run, x)[1](dy)[0], _in_order(job.inputs, "x", "dy"))
+        return _prepared(lambda x, dy: jax.vjp(run, x)[1](dy)[0], job.arrays("x", "dy"))
     x = jax.ShapeDtypeStruct(spec.x_shape(), spec.numpy_dtype)
     return _prepared(
         lambda dy, counts: jax.linear_transpose(lambda x: run(x, counts), x)(dy)[0], [job.inputs["dy"], *divisors]
@@ -180,6 +177,7 @@ def _pooling(spec: Pool2d) -> tuple[Callable[..., Tensor], list[Array]]:
     return lambda x, divisors: lax.reduce_window(x, zero, lax.add, *window) / divisors, [counts]
 
 
+@ADAPTER.operator("lrn")
 def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
     lax = importlib.import_module("jax").lax
     at = 1 if spec.layout == "NCHW" else 3
@@ -194,30 +192,14 @@ def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
     return _prepared(run, [job.inputs["x"]], "JAX has no LRN: reduce_window over channels, power and division")
 
 
+@ADAPTER.operator("bias_relu")
 def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
     nn = importlib.import_module("jax.nn")
     channels = channel_shape(spec.layout)
-    return _prepared(lambda x, b: nn.relu(x + b.reshape(channels)), _in_order(job.inputs, "x", "b"))
+    return _prepared(lambda x, b: nn.relu(x + b.reshape(channels)), job.arrays("x", "b"))
 
 
+@ADAPTER.operator("softmax")
 def _softmax(job: Job, spec: Softmax) -> Prepared:
     nn = importlib.import_module("jax.nn")
     return _prepared(lambda x: nn.softmax(x, axis=-1), [job.inputs["x"]])
-
-
-ADAPTER = Framework(
-    name="jax",
-    modules=("jax",),
-    extra="jax",
-    begin=_begin,
-    operators={
-        "conv2d": FrameworkOperator(_conv2d),
-        "matmul": FrameworkOperator(_matmul),
-        "pool2d": FrameworkOperator(_pool2d),
-        "lrn": FrameworkOperator(_lrn),
-        "bias_relu": FrameworkOperator(_bias_relu),
-        "softmax": FrameworkOperator(_softmax),
-    },
-    environment=ENVIRONMENT,
-    dtypes=ALL_DTYPES,
-)

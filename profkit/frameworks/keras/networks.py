@@ -7,20 +7,18 @@ in jax.jit, or eager over torch; over TensorFlow with or without XLA.
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 
 from profkit.errors import UnavailableError
-from profkit.frameworks.adapter import Array, Availability, find_module
+from profkit.frameworks.adapter import Array
 from profkit.frameworks.framework import padding_word
-from profkit.frameworks.keras.operators import JAX, TENSORFLOW, TORCH, without_importing_jax
+from profkit.frameworks.keras.operators import JAX, TENSORFLOW, TORCH, open_keras
 from profkit.frameworks.networks import load_builder
-from profkit.frameworks.networks.contract import BuiltNetwork, NetworkBuilder, NetworkConditions
+from profkit.frameworks.networks.contract import BuiltNetwork, NetworkBuilder, NetworkConditions, refuse_layers
 from profkit.ops.conv2d import Conv2d
-from profkit.ops.networks.layer import IMAGES
 from profkit.ops.networks.network import Network
-from profkit.ops.pool2d import MAX, Pool2d
+from profkit.ops.pool2d import Pool2d
 
 TENSORFLOW_XLA = "tensorflow_xla"
 """What Model.fit does over TensorFlow unless it is told otherwise: the same graph, compiled."""
@@ -31,30 +29,18 @@ def backend_of(mode: str) -> str:
     return TENSORFLOW if mode == TENSORFLOW_XLA else mode
 
 
-class KerasBuilder:
-    """Follows NetworkBuilder."""
+class KerasBuilder(NetworkBuilder):
+    """A mode per backend; that is asked for in `start`."""
 
     name = "keras"
     modes = (TENSORFLOW, TORCH, JAX, TENSORFLOW_XLA)
 
-    def is_available(self) -> Availability:
-        """Whether keras is installed; its backend is asked for in `start`."""
-        return find_module("keras", "keras")
-
     def supports(self, network: Network, conditions: NetworkConditions) -> str:
-        """Chains of layers that Keras has, over a backend that is installed."""
-        if conditions.mode not in self.modes:
-            return f"keras has no mode {conditions.mode!r}: expected one of {', '.join(self.modes)}"
-        previous = IMAGES
+        """Chains of layers that Keras has."""
         for layer in network.layers:
-            if layer.inputs != (previous,):
-                return f"keras builds chains only, and {layer.name} takes {', '.join(layer.inputs)}"
-            if isinstance(layer.spec, Pool2d) and layer.spec.mode != MAX:
-                return f"keras builds max pooling only, and {layer.name} has {layer.spec.mode}"
             if isinstance(layer.spec, Conv2d | Pool2d) and not padding_word(layer.spec.window):
                 return f"Keras' layers pad as same or valid, and {layer.name} pads {layer.spec.window.pads}"
-            previous = layer.name
-        return ""
+        return refuse_layers(network, self.name)
 
     def environment(self, conditions: NetworkConditions) -> Mapping[str, str]:
         """The backend is chosen before keras is imported."""
@@ -69,18 +55,7 @@ class KerasBuilder:
             facts = builder.start(backend_conditions)
         except UnavailableError as error:
             raise UnavailableError(f"keras needs its backend {backend}: {error}") from error
-        os.environ["KERAS_BACKEND"] = backend
-        with without_importing_jax(backend):
-            keras = importlib.import_module("keras")
-        if keras.backend.backend() != backend:
-            raise UnavailableError(
-                f"keras was opened with {keras.backend.backend()} before KERAS_BACKEND={backend} was set"
-            )
-        return {
-            "version": str(keras.__version__),
-            "backend": backend,
-            **{f"{backend}_{name}": fact for name, fact in facts.items()},
-        }
+        return open_keras(backend, facts)
 
     def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> BuiltNetwork:
         """The model with these weights and a step in the backend's way."""

@@ -21,14 +21,12 @@ from profkit.errors import UnavailableError
 from profkit.frameworks.adapter import Array, Conditions, Implementation, Prepared
 from profkit.frameworks.framework import (
     Framework,
-    FrameworkOperator,
     Job,
     channel_shape,
     elements_per_window,
-    missing,
+    held_as,
     padding_word,
     refuse_gradient,
-    reported_layout,
     symmetric_padding,
     to_layout,
 )
@@ -53,9 +51,14 @@ def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, 
     if importlib.util.find_spec(backend) is None:
         raise UnavailableError(f'keras needs its backend {backend}: pip install "profkit[{backend}]"')
     facts = _begin_backend(backend, implementation, conditions)
-    os.environ["KERAS_BACKEND"] = backend
     # A softmax over one column is a legal, if odd, thing to measure.
     warnings.filterwarnings("ignore", message="You are using a softmax over axis")
+    return open_keras(backend, facts)
+
+
+def open_keras(backend: str, facts: Mapping[str, str]) -> dict[str, str]:
+    """Import keras over a backend that is open already; `facts` are that one's."""
+    os.environ["KERAS_BACKEND"] = backend
     with without_importing_jax(backend):
         keras = importlib.import_module("keras")
     if keras.backend.backend() != backend:
@@ -84,6 +87,26 @@ def without_importing_jax(backend: str) -> Iterator[None]:
         yield
     finally:
         del sys.modules["jax"]
+
+
+def _on_request() -> tuple[str, ...]:
+    """All backends but the first that is installed; Keras's own default comes first."""
+    usual = next((name for name in VARIANTS if importlib.util.find_spec(name) is not None), VARIANTS[0])
+    return tuple(name for name in VARIANTS if name != usual)
+
+
+ADAPTER = Framework(
+    "keras",
+    _begin,
+    variants=VARIANTS,
+    on_request=_on_request(),
+    variant_environment={
+        TENSORFLOW: {"KERAS_BACKEND": TENSORFLOW, **tensorflow_adapter.ENVIRONMENT},
+        TORCH: {"KERAS_BACKEND": TORCH, **torch_adapter.ADAPTER.environment},
+        JAX: {"KERAS_BACKEND": JAX, **jax_adapter.ENVIRONMENT},
+    },
+)
+ADAPTER.lacks("lrn", "keras has no local response normalisation")
 
 
 def _ops() -> Any:
@@ -116,11 +139,8 @@ def _image_prepared(
     job: Job, spec: Any, run: Callable[..., Tensor], others: Sequence[Array], called: str, note: str = ""
 ) -> Prepared:
     held = _held_layout(job, spec)
-    prepared = _prepared(job, run, [to_layout(job.inputs["x"], spec.layout, held), *others], called, note)
-    as_array = prepared.to_numpy
-    prepared.to_numpy = lambda result: to_layout(as_array(result), held, spec.layout)
-    prepared.layout = reported_layout(spec.layout, held)
-    return prepared
+    arrays = [to_layout(job.inputs["x"], spec.layout, held), *others]
+    return held_as(held, _prepared(job, run, arrays, called, note), spec)
 
 
 def _pad_widths(window: Window, layout: str) -> list[tuple[int, int]]:
@@ -137,6 +157,7 @@ def _refuse_conv2d(implementation: Implementation, spec: Conv2d) -> str:
     return ""
 
 
+@ADAPTER.operator("conv2d", _refuse_conv2d)
 def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     ops = _ops()
     held = _held_layout(job, spec)
@@ -161,6 +182,7 @@ def _refuse_matmul(implementation: Implementation, spec: MatMul) -> str:
     return ""
 
 
+@ADAPTER.operator("matmul", _refuse_matmul)
 def _matmul(job: Job, spec: MatMul) -> Prepared:
     ops = _ops()
 
@@ -171,13 +193,10 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
         c = c if bias is None else ops.add(c, bias)
         return ops.relu(c) if spec.activation == "relu" else c
 
-    return _prepared(job, run, _in_order(job.inputs, "a", "b", "bias"), "keras.ops.matmul")
+    return _prepared(job, run, job.arrays("a", "b", "bias"), "keras.ops.matmul")
 
 
-def _in_order(inputs: Mapping[str, Array], *names: str) -> list[Array]:
-    return [inputs[name] for name in names if name in inputs]
-
-
+@ADAPTER.operator("pool2d", refuse_gradient)
 def _pool2d(job: Job, spec: Pool2d) -> Prepared:
     ops = _ops()
     held = _held_layout(job, spec)
@@ -224,40 +243,14 @@ def _pool_word(job: Job, spec: Pool2d) -> str:
     return "" if word == "same" and uneven and job.variant == TORCH and spec.mode != MAX else word
 
 
+@ADAPTER.operator("bias_relu")
 def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
     ops = _ops()
     bias = job.inputs["b"].reshape(channel_shape(_held_layout(job, spec)))
     return _image_prepared(job, spec, lambda x, b: ops.relu(ops.add(x, b)), [bias], "keras.ops.relu(add)")
 
 
+@ADAPTER.operator("softmax")
 def _softmax(job: Job, spec: Softmax) -> Prepared:
     ops = _ops()
     return _prepared(job, lambda x: ops.softmax(x, axis=-1), [job.inputs["x"]], "keras.ops.softmax")
-
-
-def _on_request() -> tuple[str, ...]:
-    """All backends but the first that is installed; Keras's own default stands first."""
-    usual = next((name for name in VARIANTS if importlib.util.find_spec(name) is not None), VARIANTS[0])
-    return tuple(name for name in VARIANTS if name != usual)
-
-
-ADAPTER = Framework(
-    name="keras",
-    modules=("keras",),
-    extra="keras",
-    begin=_begin,
-    operators={
-        "conv2d": FrameworkOperator(_conv2d, _refuse_conv2d, VARIANTS),
-        "matmul": FrameworkOperator(_matmul, _refuse_matmul, VARIANTS),
-        "pool2d": FrameworkOperator(_pool2d, refuse_gradient, VARIANTS),
-        "lrn": missing("keras has no local response normalisation", VARIANTS),
-        "bias_relu": FrameworkOperator(_bias_relu, variants=VARIANTS),
-        "softmax": FrameworkOperator(_softmax, variants=VARIANTS),
-    },
-    on_request=_on_request(),
-    variant_environment={
-        TENSORFLOW: {"KERAS_BACKEND": TENSORFLOW, **tensorflow_adapter.ENVIRONMENT},
-        TORCH: {"KERAS_BACKEND": TORCH, **torch_adapter.ADAPTER.environment},
-        JAX: {"KERAS_BACKEND": JAX, **jax_adapter.ENVIRONMENT},
-    },
-)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import metadata
 from typing import Any
 
@@ -26,15 +27,7 @@ from profkit.frameworks.device_arrays import (
 from profkit.frameworks.framework import no_cuda_driver
 from profkit.frameworks.machine import build_id
 from profkit.frameworks.native.operators import kernel_key
-from profkit.frameworks.native.tuned import (
-    Tuning,
-    find_choice,
-    is_wanted,
-    parse_tuning,
-    read_choices,
-    tuned_file,
-    tuning_text,
-)
+from profkit.frameworks.native.tuned import Tuning, tuning_text, tuning_to_take
 from profkit.ops.dtypes import TF32
 from profkit.ops.spec import Spec
 
@@ -126,7 +119,11 @@ class NativeCudaAdapter:
     ) -> Prepared:
         """Inputs, output and workspace are on the device before the call, which enqueues on a stream of its own."""
         cuda, key, params = cuda_module(), kernel_key(implementation), spec.params()
-        configuration, note = configuration_of(implementation, spec, conditions)
+        names = cuda.configurations(key, params, cuda_device())
+        tuning, note = tuning_to_take(
+            implementation, key, spec, conditions, partial(self.fingerprint, implementation), partial(_number, names)
+        )
+        configuration = _number(names, tuning)
         arrays = [uploaded(inputs[name]) for name in spec.input_shapes()]
         output = self.new_output(spec)
         held_bytes: int = cuda.workspace_bytes(key, params, configuration)
@@ -156,25 +153,6 @@ class NativeCudaAdapter:
         return cuda_module().DeviceMemory(size_bytes) if size_bytes else None
 
 
-def configuration_of(implementation: Implementation, spec: Spec, conditions: Conditions) -> tuple[int, str]:
-    """The number of the configuration to take, and what the row says: a trial's own, else what the tuner chose here."""
-    cuda, key = cuda_module(), kernel_key(implementation)
-    names = cuda.configurations(key, spec.params(), cuda_device())
-    if "tuning" in implementation.options:
-        return _number(parse_tuning(implementation.options["tuning"]), names), ""
-    if not conditions.tuned or not is_wanted():
-        return BY_POLICY, ""
-    known = read_choices()
-    choice = find_choice(known, key, spec, conditions.threads, ADAPTER.fingerprint(implementation))
-    if choice is None or not choice.tuning:
-        return BY_POLICY, known.problem
-    text = tuning_text(choice.tuning)
-    try:
-        return _number(choice.tuning, names), f"tuned: {text}"
-    except KernelError as error:
-        return BY_POLICY, f"the tuned {text} in {tuned_file()} is ignored: {error}"
-
-
 def _unavailable(reason: str, install: str = "") -> Availability:
     """All CUDA rows say it alike where there is no driver: neither a build nor an install would help."""
     without_driver = no_cuda_driver()
@@ -186,7 +164,8 @@ def version_text(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
-def _number(tuning: Tuning, names: Sequence[str]) -> int:
+def _number(names: Sequence[str], tuning: Tuning) -> int:
+    """Of the configuration that the tuning names."""
     if not tuning:
         return BY_POLICY
     name = str(tuning.get(CONFIGURATION))  # a name of digits comes back as a number

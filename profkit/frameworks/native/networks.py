@@ -6,28 +6,14 @@ without a native kernel (pooling, normalisation, ReLU, bias, loss) and SGD are N
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 
-from profkit.frameworks.adapter import Array, Availability, Conditions, Implementation, aligned_empty
+from profkit.frameworks.adapter import Array, aligned_empty
 from profkit.frameworks.native.operators import ADAPTER
 from profkit.frameworks.native.policy import choose_kernel
 from profkit.frameworks.native.threads import worthwhile_threads
-from profkit.frameworks.networks.contract import NetworkConditions
-from profkit.frameworks.networks.layer_program import BuiltProgram
-from profkit.frameworks.networks.plain_layers import LayerKernel, build_layers, parameters_of, refusal
-from profkit.ops.networks.network import Network
+from profkit.frameworks.networks.plain_layers import LayerBuilder, LayerKernel
 from profkit.ops.spec import Spec
-
-NOTES = (
-    "every operator allocates its result, as frameworks do; workspace is lent from one buffer allocated ahead",
-    "convolutions add the bias and apply ReLU inside the kernel",
-)
-TRAINING_NOTE = (
-    "gradients of pooling, normalisation, ReLU, bias and loss, and SGD have no native kernel: NumPy does them, "
-    "on one thread (implementation numpy)"
-)
 
 
 class NativeKernels:
@@ -62,34 +48,16 @@ class NativeKernels:
         return LayerKernel(key, run, held_bytes, uses_threads=threads > 1)
 
 
-class NativeBuilder:
-    """profkit's compiled module."""
-
-    name = "native"
-    modes: Sequence[str] = ("eager",)
-
-    def is_available(self) -> Availability:
-        """Whether the compiled module is there and loads."""
-        return ADAPTER.is_available()
-
-    def supports(self, network: Network, conditions: NetworkConditions) -> str:
-        """Chains."""
-        return refusal(network, conditions.is_training)
-
-    def environment(self, conditions: NetworkConditions) -> Mapping[str, str]:
-        """Threads are given with each call."""
-        return {}
-
-    def start(self, conditions: NetworkConditions) -> dict[str, str]:
-        """Version and build facts."""
-        implementation = Implementation("network/native/cpu", self.name)
-        return ADAPTER.start(implementation, Conditions(conditions.threads)) | {"numpy": np.__version__}
-
-    def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> BuiltProgram:
-        """The layers with copies of the weights."""
-        notes = (*NOTES, TRAINING_NOTE) if conditions.is_training else NOTES
-        kernels = NativeKernels(conditions.threads)
-        return build_layers(network, parameters_of(weights), conditions, kernels, notes)
-
-
-BUILDER = NativeBuilder()
+BUILDER = LayerBuilder(
+    "native",
+    ADAPTER,
+    lambda conditions: NativeKernels(conditions.threads),
+    notes=(
+        "every operator allocates its result, as frameworks do; workspace is lent from one buffer allocated ahead",
+        "convolutions add the bias and apply ReLU inside the kernel",
+    ),
+    training_note=(
+        "gradients of pooling, normalisation, ReLU, bias and loss, and SGD have no native kernel: NumPy does them, "
+        "on one thread (implementation numpy)"
+    ),
+)

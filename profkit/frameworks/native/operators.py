@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import metadata
 from typing import Any
 
@@ -14,15 +15,7 @@ from profkit.frameworks.adapter import Array, Availability, Conditions, Implemen
 from profkit.frameworks.framework import to_layout
 from profkit.frameworks.machine import cpu_fingerprint
 from profkit.frameworks.native.threads import worthwhile_threads
-from profkit.frameworks.native.tuned import (
-    Tuning,
-    find_choice,
-    is_wanted,
-    parse_tuning,
-    read_choices,
-    tuned_file,
-    tuning_text,
-)
+from profkit.frameworks.native.tuned import Tuning, tuning_to_take
 from profkit.frameworks.outputs import call_on_pooled, call_on_same, pool_note, unwritten
 from profkit.ops import SPECS
 from profkit.ops.conv2d import WEIGHT_GRADIENT
@@ -106,8 +99,14 @@ class NativeAdapter:
             _in_order(spec, held, inputs[name]) if name in IMAGES else inputs[name] for name in spec.input_shapes()
         ]
         threads = worthwhile_threads(held, conditions.threads)
-        tuning, note = cpu_tuning(implementation, held, conditions)
-        held_bytes: int = core.workspace_bytes(key, params, threads, tuning)
+
+        def workspace_bytes(tuning: Tuning) -> int:
+            size: int = core.workspace_bytes(key, params, threads, tuning)
+            return size
+
+        fingerprint = partial(self.fingerprint, implementation)
+        tuning, note = tuning_to_take(implementation, key, held, conditions, fingerprint, workspace_bytes)
+        held_bytes = workspace_bytes(tuning)
         workspace = self.new_workspace(held_bytes)
         output = self.new_output(held) if conditions.output == "reused" else None
         ahead = PACKED in implementation.forms
@@ -157,25 +156,6 @@ def _in_order(spec: Spec, wanted: Spec, array: Array) -> Array:
 def kernel_key(implementation: Implementation) -> str:
     """The registry's key; a trial of the tuner and a form of a kernel have keys of their own."""
     return implementation.options.get("kernel", implementation.key)
-
-
-def cpu_tuning(implementation: Implementation, spec: Spec, conditions: Conditions) -> tuple[Tuning, str]:
-    """The sizes to take, and what the row says about them: a trial's own, else what the tuner chose here."""
-    if "tuning" in implementation.options:
-        return parse_tuning(implementation.options["tuning"]), ""
-    if not conditions.tuned or not is_wanted():
-        return {}, ""
-    core, key, known = _core(), kernel_key(implementation), read_choices()
-    choice = find_choice(known, key, spec, conditions.threads, ADAPTER.fingerprint(implementation))
-    if choice is None or not choice.tuning:
-        return {}, known.problem
-    text = tuning_text(choice.tuning)
-    try:
-        core.workspace_bytes(key, spec.params(), worthwhile_threads(spec, conditions.threads), choice.tuning)
-    except (KernelError, TypeError) as error:
-        reason = "they must be whole numbers" if isinstance(error, TypeError) else error
-        return {}, f"the tuned sizes {text} in {tuned_file()} are ignored: {reason}"
-    return choice.tuning, f"tuned: {text}"
 
 
 def _core() -> Any:

@@ -33,7 +33,7 @@ MODEL, TUNED, ORDER = "cost model", "tuner", "registry order"
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """What a row is thought to take; `ns` is None where its costs were never fitted."""
+    """Estimated time of a row; `ns` is None where its costs were never fitted."""
 
     key: str
     ns: float | None
@@ -83,7 +83,7 @@ def choose_kernel(spec: Spec, threads: int, forms: Collection[str] = (), tuned: 
         reason = f"{first.name}: first of the registry's rows that support this; no costs of any of them are known"
         return PolicyChoice(first.key, ORDER, (reason,), tuple(estimates))
     within = [item for item in estimates if item.ns is not None and item.ns <= CLOSE * ranked[0].ns]
-    # Of the kernel that stands first the cheapest form: that it packs ahead costs the caller nothing here.
+    # The cheapest form of the first kernel: packing ahead of the call costs nothing here.
     chosen = min(
         (item for item in within if _kernel(item.key) == _kernel(within[0].key)), key=lambda item: item.ns or 0.0
     )

@@ -1,4 +1,4 @@
-"""What the tuner chose on this machine: a file in the cache folder, docs/tuning.md. Standard library only.
+"""What the tuner chose on this machine: a file in the cache folder, docs/tuning.md.
 
 Enters: kernel key, spec, threads and the fingerprint of the device. Leaves: sizes or a configuration by name.
 """
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from profkit.errors import UsageError
+from profkit.errors import KernelError, UsageError
+from profkit.frameworks.adapter import Conditions, Implementation
 from profkit.frameworks.cache import cache_folder
 from profkit.ops.spec import Spec
 
@@ -94,6 +95,32 @@ def find_choice(known: TunedChoices, key: str, spec: Spec, threads: int, fingerp
     """The choice for exactly this; that of another machine, build, spec or thread count does not apply."""
     wanted = Choice(key, spec.to_dict(), counted_threads(key, threads), dict(fingerprint), {}, {}).identity
     return next((choice for choice in known.choices if choice.identity == wanted), None)
+
+
+def tuning_to_take(
+    implementation: Implementation,
+    key: str,
+    spec: Spec,
+    conditions: Conditions,
+    fingerprint: Callable[[], Fingerprint],
+    check: Callable[[Tuning], object],
+) -> tuple[Tuning, str]:
+    """A trial's own, else what the tuner chose here, unless `check` raises a KernelError; and what the row says."""
+    if "tuning" in implementation.options:
+        return parse_tuning(implementation.options["tuning"]), ""
+    if not conditions.tuned or not is_wanted():
+        return {}, ""
+    known = read_choices()
+    choice = find_choice(known, key, spec, conditions.threads, fingerprint())
+    if choice is None or not choice.tuning:
+        return {}, known.problem
+    text = tuning_text(choice.tuning)
+    try:
+        check(choice.tuning)
+    except (KernelError, TypeError) as error:
+        reason = "sizes must be whole numbers" if isinstance(error, TypeError) else error
+        return {}, f"the tuned {text} in {tuned_file()} is ignored: {reason}"
+    return choice.tuning, f"tuned: {text}"
 
 
 def counted_threads(key: str, threads: int) -> int:

@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from profkit.frameworks.adapter import Array, Availability
+from profkit.frameworks.adapter import Array, Availability, find_module
+from profkit.ops.networks.layer import IMAGES
 from profkit.ops.networks.network import Network
 from profkit.ops.networks.training import Training
+from profkit.ops.pool2d import MAX, Pool2d
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class BuiltNetwork(Protocol):
         ...
 
 
-class NetworkBuilder(Protocol):
+class NetworkBuilder:
     """One framework; `profkit/frameworks/<name>/networks.py` has one as BUILDER."""
 
     name: str
@@ -66,21 +68,33 @@ class NetworkBuilder(Protocol):
     """Ways to run it, the usual one first; at least one."""
 
     def is_available(self) -> Availability:
-        """Cheap look, without importing the framework."""
-        ...
+        """A cheap check, without importing the framework."""
+        return find_module(self.name, self.name)
 
     def supports(self, network: Network, conditions: NetworkConditions) -> str:
-        """Empty when it can run, otherwise the reason why not."""
-        ...
+        """Empty when it can run in this mode, otherwise the reason why not."""
+        return ""
 
     def environment(self, conditions: NetworkConditions) -> Mapping[str, str]:
         """Variables that must be set before the worker's interpreter starts."""
-        ...
+        return {}
 
     def start(self, conditions: NetworkConditions) -> dict[str, str]:
         """In the worker: import, set threads; returns version and build facts; raises UnavailableError."""
-        ...
+        raise NotImplementedError
 
     def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> BuiltNetwork:
         """In the worker: the model with these weights. Compilation may wait for the first step."""
-        ...
+        raise NotImplementedError
+
+
+def refuse_layers(network: Network, framework: str) -> str:
+    """The reason against a network that is not a chain of layers, or has other pooling than the maximum."""
+    previous = IMAGES
+    for layer in network.layers:
+        if layer.inputs != (previous,):
+            return f"{framework} builds chains only, and {layer.name} takes {', '.join(layer.inputs)}"
+        if isinstance(layer.spec, Pool2d) and layer.spec.mode != MAX:
+            return f"{framework} builds max pooling only, and {layer.name} has {layer.spec.mode}"
+        previous = layer.name
+    return ""

@@ -1,7 +1,7 @@
 """A network as a list of plain calls, one operator at a time: what native, numpy, numba and cupy run.
 
 Operations enter (plain_layers.py makes them from a network), a BuiltNetwork leaves. Every call goes through
-Program.__call__, the one place where an event source can stand between operators.
+Program.__call__, which is where an event source observes operators.
 """
 
 from __future__ import annotations

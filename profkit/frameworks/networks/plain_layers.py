@@ -6,22 +6,25 @@ with array expressions, and each Operation names who does it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from profkit.frameworks.adapter import Adapter, Availability, Conditions
+from profkit.frameworks.filling import FillingFramework
 from profkit.frameworks.networks import array_operators as arrays
-from profkit.frameworks.networks.contract import NetworkConditions
+from profkit.frameworks.networks.contract import NetworkBuilder, NetworkConditions
 from profkit.frameworks.networks.layer_program import HOST, LABELS, ArrayDevice, BuiltProgram, LayerProgram, Operation
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import FORWARD as RESULT
-from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
+from profkit.ops.conv2d import Conv2d
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
 from profkit.ops.networks.layer import DROPOUT, IMAGES, Layer
 from profkit.ops.networks.network import CROSS_ENTROPY, Network
+from profkit.ops.networks.parts import gradient_specs
 from profkit.ops.networks.training import Training
 from profkit.ops.networks.work import BACKWARD, FORWARD, NO_LAYER, OPTIMISER
 from profkit.ops.pool2d import MAX, Pool2d
@@ -69,28 +72,58 @@ class FillingKernels:
     xp = np
 
     def __init__(
-        self,
-        framework: str,
-        prepare: Mapping[str, Callable[[Any, Mapping[str, Any]], tuple[Any, Any]]],
-        threaded: Collection[str],
+        self, adapter: FillingFramework, threads: int, threaded: Collection[str], fuses_bias_relu: bool
     ) -> None:
-        self.fuses_bias_relu = BiasRelu.op in prepare
-        self._framework = framework
-        self._prepare = prepare
+        self.fuses_bias_relu = fuses_bias_relu
+        self._adapter = adapter
+        self._threads = threads
         self._threaded = threaded
 
     def kernel(self, spec: Spec) -> LayerKernel:
         """The adapter's only implementation."""
-        prepare, names = self._prepare[spec.op], list(spec.input_shapes())
+        prepare, names, threads = self._adapter.prepares[spec.op], list(spec.input_shapes()), self._threads
         empty, shape, dtype = np.empty, spec.output_shape(), spec.numpy_dtype
 
         def run(*inputs: Any) -> Any:
             output = empty(shape, dtype)
-            fill, _ = prepare(spec, dict(zip(names, inputs)))
+            fill, _ = prepare(spec, dict(zip(names, inputs)), threads)
             fill(output)
             return output
 
-        return LayerKernel(f"{spec.op}/{self._framework}/cpu", run, uses_threads=spec.op in self._threaded)
+        return LayerKernel(f"{spec.op}/{self._adapter.name}/cpu", run, uses_threads=spec.op in self._threaded)
+
+
+@dataclass
+class LayerBuilder(NetworkBuilder):
+    """Runs networks layer by layer, on the kernels of a library that has an adapter for its operators."""
+
+    name: str
+    adapter: Adapter
+    kernels: Callable[[NetworkConditions], Kernels]
+    notes: Sequence[str]
+    training_note: str = ""
+    device: Callable[[], ArrayDevice] = lambda: HOST
+    modes: Sequence[str] = ("eager",)
+
+    def is_available(self) -> Availability:
+        """As the adapter."""
+        return self.adapter.is_available()
+
+    def supports(self, network: Network, conditions: NetworkConditions) -> str:
+        """Chains."""
+        return refusal(network, conditions.is_training)
+
+    def start(self, conditions: NetworkConditions) -> dict[str, str]:
+        """As the adapter, which sets the threads."""
+        implementation = self.adapter.implementations(MatMul.op)[0]
+        return {**self.adapter.start(implementation, Conditions(conditions.threads)), "numpy": np.__version__}
+
+    def build(self, network: Network, weights: Mapping[str, Any], conditions: NetworkConditions) -> BuiltProgram:
+        """The layers with copies of the weights, which training may change."""
+        device = self.device()
+        parameters = {name: device.put(np.array(value, np.float32, order="C")) for name, value in weights.items()}
+        notes = [*self.notes, *([self.training_note] if conditions.is_training and self.training_note else [])]
+        return build_layers(network, parameters, conditions, self.kernels(conditions), notes, device)
 
 
 def build_layers(
@@ -98,27 +131,22 @@ def build_layers(
     parameters: Mapping[str, Any],
     conditions: NetworkConditions,
     kernels: Kernels,
-    notes: Iterable[str] = (),
-    device: ArrayDevice = HOST,
+    notes: Sequence[str],
+    device: ArrayDevice,
 ) -> BuiltProgram:
     """The network with these parameters, which live on the device, and which training changes in place."""
     inference = _Plan(network, kernels, is_training=False)
     inference.add_forward()
     program = LayerProgram(inference.operations, parameters, network.layers[-1].name)
     if not conditions.is_training:
-        return BuiltProgram(program, None, parameters, list(notes), device)
+        return BuiltProgram(program, None, parameters, notes, device)
     plan = _Plan(network, kernels, is_training=True)
     plan.add_forward()
     plan.add_loss()
     plan.add_backward()
     velocities = plan.add_update(conditions.training, parameters)
     training = LayerProgram(plan.operations, {**parameters, **velocities}, LOSS)
-    return BuiltProgram(program, training, parameters, list(notes), device)
-
-
-def parameters_of(weights: Mapping[str, Any]) -> dict[str, Any]:
-    """Copies that training may change."""
-    return {name: np.array(value, np.float32, order="C") for name, value in weights.items()}
+    return BuiltProgram(program, training, parameters, notes, device)
 
 
 def refusal(network: Network, is_training: bool) -> str:
@@ -138,7 +166,7 @@ def gradient(name: str) -> str:
 
 
 class _Plan:
-    """Collects the operations of a step in their order; knows at which layer and phase it stands."""
+    """Collects the operations of a step in order; keeps track of the current layer and phase."""
 
     def __init__(self, network: Network, kernels: Kernels, is_training: bool) -> None:
         self.operations: list[Operation] = []
@@ -228,7 +256,7 @@ class _Plan:
         dy, dx = gradient(name), gradient(source)
         if isinstance(spec, (Conv2d, MatMul)):
             w = f"{name}.w"
-            by_input, by_weight = _gradients(spec)
+            by_input, by_weight = gradient_specs(spec)
             self._array("bias_gradient", arrays.bias_gradient(len(layer.output_shape)), (dy,), gradient(f"{name}.b"))
             self._kernel("weight_gradient", by_weight, (source, dy), gradient(w))
             if source != IMAGES:
@@ -267,15 +295,6 @@ class _Plan:
         name = f"{self._layer or LOSS}/{part or kind}"
         who = str(self._xp.__name__)
         self.operations.append(Operation(name, kind, self._layer, self._phase, who, inputs, output, call))
-
-
-def _gradients(spec: Conv2d | MatMul) -> tuple[Spec, Spec]:
-    """By the input (of dy, w) and by the weights (of x, dy)."""
-    if isinstance(spec, Conv2d):
-        bare = spec.replaced(bias=False, activation="none")
-        return bare.replaced(direction=INPUT_GRADIENT), bare.replaced(direction=WEIGHT_GRADIENT)
-    by_input = MatMul(m=spec.m, n=spec.k, k=spec.n, transpose_b=True)
-    return by_input, MatMul(m=spec.k, n=spec.n, k=spec.m, transpose_a=True)
 
 
 def _on_rows(run: Callable[..., Any], spec: BiasRelu) -> Callable[..., Any]:

@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 
 from profkit.errors import UnavailableError
-from profkit.frameworks.adapter import Conditions, DeviceCall, Implementation, Prepared
+from profkit.frameworks.adapter import Conditions, DeviceCall, Implementation, Prepared, waiting
 from profkit.frameworks.framework import (
     Framework,
-    FrameworkOperator,
     Job,
+    held_as,
     no_cuda_driver,
     quiet_warnings,
-    reported_layout,
+    refuse_gradient,
     to_layout,
 )
-from profkit.ops.conv2d import FORWARD, Conv2d
+from profkit.ops.conv2d import Conv2d
 from profkit.ops.layout import image_shape
 from profkit.ops.matmul import MatMul
 
@@ -64,6 +64,17 @@ def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, 
     }
 
 
+ADAPTER = Framework(
+    "numba_cuda",
+    _begin,
+    modules=("numba",),
+    extra="numba",
+    device="cuda",
+    on_request=(NAIVE,),
+    unavailable_reason=no_cuda_driver,
+)
+
+
 def _driver_reason(cuda: Any) -> str:
     """Why there is no device, in the driver's words."""
     try:
@@ -87,14 +98,9 @@ def _prepared(job: Job, launch: Callable[[Any], None], shape: tuple[int, ...], d
         launch(out)
         return out
 
-    def call() -> Any:
-        out = enqueue()
-        cuda.synchronize()
-        return out
-
     is_simulated = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") != "0"
     return Prepared(
-        call,
+        waiting(enqueue, cuda.synchronize),
         lambda out: out.copy_to_host(),
         output="fresh" if kept is None else "reused",
         note=note,
@@ -102,10 +108,7 @@ def _prepared(job: Job, launch: Callable[[Any], None], shape: tuple[int, ...], d
     )
 
 
-def _refuse_conv2d(implementation: Implementation, spec: Conv2d) -> str:
-    return "" if spec.direction == FORWARD else "only the forward convolution is written for numba.cuda"
-
-
+@ADAPTER.operator("conv2d", refuse_gradient)
 def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     cuda = _cuda()
     x = cuda.to_device(to_layout(job.inputs["x"], spec.layout, HELD))
@@ -124,12 +127,10 @@ def _conv2d(job: Job, spec: Conv2d) -> Prepared:
         spec.numpy_dtype,
         "own direct kernel, one thread per output element",
     )
-    as_array = prepared.to_numpy
-    prepared.to_numpy = lambda out: to_layout(as_array(out), HELD, spec.layout)
-    prepared.layout = reported_layout(spec.layout, HELD)
-    return prepared
+    return held_as(HELD, prepared, spec)
 
 
+@ADAPTER.operator("matmul", variants=(TILED, NAIVE))
 def _matmul(job: Job, spec: MatMul) -> Prepared:
     """Transposed operands are strided views on the device; the kernel indexes them alike."""
     cuda = _cuda()
@@ -151,18 +152,3 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
     )
     prepared.to_numpy = lambda out: out.copy_to_host().reshape(spec.output_shape())
     return prepared
-
-
-ADAPTER = Framework(
-    name="numba_cuda",
-    modules=("numba",),
-    extra="numba",
-    begin=_begin,
-    operators={
-        "conv2d": FrameworkOperator(_conv2d, _refuse_conv2d),
-        "matmul": FrameworkOperator(_matmul, variants=(TILED, NAIVE)),
-    },
-    device="cuda",
-    on_request=(NAIVE,),
-    unavailable_reason=no_cuda_driver,
-)

@@ -1,42 +1,43 @@
-"""Numba: profkit's own parallel kernels (products.py, kernels.py), buffers allocated ahead of the call."""
+"""Numba: profkit's own parallel kernels (products.py, kernels.py), buffers allocated ahead of the call.
+
+Kernels are compiled by their first call, which is reported apart from the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
-from profkit.frameworks.adapter import (
-    Array,
-    Availability,
-    Conditions,
-    Implementation,
-    Prepared,
-    aligned_empty,
-    find_module,
-)
+from profkit.frameworks.adapter import Array, Conditions, Implementation, aligned_empty
+from profkit.frameworks.filling import FillingFramework, Ready
 from profkit.frameworks.framework import refuse_gradient
-from profkit.frameworks.outputs import call_filling
 from profkit.ops.axes import Pair
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, Conv2d
-from profkit.ops.dtypes import is_narrow
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
 from profkit.ops.pool2d import AVERAGE, Pool2d
 from profkit.ops.softmax import Softmax
-from profkit.ops.spec import Spec
 
-Ready = tuple[Callable[[Array], None], list[Array]]
-"""A function that fills its output, and the buffers that it holds."""
+
+def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, str]:
+    """Import and set the number of threads; Numba's pool has one per core, and refuses to be asked for more."""
+    import numba
+
+    numba.set_num_threads(min(conditions.threads, int(numba.config.NUMBA_NUM_THREADS)))
+    return {"version": str(numba.__version__)}
+
+
+ADAPTER = FillingFramework("numba", _begin)
 
 
 def _contiguous(matrix: Array, transpose: bool) -> Array:
     return np.ascontiguousarray(np.swapaxes(matrix, -1, -2)) if transpose else matrix
 
 
-def prepare_matmul(spec: MatMul, inputs: Mapping[str, Array], threads: int) -> Ready:
+@ADAPTER.fills("matmul")
+def _matmul(spec: MatMul, inputs: Mapping[str, Array], threads: int) -> Ready:
     """The kernel takes plain matrices only: transposed ones are copied inside the call, as part of its work."""
     from profkit.frameworks.numba import products as numba_products
 
@@ -56,7 +57,7 @@ def prepare_matmul(spec: MatMul, inputs: Mapping[str, Array], threads: int) -> R
             threads,
         )
 
-    return run, []
+    return run, 0
 
 
 def _image(spec: Conv2d, channels: int, size: Pair) -> tuple[int, ...]:
@@ -67,7 +68,8 @@ def _image(spec: Conv2d, channels: int, size: Pair) -> tuple[int, ...]:
     return (channels // spec.groups, height, width, area * channels, *steps)
 
 
-def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> Ready:
+@ADAPTER.fills("conv2d")
+def _conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> Ready:
     """One buffer of gathered windows per thread, for one image at a time."""
     from profkit.frameworks.numba import products as numba_products
 
@@ -93,7 +95,7 @@ def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> R
         def forward(out: Array) -> None:
             run_forward(x, matrix, bias, relu, batch, shape, columns, pixels, out.reshape(-1))
 
-        return forward, [columns, pixels]
+        return forward, columns.nbytes + pixels.nbytes
 
     if spec.direction == INPUT_GRADIENT:
         transposed = _contiguous(inputs["w"].reshape(spec.groups, filters, taps), True)
@@ -102,7 +104,7 @@ def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> R
         def input_gradient(out: Array) -> None:
             run_gradient(dy, transposed, batch, shape, columns, pixels, out.reshape(-1))
 
-        return input_gradient, [columns, pixels]
+        return input_gradient, columns.nbytes + pixels.nbytes
 
     transposed = aligned_empty((threads, area, taps), dtype)
     sums = aligned_empty((threads, spec.groups, filters, taps), dtype)
@@ -112,10 +114,11 @@ def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> R
         add_up(x, dy, batch, shape, columns, transposed, pixels, sums)
         np.sum(sums, axis=0, out=out.reshape(summed_shape))
 
-    return weight_gradient, [columns, pixels, transposed, sums]
+    return weight_gradient, columns.nbytes + pixels.nbytes + transposed.nbytes + sums.nbytes
 
 
-def prepare_pool2d(spec: Pool2d, inputs: Mapping[str, Array], threads: int) -> Ready:
+@ADAPTER.fills("pool2d", refuse_gradient)
+def _pool2d(spec: Pool2d, inputs: Mapping[str, Array], threads: int) -> Ready:
     """No buffers: windows are clipped at the border."""
     from profkit.frameworks.numba import kernels as numba_kernels
 
@@ -126,10 +129,11 @@ def prepare_pool2d(spec: Pool2d, inputs: Mapping[str, Array], threads: int) -> R
     x = inputs["x"].reshape(images, spec.height, spec.width) if planes else inputs["x"]
     shape = (images, *spec.window.out_size) if planes else spec.output_shape()
     average = spec.mode == AVERAGE
-    return lambda out: kernel(x, geometry, average, out.reshape(shape)), []
+    return lambda out: kernel(x, geometry, average, out.reshape(shape)), 0
 
 
-def prepare_lrn(spec: LocalResponseNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
+@ADAPTER.fills("lrn")
+def _lrn(spec: LocalResponseNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
     """Both layouts have their own order of loops."""
     from profkit.frameworks.numba import kernels as numba_kernels
 
@@ -139,10 +143,11 @@ def prepare_lrn(spec: LocalResponseNorm, inputs: Mapping[str, Array], threads: i
     constants = tuple(map(spec.numpy_dtype.type, (spec.alpha / spec.size, spec.beta, spec.k)))
     x = inputs["x"].reshape(shape)
     before, after = spec.reach
-    return lambda out: kernel(x, before, after, constants, out.reshape(shape)), []
+    return lambda out: kernel(x, before, after, constants, out.reshape(shape)), 0
 
 
-def prepare_bias_relu(spec: BiasRelu, inputs: Mapping[str, Array], threads: int) -> Ready:
+@ADAPTER.fills("bias_relu")
+def _bias_relu(spec: BiasRelu, inputs: Mapping[str, Array], threads: int) -> Ready:
     """Both layouts have their own order of loops."""
     from profkit.frameworks.numba import kernels as numba_kernels
 
@@ -150,61 +155,13 @@ def prepare_bias_relu(spec: BiasRelu, inputs: Mapping[str, Array], threads: int)
     kernel = numba_kernels.bias_relu_planes if planes else numba_kernels.bias_relu_pixels
     shape = (spec.batch * spec.channels, -1) if planes else (-1, spec.channels)
     x, b = inputs["x"].reshape(shape), inputs["b"]
-    return lambda out: kernel(x, b, out.reshape(shape)), []
+    return lambda out: kernel(x, b, out.reshape(shape)), 0
 
 
-def prepare_softmax(spec: Softmax, inputs: Mapping[str, Array], threads: int) -> Ready:
+@ADAPTER.fills("softmax")
+def _softmax(spec: Softmax, inputs: Mapping[str, Array], threads: int) -> Ready:
     """No buffers."""
     from profkit.frameworks.numba import kernels as numba_kernels
 
     x, kernel = inputs["x"], numba_kernels.softmax
-    return lambda out: kernel(x, out), []
-
-
-_PREPARE: Mapping[str, Callable[[Any, Mapping[str, Array], int], Ready]] = {
-    Conv2d.op: prepare_conv2d,
-    MatMul.op: prepare_matmul,
-    Pool2d.op: prepare_pool2d,
-    LocalResponseNorm.op: prepare_lrn,
-    BiasRelu.op: prepare_bias_relu,
-    Softmax.op: prepare_softmax,
-}
-
-
-class NumbaAdapter:
-    """One kernel of every operator."""
-
-    name = "numba"
-
-    def is_available(self) -> Availability:
-        """Whether numba is installed."""
-        return find_module("numba", "numba")
-
-    def implementations(self, op: str) -> Sequence[Implementation]:
-        """One per operator."""
-        return [Implementation(f"{op}/numba/cpu", self.name)] if op in _PREPARE else []
-
-    def supports(self, implementation: Implementation, spec: Spec) -> str:
-        """Everything but 16-bit types and the gradient of pooling."""
-        if is_narrow(spec.dtype_word):
-            return f"Numba compiles no {spec.dtype_word} arithmetic for CPUs"
-        return refuse_gradient(implementation, spec) if isinstance(spec, Pool2d) else ""
-
-    def start(self, implementation: Implementation, conditions: Conditions) -> dict[str, str]:
-        """Import and set the number of threads; Numba's pool has one per core, and refuses to be asked for more."""
-        import numba
-
-        numba.set_num_threads(min(conditions.threads, int(numba.config.NUMBA_NUM_THREADS)))
-        return {"numba": str(numba.__version__)}
-
-    def prepare(
-        self, implementation: Implementation, spec: Spec, inputs: Mapping[str, Array], conditions: Conditions
-    ) -> Prepared:
-        """Buffers now; the kernel is compiled by the first call, which is reported apart from the others."""
-        run, buffers = _PREPARE[spec.op](spec, inputs, conditions.threads)
-        call, output = call_filling(run, spec, conditions)
-        held_bytes = sum(buffer.nbytes for buffer in buffers)
-        return Prepared(call, lambda out: out, output, held_bytes=held_bytes)
-
-
-ADAPTER = NumbaAdapter()
+    return lambda out: kernel(x, out), 0

@@ -7,14 +7,13 @@ the memory that columns of a whole batch need, and is faster for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from profkit.frameworks.adapter import Array
+from profkit.frameworks.filling import Ready
 from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, Conv2d
 
-Array = NDArray[Any]
 ArrayWriter = Callable[[Array], None]
 
 
@@ -70,7 +69,7 @@ def group_slice(channels: int, groups: int, group: int) -> slice:
     return slice(group * (channels // groups), (group + 1) * (channels // groups))
 
 
-def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array]) -> tuple[ArrayWriter, int]:
+def prepare_conv2d(spec: Conv2d, inputs: Mapping[str, Array], threads: int) -> Ready:
     """A call that fills its output, and the bytes of the buffers that it holds."""
     image = _Image(spec)
     taps = [image.taps(group) for group in range(spec.groups)]

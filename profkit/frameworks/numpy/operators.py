@@ -6,32 +6,59 @@ Works in the spec's own dtype. The number of BLAS threads is set by environment 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from profkit.frameworks.adapter import Array, Availability, Conditions, Implementation, Prepared
-from profkit.frameworks.framework import refuse_gradient
+from profkit.frameworks.adapter import Array, Conditions, Implementation
+from profkit.frameworks.filling import FillingFramework, Ready
+from profkit.frameworks.framework import elements_per_window, refuse_gradient
 from profkit.frameworks.numpy.conv2d import prepare_conv2d
-from profkit.frameworks.outputs import call_filling
 from profkit.ops.bias_relu import BiasRelu
-from profkit.ops.conv2d import Conv2d
-from profkit.ops.dtypes import is_narrow
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
 from profkit.ops.pool2d import MAX, Pool2d
 from profkit.ops.softmax import Softmax
-from profkit.ops.spec import Spec
-
-ArrayWriter = Callable[[Array], None]
-"""Writes the operator's result into the given output."""
-Ready = tuple[ArrayWriter, int]
-"""The run and the bytes of the buffers that it holds."""
 
 
-def prepare_matmul(spec: MatMul, inputs: Mapping[str, Array]) -> Ready:
+def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, str]:
+    """Version, BLAS and its threads, which were fixed when the process started."""
+    return {"version": np.__version__, "blas": _blas(), "blas_threads": _blas_threads()}
+
+
+def _blas() -> str:
+    """Name and version of the BLAS that NumPy was built with; older versions cannot say it as data."""
+    try:
+        facts: Any = np.show_config(mode="dicts")
+        blas = facts["Build Dependencies"]["blas"]
+        return f"{blas['name']} {blas['version']}"
+    except (TypeError, KeyError):
+        return "unknown"
+
+
+def _blas_threads() -> str:
+    """How many threads OpenBLAS uses, asked of the library that is loaded; unknown for another BLAS."""
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return "unknown"
+    names = ("scipy_openblas_get_num_threads64_", "openblas_get_num_threads64_", "openblas_get_num_threads")
+    for path in {line.split()[-1] for line in lines if "openblas" in line}:
+        library = ctypes.CDLL(path)
+        for name in names:
+            if hasattr(library, name):
+                return str(getattr(library, name)())
+    return "unknown"
+
+
+ADAPTER = FillingFramework("numpy", _begin)
+ADAPTER.fills("conv2d")(prepare_conv2d)
+
+
+@ADAPTER.fills("matmul")
+def _matmul(spec: MatMul, inputs: Mapping[str, Array], threads: int) -> Ready:
     """One BLAS call per product; transposed operands are views, which BLAS takes as they are."""
     a = np.swapaxes(inputs["a"], -1, -2) if spec.transpose_a else inputs["a"]
     b = np.swapaxes(inputs["b"], -1, -2) if spec.transpose_b else inputs["b"]
@@ -49,7 +76,8 @@ def prepare_matmul(spec: MatMul, inputs: Mapping[str, Array]) -> Ready:
     return run, 0
 
 
-def prepare_pool2d(spec: Pool2d, inputs: Mapping[str, Array]) -> Ready:
+@ADAPTER.fills("pool2d", refuse_gradient)
+def _pool2d(spec: Pool2d, inputs: Mapping[str, Array], threads: int) -> Ready:
     """One pass per window element over strided views, instead of a reduction over tiny windows."""
     x, window = inputs["x"], spec.window
     rows, columns = window.out_size
@@ -60,8 +88,7 @@ def prepare_pool2d(spec: Pool2d, inputs: Mapping[str, Array]) -> Ready:
         first = 2 if spec.layout == "NCHW" else 1
         shape[first : first + 2] = window.padded_size
         padded = np.full(shape, -np.inf if spec.mode == MAX else 0.0, dtype=x.dtype)
-    inside = window.patches(np.ones((1, 1, *window.size))).sum(axis=(4, 5))[0, 0]
-    share = np.asarray(1.0 / inside, dtype=x.dtype)
+    share = np.asarray(1.0 / elements_per_window(window), dtype=x.dtype)
 
     def hw(images: Array, i: slice, j: slice) -> Array:
         return images[:, :, i, j] if spec.layout == "NCHW" else images[:, i, j]
@@ -92,7 +119,8 @@ def prepare_pool2d(spec: Pool2d, inputs: Mapping[str, Array]) -> Ready:
     return run, 0 if padded is x else padded.nbytes
 
 
-def prepare_lrn(spec: LocalResponseNorm, inputs: Mapping[str, Array]) -> Ready:
+@ADAPTER.fills("lrn")
+def _lrn(spec: LocalResponseNorm, inputs: Mapping[str, Array], threads: int) -> Ready:
     """Image by image, so that the squares and their sums stay in the cache."""
     x = inputs["x"]
     before, after = spec.reach
@@ -129,7 +157,8 @@ def prepare_lrn(spec: LocalResponseNorm, inputs: Mapping[str, Array]) -> Ready:
     return run, squares.nbytes + energy.nbytes
 
 
-def prepare_bias_relu(spec: BiasRelu, inputs: Mapping[str, Array]) -> Ready:
+@ADAPTER.fills("bias_relu")
+def _bias_relu(spec: BiasRelu, inputs: Mapping[str, Array], threads: int) -> Ready:
     """Image by image, so that the second pass finds the first one's result in the cache."""
     x, add, maximum = inputs["x"], np.add, np.maximum
     bias = inputs["b"][:, None, None] if spec.layout == "NCHW" else inputs["b"]
@@ -142,7 +171,8 @@ def prepare_bias_relu(spec: BiasRelu, inputs: Mapping[str, Array]) -> Ready:
     return run, 0
 
 
-def prepare_softmax(spec: Softmax, inputs: Mapping[str, Array]) -> Ready:
+@ADAPTER.fills("softmax")
+def _softmax(spec: Softmax, inputs: Mapping[str, Array], threads: int) -> Ready:
     """Everything in place in the output."""
     x = inputs["x"]
 
@@ -152,73 +182,3 @@ def prepare_softmax(spec: Softmax, inputs: Mapping[str, Array]) -> Ready:
         np.divide(out, out.sum(axis=1, keepdims=True), out=out)
 
     return run, 0
-
-
-_PREPARE: Mapping[str, Callable[[Any, Mapping[str, Array]], Ready]] = {
-    Conv2d.op: prepare_conv2d,
-    MatMul.op: prepare_matmul,
-    Pool2d.op: prepare_pool2d,
-    LocalResponseNorm.op: prepare_lrn,
-    BiasRelu.op: prepare_bias_relu,
-    Softmax.op: prepare_softmax,
-}
-
-
-class NumpyAdapter:
-    """One implementation of every operator."""
-
-    name = "numpy"
-
-    def is_available(self) -> Availability:
-        """Always: profkit itself needs NumPy."""
-        return Availability(True)
-
-    def implementations(self, op: str) -> Sequence[Implementation]:
-        """One per operator."""
-        return [Implementation(f"{op}/numpy/cpu", self.name)] if op in _PREPARE else []
-
-    def supports(self, implementation: Implementation, spec: Spec) -> str:
-        """Everything but 16-bit types and the gradient of pooling."""
-        if is_narrow(spec.dtype_word):
-            return f"NumPy has no BLAS for {spec.dtype_word}: it would sum products in 16 bits"
-        return refuse_gradient(implementation, spec) if isinstance(spec, Pool2d) else ""
-
-    def start(self, implementation: Implementation, conditions: Conditions) -> dict[str, str]:
-        """Version, BLAS and its threads, which were fixed when the process started."""
-        return {"numpy": np.__version__, "blas": _blas(), "blas_threads": _blas_threads()}
-
-    def prepare(
-        self, implementation: Implementation, spec: Spec, inputs: Mapping[str, Array], conditions: Conditions
-    ) -> Prepared:
-        """Buffers and views; the call fills a fresh output, or always the same one if that is asked for."""
-        run, held_bytes = _PREPARE[spec.op](spec, inputs)
-        call, output = call_filling(run, spec, conditions)
-        return Prepared(call, lambda out: out, output, held_bytes=held_bytes)
-
-
-def _blas() -> str:
-    """Name and version of the BLAS that NumPy was built with; older versions cannot say it as data."""
-    try:
-        facts: Any = np.show_config(mode="dicts")
-        blas = facts["Build Dependencies"]["blas"]
-        return f"{blas['name']} {blas['version']}"
-    except (TypeError, KeyError):
-        return "unknown"
-
-
-def _blas_threads() -> str:
-    """How many threads OpenBLAS uses, asked of the library that is loaded; unknown for another BLAS."""
-    try:
-        lines = Path("/proc/self/maps").read_text().splitlines()
-    except OSError:
-        return "unknown"
-    names = ("scipy_openblas_get_num_threads64_", "openblas_get_num_threads64_", "openblas_get_num_threads")
-    for path in {line.split()[-1] for line in lines if "openblas" in line}:
-        library = ctypes.CDLL(path)
-        for name in names:
-            if hasattr(library, name):
-                return str(getattr(library, name)())
-    return "unknown"
-
-
-ADAPTER = NumpyAdapter()

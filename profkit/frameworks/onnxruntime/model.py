@@ -48,12 +48,18 @@ def onnx_model(network: Network, weights: Mapping[str, Array], dialect: Dialect)
         inputs += [value(tensor.name, tensor.data_type, tensor.dims) for tensor in graph.initialisers]
     outputs = [value(network.layers[-1].name, element, network.output_shape())]
     whole = onnx.helper.make_graph(graph.nodes, network.name, inputs, outputs, graph.initialisers)
-    model = onnx.helper.make_model(whole, opset_imports=[onnx.helper.make_opsetid("", dialect.opset)])
-    model.ir_version = dialect.ir_version
-    model.producer_name = "profkit"
+    model = serialised(whole, dialect.opset, dialect.ir_version)
     onnx.checker.check_model(model)
-    serialised: bytes = model.SerializeToString()
-    return serialised
+    return model
+
+
+def serialised(graph: Any, opset: int, ir_version: int) -> bytes:
+    """A model of this graph."""
+    onnx = importlib.import_module("onnx")
+    imports = [onnx.helper.make_opsetid("", opset)]
+    model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=ir_version, producer_name="profkit")
+    content: bytes = model.SerializeToString()
+    return content
 
 
 class _Graph:
@@ -69,12 +75,14 @@ class _Graph:
     def add_layer(self, layer: Layer) -> None:
         name, spec, source = layer.name, layer.spec, layer.inputs[0]
         if isinstance(spec, Conv2d):
-            self._activated(layer, "Conv", (source, *self._parameters(name)), **_window(spec.window, dilations=True))
+            self._activated(
+                layer, "Conv", (source, *self._parameters(name)), **window_attributes(spec.window, dilations=True)
+            )
         elif isinstance(spec, MatMul):
             self._activated(layer, "Gemm", (source, *self._parameters(name)))
         elif isinstance(spec, Pool2d):
             kind = {"max": "MaxPool", "average": "AveragePool"}[spec.mode]
-            self._node(layer, kind, (source,), name, **_window(spec.window))
+            self._node(layer, kind, (source,), name, **window_attributes(spec.window))
         elif isinstance(spec, LocalResponseNorm):
             constants = {"size": spec.size, "alpha": spec.alpha, "beta": spec.beta, "bias": spec.k}
             self._node(layer, "LRN", (source,), name, **constants)
@@ -106,8 +114,8 @@ class _Graph:
         return {"ratio": layer.rate} if self._dialect.opset < 12 else {}
 
 
-def _window(window: Window, dilations: bool = False) -> dict[str, Any]:
-    """Explicit pads: every version reads them alike. Padding that no window reaches is left out."""
+def window_attributes(window: Window, dilations: bool = False) -> dict[str, Any]:
+    """Explicit pads: every version reads them alike. Pooling refuses padding that no window reaches: it is left out."""
     reach = [dilation * (kernel - 1) + 1 for kernel, dilation in zip(window.kernel, window.dilation)]
     before = window.pads[::2]
     after = [

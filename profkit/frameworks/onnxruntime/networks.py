@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,10 +10,9 @@ import numpy as np
 
 from profkit.errors import UnsupportedError
 from profkit.frameworks.adapter import Array, Availability, Conditions, Implementation
-from profkit.frameworks.framework import quiet_warnings
-from profkit.frameworks.networks.contract import NetworkConditions
+from profkit.frameworks.networks.contract import NetworkBuilder, NetworkConditions
 from profkit.frameworks.onnxruntime.model import CNTK_ERA, TODAY, Dialect, onnx_model
-from profkit.frameworks.onnxruntime.operators import ADAPTER
+from profkit.frameworks.onnxruntime.operators import ADAPTER, new_session
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.networks.layer import IMAGES
 from profkit.ops.networks.network import Network
@@ -40,16 +38,10 @@ class OnnxModel:
 
     def new_session(self, profile_prefix: str = "", plans_memory: bool = True) -> Any:
         """With a prefix it writes a profile. Sessions that plan memory take one block for all values of a run."""
-        runtime = importlib.import_module("onnxruntime")
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = self._threads
-        options.inter_op_num_threads = 1
-        options.enable_mem_pattern = plans_memory
+        options: dict[str, Any] = {"enable_mem_pattern": plans_memory}
         if profile_prefix:
-            options.enable_profiling = True
-            options.profile_file_prefix = os.fspath(profile_prefix)
-        with quiet_warnings():
-            return runtime.InferenceSession(self.serialised, options, providers=["CPUExecutionProvider"])
+            options |= {"enable_profiling": True, "profile_file_prefix": os.fspath(profile_prefix)}
+        return new_session(self.serialised, self._threads, **options)
 
 
 class BuiltOnnxNetwork:
@@ -83,7 +75,7 @@ class BuiltOnnxNetwork:
         return {name: np.array(value) for name, value in self._weights.items()}
 
 
-class OnnxRuntimeBuilder:
+class OnnxRuntimeBuilder(NetworkBuilder):
     """ONNX Runtime on CPU."""
 
     name = "onnxruntime"
@@ -100,10 +92,6 @@ class OnnxRuntimeBuilder:
         norms = [layer.spec for layer in network.layers if isinstance(layer.spec, LocalResponseNorm)]
         even = [spec.size for spec in norms if spec.size % 2 == 0]
         return f"onnxruntime's LRN takes an odd size, got {even[0]}" if even else ""
-
-    def environment(self, conditions: NetworkConditions) -> Mapping[str, str]:
-        """Threads are options of the session."""
-        return {}
 
     def start(self, conditions: NetworkConditions) -> dict[str, str]:
         """As the operators' adapter, with the operator set of this mode."""

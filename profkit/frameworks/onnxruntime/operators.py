@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from profkit.frameworks.adapter import Array, Conditions, Implementation, Prepared, aligned_empty
-from profkit.frameworks.framework import Framework, FrameworkOperator, Job, quiet_warnings, reported_layout, to_layout
+from profkit.frameworks.framework import Framework, Job, held_as, quiet_warnings, to_layout
+from profkit.frameworks.onnxruntime.model import serialised, window_attributes
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.layout import image_shape
@@ -41,6 +42,9 @@ def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, 
     }
 
 
+ADAPTER = Framework("onnxruntime", _begin, modules=("onnxruntime", "onnx"))
+
+
 def _node(kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> Any:
     return importlib.import_module("onnx").helper.make_node(kind, list(inputs), [output], **attributes)
 
@@ -52,17 +56,17 @@ def _model(
     onnx = importlib.import_module("onnx")
     element = onnx.helper.np_dtype_to_tensor_dtype(next(iter(inputs.values())).dtype)
     value = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
-        list(nodes),
-        "profkit",
-        [value(name, element, array.shape) for name, array in inputs.items()],
-        [value("y", element, list(shape))],
-        [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()],
+    return serialised(
+        onnx.helper.make_graph(
+            list(nodes),
+            "profkit",
+            [value(name, element, array.shape) for name, array in inputs.items()],
+            [value("y", element, list(shape))],
+            [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()],
+        ),
+        OPSET,
+        IR_VERSION,
     )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)])
-    model.ir_version = IR_VERSION
-    serialised: bytes = model.SerializeToString()
-    return serialised
 
 
 def _prepared(
@@ -73,20 +77,23 @@ def _prepared(
     weights: Mapping[str, Array] | None = None,
 ) -> Prepared:
     """A session and the call that runs it; `shape` is the model's own output shape."""
-    runtime = importlib.import_module("onnxruntime")
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = job.conditions.threads
-    options.inter_op_num_threads = 1
-    with quiet_warnings():
-        session = runtime.InferenceSession(
-            _model(nodes, inputs, weights or {}, shape), options, providers=["CPUExecutionProvider"]
-        )
+    session = new_session(_model(nodes, inputs, weights or {}, shape), job.conditions.threads)
     note = "weights prepacked when the session is created" if weights else ""
     feed = dict(inputs)
     if not job.reuses_output:
         return Prepared(lambda: session.run(["y"], feed)[0], lambda result: result, note=note)
     out = aligned_empty(shape, next(iter(inputs.values())).dtype)
     return Prepared(_bound_call(session, feed, out), lambda result: result, output="reused", note=note)
+
+
+def new_session(model: bytes, threads: int, **options: Any) -> Any:
+    """A session on the CPU with this many threads; `options` are further attributes of SessionOptions."""
+    runtime = importlib.import_module("onnxruntime")
+    settings = runtime.SessionOptions()
+    for name, value in {"intra_op_num_threads": threads, "inter_op_num_threads": 1, **options}.items():
+        setattr(settings, name, value)
+    with quiet_warnings():
+        return runtime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
 
 
 def _bound_call(session: Any, feed: Mapping[str, Array], out: Array) -> Callable[[], Array]:
@@ -112,10 +119,8 @@ def _image_prepared(
     weights: Mapping[str, Array] | None = None,
 ) -> Prepared:
     """As `_prepared`, for a model over NCHW images whose first input is the spec's input `name`."""
-    prepared = _prepared(job, nodes, {"x": to_layout(job.inputs[name], spec.layout, HELD)}, shape, weights)
-    prepared.to_numpy = lambda result: to_layout(result, HELD, spec.layout)
-    prepared.layout = reported_layout(spec.layout, HELD)
-    return prepared
+    inputs = {"x": to_layout(job.inputs[name], spec.layout, HELD)}
+    return held_as(HELD, _prepared(job, nodes, inputs, shape, weights), spec)
 
 
 def _pads(window: Window) -> list[int]:
@@ -133,6 +138,7 @@ def _refuse_float64(kind: str, spec: Any) -> str:
     return f"onnxruntime has no float64 {kind} kernel on CPU" if spec.dtype == "float64" else ""
 
 
+@ADAPTER.operator("conv2d", _refuse_conv2d)
 def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     geometry = {
         "kernel_shape": spec.kernel_size,
@@ -166,6 +172,7 @@ def _conv2d_input_gradient(job: Job, spec: Conv2d, geometry: Mapping[str, Any]) 
     return prepared
 
 
+@ADAPTER.operator("matmul")
 def _matmul(job: Job, spec: MatMul) -> Prepared:
     if spec.batch > 1:
         return _batched_matmul(job, spec)
@@ -201,21 +208,11 @@ def _refuse_pool2d(implementation: Implementation, spec: Pool2d) -> str:
     return _refuse_float64("AveragePool", spec) if spec.mode == AVERAGE else ""
 
 
+@ADAPTER.operator("pool2d", _refuse_pool2d)
 def _pool2d(job: Job, spec: Pool2d) -> Prepared:
-    geometry = {"kernel_shape": spec.kernel_size, "strides": spec.stride, "pads": _reached_pads(spec.window)}
     kind = "MaxPool" if spec.mode == MAX else "AveragePool"
     shape = image_shape(HELD, spec.batch, spec.channels, spec.window.out_size)
-    return _image_prepared(job, spec, [_node(kind, ["x"], "y", **geometry)], "x", shape)
-
-
-def _reached_pads(window: Window) -> list[int]:
-    """ONNX refuses pooling pads as large as the window: leave out what no window reaches."""
-    pads = []
-    for i in range(2):
-        before = window.pads[2 * i]
-        end = (window.out_size[i] - 1) * window.stride[i] + window.kernel[i]
-        pads.append((before, max(0, end - before - window.size[i])))
-    return [pads[0][0], pads[1][0], pads[0][1], pads[1][1]]
+    return _image_prepared(job, spec, [_node(kind, ["x"], "y", **window_attributes(spec.window))], "x", shape)
 
 
 def _refuse_lrn(implementation: Implementation, spec: LocalResponseNorm) -> str:
@@ -224,12 +221,14 @@ def _refuse_lrn(implementation: Implementation, spec: LocalResponseNorm) -> str:
     return _refuse_float64("LRN", spec)
 
 
+@ADAPTER.operator("lrn", _refuse_lrn)
 def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
     node = _node("LRN", ["x"], "y", size=spec.size, alpha=spec.alpha, beta=spec.beta, bias=spec.k)
     shape = image_shape(HELD, spec.batch, spec.channels, (spec.height, spec.width))
     return _image_prepared(job, spec, [node], "x", shape)
 
 
+@ADAPTER.operator("bias_relu")
 def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
     """Elementwise, hence in the spec's own layout."""
     bias = job.inputs["b"].reshape((-1, 1, 1) if spec.layout == "NCHW" else (-1,))
@@ -239,21 +238,6 @@ def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
     return prepared
 
 
+@ADAPTER.operator("softmax")
 def _softmax(job: Job, spec: Softmax) -> Prepared:
     return _prepared(job, [_node("Softmax", ["x"], "y", axis=1)], {"x": job.inputs["x"]}, spec.output_shape())
-
-
-ADAPTER = Framework(
-    name="onnxruntime",
-    modules=("onnxruntime", "onnx"),
-    extra="onnxruntime",
-    begin=_begin,
-    operators={
-        "conv2d": FrameworkOperator(_conv2d, _refuse_conv2d),
-        "matmul": FrameworkOperator(_matmul),
-        "pool2d": FrameworkOperator(_pool2d, _refuse_pool2d),
-        "lrn": FrameworkOperator(_lrn, _refuse_lrn),
-        "bias_relu": FrameworkOperator(_bias_relu),
-        "softmax": FrameworkOperator(_softmax),
-    },
-)

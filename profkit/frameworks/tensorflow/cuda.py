@@ -69,10 +69,8 @@ def on_device(build: Callable[[Job, Any], Prepared]) -> Callable[[Job, Any], Pre
 
 
 ADAPTER = Framework(
-    name="tensorflow",
-    modules=("tensorflow",),
-    extra="tensorflow",
-    begin=_begin,
+    "tensorflow",
+    _begin,
     operators={
         op: FrameworkOperator(on_device(operator.build), operator.refuse, operator.variants)
         for op, operator in cpu_adapter.ADAPTER.operators.items()

@@ -9,9 +9,8 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from profkit.errors import UnavailableError
-from profkit.frameworks.adapter import Array, Availability, Conditions, find_module
-from profkit.frameworks.networks.contract import BuiltNetwork, NetworkConditions
+from profkit.frameworks.adapter import Array, Conditions, require
+from profkit.frameworks.networks.contract import BuiltNetwork, NetworkBuilder, NetworkConditions
 from profkit.frameworks.networks.nhwc import images_to_nhwc, weights_from_nhwc, weights_to_nhwc
 from profkit.frameworks.tensorflow.model import TensorflowModel
 from profkit.frameworks.tensorflow.operators import ENVIRONMENT, begin_tensorflow
@@ -143,20 +142,14 @@ class SessionNetwork:
         self._session.close()
 
 
-class Tensorflow:
-    """The builder; follows the NetworkBuilder protocol."""
+class TensorflowBuilder(NetworkBuilder):
+    """A graph, eager, or a Session."""
 
     name = "tensorflow"
     modes = (GRAPH, EAGER, SESSION)
 
-    def is_available(self) -> Availability:
-        """Whether TensorFlow is installed."""
-        return find_module("tensorflow", "tensorflow")
-
     def supports(self, network: Network, conditions: NetworkConditions) -> str:
         """Refuses what TensorFlow's CPU operators cannot do."""
-        if conditions.mode not in self.modes:
-            return f"tensorflow has no mode {conditions.mode!r}: expected one of {', '.join(self.modes)}"
         for layer in network.layers:
             spec = layer.spec
             if isinstance(spec, Pool2d) and spec.mode != MAX:
@@ -171,9 +164,7 @@ class Tensorflow:
 
     def start(self, conditions: NetworkConditions) -> dict[str, str]:
         """Import TensorFlow and set its threads."""
-        availability = self.is_available()
-        if not availability.available:
-            raise UnavailableError(f"{availability.reason}; {availability.install}")
+        require(self.is_available())
         return begin_tensorflow(Conditions(threads=conditions.threads))
 
     def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> BuiltNetwork:
@@ -198,4 +189,4 @@ def _held_note(network: Network) -> str:
     return "images are held as NHWC, filters as HWIO; the rows of the first dense layer are permuted to match"
 
 
-BUILDER = Tensorflow()
+BUILDER = TensorflowBuilder()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,9 @@ from profkit.frameworks.adapter import Array, Conditions, Implementation, Prepar
 from profkit.frameworks.framework import (
     ALL_DTYPES,
     Framework,
-    FrameworkOperator,
     Job,
     elements_per_window,
+    held_as,
     padding_word,
     reported_layout,
     to_layout,
@@ -28,7 +28,6 @@ from profkit.ops.softmax import Softmax
 from profkit.ops.window import Window
 
 EAGER = "eager"
-VARIANTS = ("", EAGER)
 HELD = "NHWC"
 Tensor = Any
 ENVIRONMENT = {
@@ -63,8 +62,14 @@ def _onednn_state() -> str:
         return "unknown"
 
 
-def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, str]:
-    return begin_tensorflow(conditions)
+ADAPTER = Framework(
+    "tensorflow",
+    lambda _, conditions: begin_tensorflow(conditions),
+    variants=("", EAGER),
+    on_request=(EAGER,),
+    environment=ENVIRONMENT,
+    dtypes=ALL_DTYPES,
+)
 
 
 def _tensorflow() -> Any:
@@ -89,14 +94,7 @@ def _prepared(job: Job, run: Callable[..., Tensor], arguments: Sequence[Tensor],
 def _image_prepared(
     job: Job, spec: Any, run: Callable[..., Tensor], arguments: Sequence[Tensor], note: str = ""
 ) -> Prepared:
-    return _prepared(
-        job,
-        run,
-        arguments,
-        to_numpy=lambda result: to_layout(result.numpy(), HELD, spec.layout),
-        layout=reported_layout(spec.layout, HELD),
-        note=note,
-    )
+    return held_as(HELD, _prepared(job, run, arguments, note=note), spec)
 
 
 def explicit_padding(window: Window) -> tuple[str, list[int]]:
@@ -158,6 +156,7 @@ def _weights_result(spec: Conv2d) -> Callable[[Tensor], Array]:
     return convert
 
 
+@ADAPTER.operator("conv2d", _refuse_conv2d)
 def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     if spec.direction != FORWARD:
         return _conv2d_gradient(job, spec)
@@ -211,6 +210,7 @@ def _conv2d_gradient(job: Job, spec: Conv2d) -> Prepared:
     )
 
 
+@ADAPTER.operator("matmul")
 def _matmul(job: Job, spec: MatMul) -> Prepared:
     tf = _tensorflow()
 
@@ -219,11 +219,7 @@ def _matmul(job: Job, spec: MatMul) -> Prepared:
         c = c if bias is None else tf.nn.bias_add(c, bias)
         return tf.nn.relu(c) if spec.activation == "relu" else c
 
-    return _prepared(job, run, [tf.constant(array) for array in _in_order(job.inputs, "a", "b", "bias")])
-
-
-def _in_order(inputs: Mapping[str, Array], *names: str) -> list[Array]:
-    return [inputs[name] for name in names if name in inputs]
+    return _prepared(job, run, [tf.constant(array) for array in job.arrays("a", "b", "bias")])
 
 
 def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
@@ -260,6 +256,7 @@ def _refuse_pool2d(implementation: Implementation, spec: Pool2d) -> str:
     return "TensorFlow's AvgPoolGrad knows padding SAME and VALID only"
 
 
+@ADAPTER.operator("pool2d", _refuse_pool2d)
 def _pool2d(job: Job, spec: Pool2d) -> Prepared:
     if spec.direction != FORWARD:
         return _pool2d_gradient(job, spec)
@@ -293,6 +290,7 @@ def _refuse_lrn(implementation: Implementation, spec: LocalResponseNorm) -> str:
     return ""
 
 
+@ADAPTER.operator("lrn", _refuse_lrn)
 def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
     tf = _tensorflow()
     radius, alpha = spec.size // 2, spec.alpha / spec.size
@@ -304,31 +302,14 @@ def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
     )
 
 
+@ADAPTER.operator("bias_relu")
 def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
     tf = _tensorflow()
     arguments = [_images(job, spec, "x"), tf.constant(job.inputs["b"])]
     return _image_prepared(job, spec, lambda x, b: tf.nn.relu(tf.nn.bias_add(x, b)), arguments)
 
 
+@ADAPTER.operator("softmax")
 def _softmax(job: Job, spec: Softmax) -> Prepared:
     tf = _tensorflow()
     return _prepared(job, lambda x: tf.nn.softmax(x, axis=-1), [tf.constant(job.inputs["x"])])
-
-
-ADAPTER = Framework(
-    name="tensorflow",
-    modules=("tensorflow",),
-    extra="tensorflow",
-    begin=_begin,
-    operators={
-        "conv2d": FrameworkOperator(_conv2d, _refuse_conv2d, VARIANTS),
-        "matmul": FrameworkOperator(_matmul, variants=VARIANTS),
-        "pool2d": FrameworkOperator(_pool2d, _refuse_pool2d, VARIANTS),
-        "lrn": FrameworkOperator(_lrn, _refuse_lrn, VARIANTS),
-        "bias_relu": FrameworkOperator(_bias_relu, variants=VARIANTS),
-        "softmax": FrameworkOperator(_softmax, variants=VARIANTS),
-    },
-    on_request=(EAGER,),
-    environment=ENVIRONMENT,
-    dtypes=ALL_DTYPES,
-)

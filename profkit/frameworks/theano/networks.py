@@ -13,11 +13,11 @@ from profkit.frameworks.adapter import Array, Availability
 from profkit.frameworks.cache import cache_folder
 from profkit.frameworks.environments import availability
 from profkit.frameworks.framework import quiet_warnings
-from profkit.frameworks.networks.contract import BuiltNetwork, NetworkConditions
+from profkit.frameworks.networks.contract import BuiltNetwork, NetworkBuilder, NetworkConditions
 from profkit.ops.networks.network import Network
 
 
-class TheanoBuilder:
+class TheanoBuilder(NetworkBuilder):
     """One way to run: `theano.function` with the default mode (FAST_RUN, C virtual machine)."""
 
     name = "theano"
@@ -26,10 +26,6 @@ class TheanoBuilder:
     def is_available(self) -> Availability:
         """Its environment, or Theano beside profkit."""
         return availability("theano")
-
-    def supports(self, network: Network, conditions: NetworkConditions) -> str:
-        """All layers of all networks."""
-        return ""
 
     def environment(self, conditions: NetworkConditions) -> Mapping[str, str]:
         """What Theano reads when it is imported. Flags that the user has set win; files in the home do not count."""

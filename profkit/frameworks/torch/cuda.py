@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from profkit.errors import UnavailableError
-from profkit.frameworks.adapter import Conditions, DeviceCall, Implementation, Prepared
+from profkit.frameworks.adapter import Conditions, DeviceCall, Implementation, Prepared, waiting
 from profkit.frameworks.framework import ALL_DTYPES, Framework, FrameworkOperator, Job, no_cuda_driver, package_text
 from profkit.frameworks.torch import operators as cpu_adapter
 from profkit.frameworks.torch.tensors import CHANNELS_LAST
@@ -74,11 +74,6 @@ def on_device(build: Callable[[Job, Any], Prepared]) -> Callable[[Job, Any], Pre
         prepared = build(job, spec)
         enqueue, stream = prepared.call, torch.cuda.current_stream()
 
-        def call() -> Any:
-            result = enqueue()
-            stream.synchronize()
-            return result
-
         def peak_bytes(run: Callable[[], Any]) -> int:
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
@@ -87,7 +82,7 @@ def on_device(build: Callable[[Job, Any], Prepared]) -> Callable[[Job, Any], Pre
             torch.cuda.synchronize()
             return int(torch.cuda.max_memory_allocated() - before)
 
-        prepared.call = call
+        prepared.call = waiting(enqueue, stream.synchronize)
         prepared.device = DeviceCall(enqueue, int(stream.cuda_stream), torch.cuda.current_device(), peak_bytes)
         return prepared
 
@@ -113,10 +108,8 @@ def _operators() -> dict[str, FrameworkOperator]:
 
 
 ADAPTER = Framework(
-    name="torch",
-    modules=("torch",),
-    extra="torch",
-    begin=_begin,
+    "torch",
+    _begin,
     operators=_operators(),
     device=DEVICE,
     module="torch_cuda",

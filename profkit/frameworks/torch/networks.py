@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import shutil
@@ -10,14 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from profkit.errors import UnavailableError
-from profkit.frameworks.adapter import Array, Availability, find_module
+from profkit.frameworks.adapter import Array, require
 from profkit.frameworks.framework import quiet_warnings
-from profkit.frameworks.networks.contract import NetworkConditions
-from profkit.frameworks.torch.operators import build_facts
-from profkit.ops.networks.layer import IMAGES
+from profkit.frameworks.networks.contract import NetworkBuilder, NetworkConditions, refuse_layers
+from profkit.frameworks.torch.operators import begin_torch
 from profkit.ops.networks.network import CROSS_ENTROPY, Network
-from profkit.ops.pool2d import MAX, Pool2d
 
 EAGER, CHANNELS_LAST, COMPILE = "eager", "channels_last", "compile"
 
@@ -78,30 +74,17 @@ class TorchNetwork:
             self.model.train(is_training)
 
 
-class TorchBuilder:
-    """Follows NetworkBuilder."""
+class TorchBuilder(NetworkBuilder):
+    """Modules, eager or compiled."""
 
     name = "torch"
     modes = (EAGER, CHANNELS_LAST, COMPILE)
 
-    def is_available(self) -> Availability:
-        """Whether torch is installed."""
-        return find_module("torch", "torch")
-
     def supports(self, network: Network, conditions: NetworkConditions) -> str:
-        """Chains with max pooling, in a mode that exists; compiling needs a compiler."""
-        if conditions.mode not in self.modes:
-            return f"torch has no mode {conditions.mode!r}: it has {', '.join(self.modes)}"
+        """Chains with max pooling; compiling needs a compiler."""
         if conditions.mode == COMPILE and not _has_compiler():
             return "torch.compile needs a C++ compiler: install g++, or name one in CXX; mode eager needs none"
-        previous = IMAGES
-        for layer in network.layers:
-            if layer.inputs != (previous,):
-                return f"torch builds chains only, and {layer.name} takes {', '.join(layer.inputs)}"
-            if isinstance(layer.spec, Pool2d) and layer.spec.mode != MAX:
-                return f"torch builds max pooling only, and {layer.name} has {layer.spec.mode}"
-            previous = layer.name
-        return ""
+        return refuse_layers(network, self.name)
 
     def environment(self, conditions: NetworkConditions) -> Mapping[str, str]:
         """Keep a GPU build of torch away from the device and its start-up cost."""
@@ -109,14 +92,8 @@ class TorchBuilder:
 
     def start(self, conditions: NetworkConditions) -> dict[str, str]:
         """Import torch and set its threads."""
-        availability = self.is_available()
-        if not availability.available:
-            raise UnavailableError(f"{availability.reason}; {availability.install}")
-        torch = importlib.import_module("torch")
-        torch.set_num_threads(conditions.threads)
-        with contextlib.suppress(RuntimeError):  # may be set once per process; a second start finds it set
-            torch.set_num_interop_threads(1)
-        return {"version": str(torch.__version__), **build_facts(torch)}
+        require(self.is_available())
+        return begin_torch(conditions.threads)
 
     def build(self, network: Network, weights: Mapping[str, Array], conditions: NetworkConditions) -> TorchNetwork:
         """The model with these weights, and SGD over its parameters."""

@@ -12,7 +12,6 @@ from profkit.frameworks.adapter import Conditions, Implementation, Prepared
 from profkit.frameworks.framework import (
     ALL_DTYPES,
     Framework,
-    FrameworkOperator,
     Job,
     channel_shape,
     reported_layout,
@@ -39,17 +38,18 @@ from profkit.ops.window import Window
 
 
 def _begin(implementation: Implementation, conditions: Conditions) -> dict[str, str]:
+    facts = begin_torch(conditions.threads)
+    # Thread-local and for good: the worker measures on the thread that starts the adapter.
+    importlib.import_module("torch").set_grad_enabled(False)
+    return facts
+
+
+def begin_torch(threads: int) -> dict[str, str]:
+    """Import torch and set its threads; its version, and what it was built with."""
     torch = importlib.import_module("torch")
-    torch.set_num_threads(conditions.threads)
+    torch.set_num_threads(threads)
     with contextlib.suppress(RuntimeError):  # may be set once per process; a second start finds it set
         torch.set_num_interop_threads(1)
-    # Thread-local and for good: the worker measures on the thread that starts the adapter.
-    torch.set_grad_enabled(False)
-    return {"version": str(torch.__version__), **build_facts(torch)}
-
-
-def build_facts(torch: Any) -> dict[str, str]:
-    """What this torch was built with, and how many threads it uses."""
     text = str(torch.__config__.show())
     patterns = {
         "blas": r"BLAS_INFO=(\w+)",
@@ -61,7 +61,16 @@ def build_facts(torch: Any) -> dict[str, str]:
     }
     found = {name: re.search(pattern, text) for name, pattern in patterns.items()}
     facts = {name: match.group(1) for name, match in found.items() if match}
-    return {**facts, "threads": str(torch.get_num_threads())}
+    return {"version": str(torch.__version__), **facts, "threads": str(torch.get_num_threads())}
+
+
+ADAPTER = Framework(
+    "torch",
+    _begin,
+    # Keep a GPU build of torch away from the device and its start-up cost.
+    environment={"CUDA_VISIBLE_DEVICES": ""},
+    dtypes=ALL_DTYPES,
+)
 
 
 def _refuse_same_layout(implementation: Implementation, spec: Any) -> str:
@@ -70,6 +79,10 @@ def _refuse_same_layout(implementation: Implementation, spec: Any) -> str:
     return ""
 
 
+ADAPTER.operator("pool2d", _refuse_same_layout, ("", CHANNELS_LAST))(pool2d)
+
+
+@ADAPTER.operator("conv2d", _refuse_same_layout, ("", CHANNELS_LAST))
 def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     if spec.direction == INPUT_GRADIENT:
         return _conv2d_input_gradient(job, spec)
@@ -141,6 +154,7 @@ def _backward(spec: Conv2d, padding: tuple[int, int], mask: tuple[bool, bool, bo
     return call
 
 
+@ADAPTER.operator("matmul")
 def _matmul(job: Job, spec: MatMul) -> Prepared:
     torch = importlib.import_module("torch")
     a, b = tensor_of(job, "a"), tensor_of(job, "b")
@@ -167,6 +181,7 @@ def _refuse_lrn(implementation: Implementation, spec: LocalResponseNorm) -> str:
     return ""
 
 
+@ADAPTER.operator("lrn", _refuse_lrn)
 def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
     functional = importlib.import_module("torch.nn.functional")
     x = images_of(job, spec, "x")
@@ -175,6 +190,7 @@ def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
     )
 
 
+@ADAPTER.operator("bias_relu")
 def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
     torch = importlib.import_module("torch")
     x = tensor_of(job, "x")
@@ -185,6 +201,7 @@ def _bias_relu(job: Job, spec: BiasRelu) -> Prepared:
     return Prepared(lambda: torch.add(x, b).relu_(), to_array)
 
 
+@ADAPTER.operator("softmax")
 def _softmax(job: Job, spec: Softmax) -> Prepared:
     torch = importlib.import_module("torch")
     x = tensor_of(job, "x")
@@ -192,22 +209,3 @@ def _softmax(job: Job, spec: Softmax) -> Prepared:
         out = torch.empty_like(x)
         return Prepared(lambda: torch.softmax(x, 1, out=out), to_array, output="reused")
     return Prepared(lambda: torch.softmax(x, 1), to_array)
-
-
-ADAPTER = Framework(
-    name="torch",
-    modules=("torch",),
-    extra="torch",
-    begin=_begin,
-    operators={
-        "conv2d": FrameworkOperator(_conv2d, _refuse_same_layout, ("", CHANNELS_LAST)),
-        "matmul": FrameworkOperator(_matmul),
-        "pool2d": FrameworkOperator(pool2d, _refuse_same_layout, ("", CHANNELS_LAST)),
-        "lrn": FrameworkOperator(_lrn, _refuse_lrn),
-        "bias_relu": FrameworkOperator(_bias_relu),
-        "softmax": FrameworkOperator(_softmax),
-    },
-    # Keep a GPU build of torch away from the device and its start-up cost.
-    environment={"CUDA_VISIBLE_DEVICES": ""},
-    dtypes=ALL_DTYPES,
-)

@@ -1,4 +1,4 @@
-"""A GPU's clocks, temperature and what holds it down, read through NVML (nvidia-ml-py) where that is installed.
+"""A GPU's clocks, temperature and reasons for throttling, read through NVML (nvidia-ml-py) where it is installed.
 
 Enters: a device's ordinal as CUDA counts. Leaves: facts for the fingerprint, whether it is throttled right now, and
 what a reader of a row must know of it.
@@ -20,8 +20,8 @@ NOT_WATCHED = "clocks"
 STEADY = 0.95
 """A lowest clock above this share of the highest is no change worth a word: clocks move in steps of 15 MHz."""
 
-# Bits of nvmlDeviceGetCurrentClocksEventReasons that make a device slower than it could be; idling and clocks that
-# somebody has set are no throttling.
+# Bits of nvmlDeviceGetCurrentClocksEventReasons that make a device slower than it could be; idling and fixed
+# clocks are not throttling.
 THROTTLES: Mapping[int, str] = {
     0x04: "power cap",
     0x08: "hardware slowdown",
@@ -33,7 +33,7 @@ THROTTLES: Mapping[int, str] = {
 
 @dataclass
 class ClockWatch:
-    """Asked after every sample; remembers the clocks that it saw."""
+    """Read after every sample; keeps the observed clocks."""
 
     read_reasons: Callable[[], int]
     read_mhz: Callable[[], int]
@@ -87,7 +87,7 @@ def throttle_words(reasons: int) -> list[str]:
 
 
 def open_watch(ordinal: int, pci_bus_id: str = "") -> ClockWatch:
-    """A watch of this device, or one that only says why it cannot look."""
+    """A watch of this device, or one that only reports why it cannot read."""
     try:
         nvml = open_nvml()
         handle = nvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id) if pci_bus_id else handle_of(nvml, ordinal)
@@ -104,7 +104,7 @@ def open_watch(ordinal: int, pci_bus_id: str = "") -> ClockWatch:
 
 
 def no_clock_watch(trouble: str) -> ClockWatch:
-    """One that only says why it cannot look."""
+    """One that only reports why it cannot read."""
     return ClockWatch(lambda: 0, lambda: 0, lambda: 0, trouble=trouble)
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from profkit.frameworks.adapter import Implementation
 from profkit.frameworks.native.tuned import Tuning, tuning_text
 from profkit.measurement.cell import CellRun, SharedInputs
 from profkit.measurement.options import MeasureOptions
+from profkit.measurement.progress import ProgressCallback
 from profkit.measurement.result import Row
 from profkit.measurement.workers.pool import WorkerPool
 from profkit.ops.spec import Spec
@@ -27,8 +28,6 @@ HEAT = 6
 SCREENING, FINAL, CONFIRMATION = STAGES = ("screening", "final", "confirmation")
 SHARES = {SCREENING: 0.45, FINAL: 0.35, CONFIRMATION: 0.2}
 """Of the budget."""
-
-ProgressCallback = Callable[[str, float, str], None]
 
 
 @dataclass(frozen=True)
@@ -108,18 +107,18 @@ def tune_kernel(task: TuningTask, options: MeasureOptions, tell: ProgressCallbac
         return TuningOutcome(task, [], {}, "there is nothing to choose for this spec")
     heats = [task.trials[i : i + HEAT] for i in range(0, len(task.trials), HEAT)]
     parts = len(heats) + 2
-    arena = _Arena(task)
+    runner = _TrialRunner(task)
     trials: list[Trial] = []
     for number, heat in enumerate(heats):
-        trials += arena.measure(heat, SCREENING, _share(options, SCREENING, len(heats)), _part(tell, number, parts))
+        trials += runner.measure(heat, SCREENING, _share(options, SCREENING, len(heats)), _part(tell, number, parts))
     best = finalists(task, trials)
     if best:
-        trials += arena.measure(best, FINAL, _share(options, FINAL), _part(tell, parts - 2, parts))
+        trials += runner.measure(best, FINAL, _share(options, FINAL), _part(tell, parts - 2, parts))
     outcome = choose(task, trials)
     if not outcome.chosen:
         return outcome
     again = _share(options, CONFIRMATION)
-    return confirm(outcome, arena.measure([outcome.chosen], CONFIRMATION, again, _part(tell, parts - 1, parts)))
+    return confirm(outcome, runner.measure([outcome.chosen], CONFIRMATION, again, _part(tell, parts - 1, parts)))
 
 
 def finalists(task: TuningTask, trials: Sequence[Trial]) -> list[Tuning]:
@@ -179,7 +178,7 @@ def confirm(outcome: TuningOutcome, again: Sequence[Trial]) -> TuningOutcome:
 
 def measure_again(task: TuningTask, tuning: Tuning, options: MeasureOptions, tell: ProgressCallback) -> Row | None:
     """These sizes against the default once more, in new workers and with inputs by `options.seed`: for the bench."""
-    trials = _Arena(task).measure([tuning], CONFIRMATION, options, tell)
+    trials = _TrialRunner(task).measure([tuning], CONFIRMATION, options, tell)
     return next((trial.row for trial in trials if trial.tuning == tuning), None)
 
 
@@ -190,7 +189,7 @@ def trial_implementation(task: TuningTask, tuning: Mapping[str, int | str]) -> I
     return Implementation(key, task.adapter, options={**task.options, "kernel": task.key, "tuning": text})
 
 
-class _Arena:
+class _TrialRunner:
     """Where the default and some trials are measured together, in new workers each time."""
 
     def __init__(self, task: TuningTask) -> None:

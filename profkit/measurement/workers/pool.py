@@ -26,7 +26,7 @@ class WorkerPool:
         """A new process found no CUDA device after a row had run there; a later cell tries again."""
 
     def start_cores(self, position: int) -> list[int]:
-        """Cores of one's own while several workers start or prepare at once; as many as in the race."""
+        """Separate cores while several workers start or prepare at once; as many as when they are timed."""
         cpus = usable_cpus()
         offset = position * self.threads % len(cpus)
         return [*cpus[offset:], *cpus[:offset]][: self.threads]

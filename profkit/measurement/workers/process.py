@@ -26,7 +26,7 @@ from profkit.measurement.workers.protocol import Message
 # Pausing needs a worker that dies with its parent even while stopped: only Linux has supervisors.
 CAN_PAUSE = HAS_SUPERVISOR = sys.platform == "linux"
 LONGEST_END_S = 30.0
-"""The system takes away gigabytes of a killed process in a second or two."""
+"""The system frees gigabytes of a killed process in a second or two."""
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",

@@ -11,10 +11,10 @@ from typing import Any, BinaryIO
 
 Message = dict[str, Any]
 
-# Runs before anything else in the worker's interpreter, which may be a foreign one without profkit:
-# the supervisor, core set and memory limit must stand before NumPy or a framework reads them; when memory runs out the
-# system shall take a worker, not the parent; and the package is loaded from its folder because that folder's
-# neighbours must not come onto the path.
+# Runs before anything else in the worker's interpreter, which may be a foreign one without profkit: the supervisor,
+# core set and memory limit must be in effect before NumPy or a framework reads them; when memory runs out, the system
+# should kill a worker, not the parent; and the package is loaded by its path, so that nothing else beside it can be
+# imported.
 BOOTSTRAP = """
 import importlib.util, json, os, sys
 settings = json.loads(sys.argv[1])

@@ -1,4 +1,4 @@
-"""The process between parent and worker: whichever of them ends, and however, nothing stays behind.
+"""The process between parent and worker: when either ends, in whatever way, nothing is left running.
 
 It adopts what the worker's children leave behind (it is their subreaper), whatever session they are in, and ends all of
 it with the worker; when the parent was killed it also removes the parent's folders. Never stopped, it acts while the

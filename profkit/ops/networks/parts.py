@@ -50,21 +50,18 @@ def _backward(layer: Layer) -> LayerParts:
     if not isinstance(spec, (Conv2d, MatMul)):
         missing = layer.kind if spec is not None or layer.kind == DROPOUT else ""
         return LayerParts(layer, BACKWARD, without_spec=(f"{missing} gradient",) if missing else ())
-    specs: list[tuple[str, Spec]] = []
+    by_input, by_weights = gradient_specs(spec)
+    specs = [("weight gradient", by_weights)]
     if layer.inputs != (IMAGES,):  # nobody asks for the gradient of the images
-        specs.append(("input gradient", _input_gradient(spec)))
-    specs.append(("weight gradient", _weight_gradient(spec)))
+        specs.insert(0, ("input gradient", by_input))
     extra = ("bias gradient", *(("ReLU gradient",) if layer.activation == "relu" else ()))
     return LayerParts(layer, BACKWARD, tuple(specs), extra)
 
 
-def _input_gradient(spec: Conv2d | MatMul) -> Spec:
+def gradient_specs(spec: Conv2d | MatMul) -> tuple[Spec, Spec]:
+    """By the input (of dy, w) and by the weights (of x, dy)."""
     if isinstance(spec, Conv2d):
-        return spec.replaced(direction=INPUT_GRADIENT, bias=False, activation="none")
-    return MatMul(m=spec.m, n=spec.k, k=spec.n, transpose_b=True, dtype=spec.dtype)  # dy [m,n] w[k,n]^T
-
-
-def _weight_gradient(spec: Conv2d | MatMul) -> Spec:
-    if isinstance(spec, Conv2d):
-        return spec.replaced(direction=WEIGHT_GRADIENT, bias=False, activation="none")
-    return MatMul(m=spec.k, n=spec.n, k=spec.m, transpose_a=True, dtype=spec.dtype)  # x[m,k]^T dy[m,n]
+        bare = spec.replaced(bias=False, activation="none")
+        return bare.replaced(direction=INPUT_GRADIENT), bare.replaced(direction=WEIGHT_GRADIENT)
+    by_input = MatMul(m=spec.m, n=spec.k, k=spec.n, transpose_b=True, dtype=spec.dtype)  # dy [m,n] w[k,n]^T
+    return by_input, MatMul(m=spec.k, n=spec.n, k=spec.m, transpose_a=True, dtype=spec.dtype)  # x[m,k]^T dy[m,n]

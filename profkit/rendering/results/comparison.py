@@ -64,7 +64,7 @@ def compare_results(a: Result, b: Result) -> ResultComparison:
 
 
 def result_comparison_document(comparison: ResultComparison, a: str, b: str, top: int | None = None) -> Document:
-    """One table per pair of cells; warnings stand above the first, and that nothing is judged below the last."""
+    """One table per pair of cells; warnings above the first, the note that nothing is judged below the last."""
     always = swept_axes([cell for pair in comparison.pairs for cell in pair])
     tables = [_table(pair, always, top) for pair in comparison.pairs]
     facts = (*_warnings(comparison, always), tables[0].title, *tables[0].facts)

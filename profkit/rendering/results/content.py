@@ -20,7 +20,7 @@ from profkit.rendering.tables.column_choice import with_order_out
 from profkit.rendering.tables.document import Document, Paragraph
 from profkit.rendering.tables.table import Column, Item, Line, Table
 
-# What needs a look first stands first.
+# Most urgent first.
 _ABSENT_ORDER = ("wrong", "crashed", "lost", "timeout", "oom", "unsupported", "unavailable")
 _OTHER_OUTPUT = {
     "reused": "writes into the same output in each call (the others allocate a fresh one)",

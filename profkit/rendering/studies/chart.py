@@ -1,14 +1,22 @@
-"""What a study's plot shows, before it is drawn: panels over the same variants."""
+"""A study's chart: a Summary in, panels over the same variants out, drawn by matplotlib, which is optional."""
 
 from __future__ import annotations
 
+import importlib.util
+import io
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from profkit.studies.declaration import Figures
 from profkit.studies.summary import Summary, VariantRow
 
+INSTALL = 'charts need matplotlib; type: pip install "profkit[plots]"'
+NAME_WIDTH = 13
+# Text stays text, and the same chart gives the same file: no random ids, no date.
+_SVG = {"svg.fonttype": "none", "svg.hashsalt": "profkit"}
 # Distinguishable with every kind of colour vision, on white.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#7a5c00", "#555555")
 PUBLISHED_COLOUR, EXPECTED_COLOUR = "#000000", "#9a9a9a"
@@ -32,22 +40,12 @@ class Panel:
     series: Sequence[Series]
     is_log: bool = False
 
-    def limits(self) -> tuple[float, float] | None:
-        """Lowest and highest value with some room, None without any value."""
-        values = [value for series in self.series for value in series.values if value is not None]
-        values = [value for value in values if value > 0] if self.is_log else values
-        if not values:
-            return None
-        if self.is_log:
-            return min(values) / 1.25, max(values) * 1.25
-        return 0.0, max(max(values) * 1.08, 1e-9)
-
-    def ticks(self) -> list[float]:
-        """Round numbers between the limits."""
-        limits = self.limits()
-        if limits is None:
-            return []
-        return _log_ticks(*limits) if self.is_log else _linear_ticks(*limits)
+    @property
+    def has_values(self) -> bool:
+        """Whether anything can be drawn."""
+        return any(
+            value is not None and (value > 0 or not self.is_log) for each in self.series for value in each.values
+        )
 
 
 @dataclass(frozen=True)
@@ -111,32 +109,68 @@ def study_chart(summary: Summary) -> Chart:
     return Chart(summary.study.title, notes, names, panels)
 
 
-def tick_text(value: float) -> str:
-    """A round number, as short as it goes."""
-    return f"{value:g}" if value < 1e5 else f"{value:.0e}"
+def can_draw() -> bool:
+    """Whether matplotlib is there."""
+    return importlib.util.find_spec("matplotlib") is not None
 
 
-def wrapped_name(name: str, width: int = 13) -> list[str]:
-    """A variant's name in short lines."""
-    lines: list[str] = []
-    for word in name.split():
-        if lines and len(lines[-1]) + 1 + len(word) <= width:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    return lines
+def render_chart(chart: Chart, file_format: str) -> bytes:
+    """The whole chart, as `png` or `svg`."""
+    from matplotlib import rc_context
+
+    with rc_context(_SVG):
+        data = io.BytesIO()
+        about = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        _figure(chart).savefig(data, format=file_format, metadata=about if file_format == "svg" else None)
+        return data.getvalue()
 
 
-def _linear_ticks(low: float, high: float) -> list[float]:
-    rough = (high - low) / 6
-    magnitude = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if factor * magnitude >= rough)
-    return [round(step * number, 12) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+def _figure(chart: Chart) -> Any:
+    from matplotlib.figure import Figure
+
+    # A Figure of its own: pyplot would keep state and look for a screen.
+    figure = Figure(figsize=(11, 1.6 + 2.5 * len(chart.panels)), dpi=110, layout="constrained")
+    every = figure.subplots(len(chart.panels), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, panel in zip(every, chart.panels):
+        _draw(axes, panel)
+    names = [textwrap.fill(name, NAME_WIDTH, break_long_words=False) for name in chart.variants]
+    every[-1].set_xticks(range(len(names)), names)
+    named = {label: handle for axes in every for handle, label in zip(*axes.get_legend_handles_labels())}
+    figure.legend(
+        named.values(), named.keys(), loc="outside lower center", ncols=min(6, max(1, len(named))), fontsize=9
+    )
+    figure.suptitle("\n".join([chart.title, *chart.notes]), fontsize=10)
+    return figure
 
 
-def _log_ticks(low: float, high: float) -> list[float]:
-    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    every = [float(f"{factor}e{exponent}") for exponent in exponents for factor in (1, 2, 5)]
-    inside = [value for value in every if low <= value <= high]
-    tens = [value for value in inside if f"{value:e}".startswith("1.0")]
-    return tens if len(inside) > 9 else inside
+def _draw(axes: Any, panel: Panel) -> None:
+    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
+    axes.set_title(panel.title, loc="left", fontsize=10, fontweight="bold")
+    if not panel.has_values:
+        axes.text(0.0, 0.5, "nothing was measured", color="#666666", transform=axes.transAxes)
+        axes.set_yticks([])
+        return
+    for series in panel.series:
+        values = [math.nan if value is None else value for value in series.values]  # a gap, no line across it
+        axes.plot(
+            range(len(values)),
+            values,
+            color=series.colour,
+            linewidth=1,
+            linestyle="--" if series.is_reference else "-",
+            marker="D" if series.is_reference else "o",
+            markerfacecolor="white" if series.is_reference else series.colour,
+            markersize=5,
+            label=series.name,
+        )
+    if panel.is_log:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    else:
+        axes.set_ylim(bottom=0.0)
+    axes.grid(axis="y", color="#e3e3e3")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)

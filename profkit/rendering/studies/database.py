@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from profkit.errors import ProfkitError
+from profkit.rendering.sql.database import insert_rows, put_in_place, scratch_folder
 from profkit.rendering.tables import csv_file
+from profkit.studies.plan import MEASURE
 from profkit.studies.results import Results
 from profkit.studies.summary import Summary
 
@@ -82,7 +83,7 @@ def write_database(path: Path, tables: Mapping[str, Rows]) -> None:
     """Write the file whole or not at all."""
     import duckdb
 
-    with tempfile.TemporaryDirectory(prefix=".profkit-", dir=path.parent) as scratch:
+    with scratch_folder(path.parent) as scratch:
         unfinished = Path(scratch) / path.name
         try:
             with duckdb.connect(str(unfinished)) as database:
@@ -90,60 +91,28 @@ def write_database(path: Path, tables: Mapping[str, Rows]) -> None:
                     columns = TABLES[name]
                     listed = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
                     database.execute(f"create table {name} ({listed})")
-                    if rows:
-                        places = ", ".join("?" * len(columns))
-                        values = [[row.get(column) for column in columns] for row in rows]
-                        database.executemany(f"insert into {name} values ({places})", values)
-            os.replace(unfinished, path)
-        except (duckdb.Error, OSError) as error:
+                    insert_rows(database, name, [tuple(row.get(column) for column in columns) for row in rows])
+        except duckdb.Error as error:
             raise ProfkitError(f"could not write {path}: {error}") from error
+        put_in_place(unfinished, str(path))
 
 
 def _cells(results: Results) -> Rows:
     measured = [
         {
-            "variant": cell.variant,
-            "framework": cell.framework,
-            "repetition": cell.repetition,
-            "status": "ok",
-            "step_ns": cell.step_ns,
-            "wall_ns": cell.wall_ns,
-            "operators_ns": cell.operators_ns,
+            **{name: getattr(cell, name, None) for name in _CELLS},
             **{f"{name}_ns": value for name, value in cell.remainders.items()},
-            "peak_bytes": cell.peak_bytes,
+            "status": "ok",
             "unrecorded_ratio": cell.null,
-            "load": cell.load,
         }
         for cell in results.numbers
     ]
-    failed = [
-        {
-            "variant": failure.variant,
-            "framework": failure.framework,
-            "repetition": failure.repetition,
-            "status": failure.status,
-            "reason": failure.reason,
-        }
-        for failure in results.failures
-        if failure.kind == "measure"
-    ]
-    return [*measured, *failed]
+    return [*measured, *(asdict(failure) for failure in results.failures if failure.kind == MEASURE)]
 
 
 def _operators(results: Results) -> Rows:
     return [
-        {
-            "variant": cell.variant,
-            "framework": cell.framework,
-            "repetition": cell.repetition,
-            "by": by,
-            "name": row.name,
-            "calls": row.calls,
-            "own_ns": row.own_ns,
-            "requested_bytes": row.requested_bytes,
-            "temporary_bytes": row.temporary_bytes,
-            "flops": row.flops,
-        }
+        {"variant": cell.variant, "framework": cell.framework, "repetition": cell.repetition, "by": by, **asdict(row)}
         for cell in results.numbers
         for by, rows in (("kind", cell.kinds), ("type", cell.types))
         for row in rows
@@ -153,18 +122,10 @@ def _operators(results: Results) -> Rows:
 def _variants(summary: Summary) -> Rows:
     rows = []
     for facts in summary.variants:
-        row: dict[str, Any] = {
-            "variant": facts.name,
-            "parameters": facts.parameters,
-            "multiply_adds": facts.multiply_adds,
-            "flops": facts.flops,
-            "focus_flops": facts.focus_flops,
-            "focus_output_bytes": facts.focus_output_bytes,
-        }
+        row = {"variant": facts.name, **{name: getattr(facts, name, None) for name in _VARIANTS if name != "variant"}}
         if facts.learned is not None:
             row |= {"learned_steps": facts.learned.steps, "precision_percent": facts.learned.precision_percent}
         if facts.published is not None:
-            names = ("focus_ms", "focus_percent", "focus_bytes", "total_ms", "precision_percent")
-            row |= {f"published_{name}": getattr(facts.published, name) for name in names}
+            row |= {f"published_{name}": value for name, value in asdict(facts.published).items()}
         rows.append(row)
     return rows

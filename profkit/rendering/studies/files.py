@@ -15,9 +15,8 @@ from profkit.errors import ProfkitError
 from profkit.rendering.atomic_write import atomic_write, write_atomically
 from profkit.rendering.studies import database as study_database
 from profkit.rendering.studies.answers import short_answers
-from profkit.rendering.studies.chart import study_chart
-from profkit.rendering.studies.plot import INSTALL as PLOT_INSTALL
-from profkit.rendering.studies.plot import can_draw, render_chart
+from profkit.rendering.studies.chart import INSTALL as PLOT_INSTALL
+from profkit.rendering.studies.chart import can_draw, render_chart, study_chart
 from profkit.rendering.studies.report import build_report
 from profkit.rendering.tables.document import Paragraph, Picture
 from profkit.rendering.tables.json_file import render_json

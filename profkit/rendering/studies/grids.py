@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from profkit.rendering.quantities import ABSENT, percent_text, rate_text, ratio_text, time_text
 from profkit.rendering.tables.table import Column, Line, Table
 from profkit.studies.declaration import Figures
+from profkit.studies.findings import part, published_ratio
 from profkit.studies.numbers import OperatorRow
 from profkit.studies.opportunities import opportunities
 from profkit.studies.summary import RepetitionRange, Summary, VariantFacts, VariantRow
@@ -105,10 +106,10 @@ def time_ratio_grid(summary: Summary) -> Table:
         lines.append(
             [
                 facts.name,
-                ratio_text(_published_ratio(facts, base, "focus_ms")),
-                ratio_text(_part(facts.focus_flops, base.focus_flops)),
+                ratio_text(published_ratio(facts, base, "focus_ms")),
+                ratio_text(part(facts.focus_flops, base.focus_flops)),
                 *(spread_text(row.focus_ratio if row else None) for row in rows),
-                ratio_text(_published_ratio(facts, base, "total_ms")),
+                ratio_text(published_ratio(facts, base, "total_ms")),
                 *(spread_text(row.step_ratio if row else None) for row in rows),
             ]
         )
@@ -127,8 +128,8 @@ def byte_ratio_grid(summary: Summary) -> Table:
         lines.append(
             [
                 facts.name,
-                ratio_text(_published_ratio(facts, base, "focus_bytes")),
-                ratio_text(_part(facts.focus_output_bytes, base.focus_output_bytes)),
+                ratio_text(published_ratio(facts, base, "focus_bytes")),
+                ratio_text(part(facts.focus_output_bytes, base.focus_output_bytes)),
                 *(ratio_text(row.bytes_ratio if row else None) for row in rows),
                 percent_text(published.focus_percent),
                 *(percent_text(row.focus_percent if row else None) for row in rows),
@@ -211,15 +212,6 @@ def _bytes(kind: OperatorRow | None) -> float:
 
 def _published_share(shares: object, kind: str) -> list[str]:
     return [percent_text(shares.get(kind))] if isinstance(shares, dict) and shares else []
-
-
-def _published_ratio(facts: VariantFacts, base: VariantFacts, name: str) -> float | None:
-    own, other = (getattr(each.published, name) if each.published else None for each in (facts, base))
-    return own / other if own is not None and other else None
-
-
-def _part(value: float, whole: float) -> float | None:
-    return value / whole if whole else None
 
 
 def _sentence(text: str) -> str:

@@ -20,7 +20,7 @@ def left_text(seconds: float) -> str:
 
 
 class CellLines:
-    """A Watcher of a study's run."""
+    """A StudyWatcher."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

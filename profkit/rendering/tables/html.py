@@ -1,4 +1,4 @@
-"""Blocks as HTML: a fragment as a notebook shows it, or a page that stands alone."""
+"""Blocks as HTML: a fragment as a notebook shows it, or a self-contained page."""
 
 from __future__ import annotations
 

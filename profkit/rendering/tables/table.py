@@ -1,4 +1,4 @@
-"""The table that every answer ends as, as plain data: columns, lines, and what stands around them."""
+"""The one table of all reports, as plain data: columns, lines, and the text around them."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ class Table(Block):
     footnotes: Sequence[str] = ()
     """What letters mean; short texts, which a terminal may put into one paragraph."""
     losses: Sequence[str] = ()
-    """What was lost stands above everything else, then warnings."""
+    """Lost records; shown first, then warnings."""
     warnings: Sequence[str] = ()
     instead: Sequence[str] = ()
     """In place of lines, where there are none."""
     is_dense: bool = True
-    """Before a column is left out, names are cut to 18 signs and columns stand one space apart."""
+    """Before a column is left out, names are cut to 18 characters and columns are one space apart."""
     records: Callable[[], list[dict[str, Any]]] | None = None
     """The numbers behind the texts."""
 

@@ -102,7 +102,7 @@ def _notes(table: Table, width: int) -> Iterator[TextLine]:
     for note in table.notes:
         yield from _wrapped(note, width, DIM)
     if table.footnotes:
-        # The letter of a note does not stand alone at the end of a line.
+        # Keep the letter of a note with its first word.
         together = "  ".join(note.replace(" ", NO_BREAK, 1) for note in table.footnotes)
         yield from _wrapped(together, width, DIM)
 

@@ -40,13 +40,6 @@ def test_the_reader_learns_of_the_layout_and_of_the_composed_normalisation() -> 
     assert any("no LRN" in note for note in notes)
 
 
-def test_an_unknown_mode_is_refused_with_those_that_exist() -> None:
-    builder = load_builder("jax")
-
-    assert "expected jit" in builder.supports(Mlp(), NetworkConditions(mode="eager"))
-    assert builder.supports(Mlp(), NetworkConditions(mode="jit")) == ""
-
-
 def test_numbers_stay_32_bit_as_in_other_peoples_programs() -> None:
     environment = load_builder("jax").environment(NetworkConditions(mode="jit"))
 

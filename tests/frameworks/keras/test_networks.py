@@ -8,7 +8,7 @@ from profkit.frameworks.keras.networks import backend_of
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.ops.conv2d import Conv2d
-from profkit.ops.networks import Cifar10, Layer, Mlp
+from profkit.ops.networks import Cifar10, Layer
 from profkit.ops.pool2d import Pool2d
 from tests.frameworks.networks.network_process import by_network, outcome
 
@@ -78,7 +78,6 @@ def test_what_keras_cannot_run_is_refused_with_the_reason() -> None:
 
     conditions = NetworkConditions(mode="torch")
 
-    assert "tensorflow, torch, jax, tensorflow_xla" in builder.supports(Mlp(), NetworkConditions(mode="theano"))
     assert "(0, 1, 2, 1)" in builder.supports(Odd(), conditions)
     assert "average" in builder.supports(Averaging(), conditions)
     assert builder.supports(Cifar10(), conditions) == ""

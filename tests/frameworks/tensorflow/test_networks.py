@@ -76,12 +76,11 @@ def test_what_tensorflow_cannot_do_is_refused_with_the_reason() -> None:
             spec = Pool2d(4, 3, 24, 24, 2, 2, "valid", mode="average")
             return (Layer("pool", "pool2d", spec, spec.output_shape()),)
 
-    def refusal(network: Network, mode: str = "graph") -> str:
-        return BUILDER.supports(network, NetworkConditions(mode=mode))
+    def refusal(network: Network) -> str:
+        return BUILDER.supports(network, NetworkConditions(mode="graph"))
 
     assert refusal(Cifar10()) == ""
     assert refusal(Odd(batch=1, filters=4)) == (
         "norm: TensorFlow normalises over an odd number of channels, got 4"
     )  # fmt: skip
     assert refusal(Averaging(batch=4, crop=24)) == "pool: only max pooling is built, got average"
-    assert refusal(Cifar10(), "compile") == "tensorflow has no mode 'compile': expected one of graph, eager, session"

@@ -116,7 +116,6 @@ def test_what_cannot_be_built_is_refused_with_the_reason(monkeypatch: pytest.Mon
     eager = NetworkConditions(mode="eager")
 
     assert builder.supports(LeNet(), eager) == ""
-    assert "eager, channels_last, compile" in builder.supports(LeNet(), NetworkConditions(mode="jit"))
     assert builder.supports(Skipping(), eager) == "torch builds chains only, and c takes a"
     monkeypatch.setenv("PATH", os.devnull)
     monkeypatch.delenv("CXX", raising=False)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from profkit.measurement.call_clock import RETAKES, DeviceSamples, take_samples
 from profkit.measurement.device import clocks as device_clocks
 from profkit.measurement.device.clocks import ClockWatch, gpu_facts, open_watch, throttle_words
-from profkit.measurement.device.samples import RETAKES, DeviceSamples, take_samples
 from tests.support.fake_nvml import FakeNvml
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from profkit.errors import UnavailableError
 from profkit.frameworks.adapter import DeviceCall, Prepared
-from profkit.measurement.call_clock import CallClock, clock_of
-from profkit.measurement.device.samples import RETAKES
+from profkit.measurement.call_clock import RETAKES, CallClock, clock_of
 from profkit.measurement.device.timing import (
     HELD,
     MOST_CALLS,

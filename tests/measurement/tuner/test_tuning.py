@@ -136,7 +136,7 @@ def test_the_winner_of_the_final_meets_the_default_alone(
         rows = [trial(item, ratio, stage, "faster" if ratio > 1.02 else "same") for item, ratio in found]
         return [trial({}, 1.0, stage, "baseline"), *rows]
 
-    monkeypatch.setattr("profkit.measurement.tuner.search._Arena.measure", measure)
+    monkeypatch.setattr("profkit.measurement.tuner.search._TrialRunner.measure", measure)
 
     outcome = tune_kernel(task(), MeasureOptions(budget_s=10.0), lambda *_: None)
 
@@ -154,7 +154,7 @@ def test_where_the_default_stays_nothing_is_measured_again(monkeypatch: pytest.M
         stages.append(stage)
         return [trial(item, 1.01, stage, "same") for item in tried]
 
-    monkeypatch.setattr("profkit.measurement.tuner.search._Arena.measure", measure)
+    monkeypatch.setattr("profkit.measurement.tuner.search._TrialRunner.measure", measure)
 
     assert tune_kernel(task(), MeasureOptions(), lambda *_: None).chosen == {}
     assert stages == ["screening", "final"]

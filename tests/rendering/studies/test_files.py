@@ -13,10 +13,9 @@ import pytest
 
 from profkit.rendering.quantities import percent_text, ratio_text, time_text
 from profkit.rendering.studies.answers import optimise_sentence, short_answers
-from profkit.rendering.studies.chart import COLOURS, Chart, Panel, Series, study_chart
+from profkit.rendering.studies.chart import COLOURS, Chart, Panel, Series, render_chart, study_chart
 from profkit.rendering.studies.files import write_study
 from profkit.rendering.studies.grids import megabytes, missing_grid
-from profkit.rendering.studies.plot import render_chart
 from profkit.rendering.studies.report import build_report
 from profkit.rendering.studies.sentences import comparison_sentences
 from profkit.rendering.tables.document import Bullets, Code, Document, Heading, Paragraph
@@ -380,9 +379,13 @@ def test_the_same_chart_is_the_same_svg() -> None:
     assert render_chart(chart, "svg") == render_chart(chart, "svg")
 
 
-def test_ticks_are_round_numbers_inside_the_limits() -> None:
-    linear = Panel("p", [Series("s", [0.0, 23.6], "#000000")])
-    logarithmic = Panel("p", [Series("s", [0.9, 60.0], "#000000")], is_log=True)
+@pytest.mark.parametrize(
+    ("values", "is_log", "ticks"),
+    [([0.0, 23.6], False, ["0", "5", "10", "15", "20"]), ([0.9, 60.0], True, ["1", "2", "5", "10", "20", "50"])],
+)
+def test_ticks_are_round_numbers(values: list[float], is_log: bool, ticks: list[str]) -> None:
+    chart = Chart("t", [], ["a", "b"], [Panel("p", [Series("s", values, "#000000")], is_log)])
 
-    assert linear.ticks() == [0, 5, 10, 15, 20, 25]
-    assert logarithmic.ticks() == [1, 2, 5, 10, 20, 50]
+    drawing = render_chart(chart, "svg").decode()
+
+    assert re.findall(r">([\d.]+)</text>", drawing) == ticks
