@@ -58,10 +58,15 @@ class ThreadShares(Shares):
     is_thread_chosen: Column
 
     @cached_property
+    def is_chosen(self) -> Column:
+        """Rows of ranges of the chosen threads."""
+        chosen: Column = self.is_thread_chosen[self.capture.ranges.thread]
+        return chosen
+
+    @cached_property
     def is_shown(self) -> Column:
-        """Ranges and spans of the chosen threads: what tables show."""
-        shown: Column = self.is_thread_chosen[self.capture.ranges.thread] & ~is_mark(self.capture)
-        return shown
+        """Of these: ranges and spans, which tables show."""
+        return self.is_chosen & ~is_mark(self.capture)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

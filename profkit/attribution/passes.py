@@ -16,10 +16,10 @@ from profkit.attribution.account import STEPS, Shares, StepShares, account
 from profkit.attribution.grouping import choose_grouping
 from profkit.attribution.metrics import MAX, MEMORY_PASS, METRICS, PRIMITIVES_PASS, TEXT, TIME_PASS, Metric
 from profkit.attribution.networks.operators import pass_of
-from profkit.attribution.networks.sums import by_own_time, listed
+from profkit.attribution.networks.sums import listed
 from profkit.attribution.networks.work import operator_work
 from profkit.attribution.tables import usage
-from profkit.attribution.usage import NAME, Usage, UsageRows
+from profkit.attribution.usage import NAME, Usage, UsageRows, largest_first
 from profkit.capture.run import Run
 from profkit.capture.schema import Capture
 
@@ -98,7 +98,7 @@ def _joined(tables: Mapping[str, Usage]) -> tuple[Usage, list[str]]:
             if metric.name in given:
                 part[metric.name] = _scaled(metric, given[metric.name], source, time)
     first = replace(time.remainders[0], values=values)
-    ordered = UsageRows(columns).in_order(by_own_time(columns))
+    ordered = UsageRows(columns).in_order(largest_first(columns, "exclusive_ns"))
     return replace(time, rows=ordered, totals=totals, remainders=(first, *time.remainders[1:])), extra
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from profkit.attribution.account import OUTSIDE, ThreadShares
+from profkit.attribution.account import ThreadShares
 from profkit.attribution.grouping import Groups
 from profkit.attribution.memory import RangeMemory, has_memory, range_memory
 from profkit.attribution.overhead import Overhead, estimate_overhead
 from profkit.attribution.titles import titles
 from profkit.attribution.tree import is_mark
-from profkit.attribution.usage import MarkCount, Remainder
+from profkit.attribution.usage import MarkCount, Remainder, largest_first
 from profkit.capture.schema import Capture, Column
 
 REMAINDER = "(no range open)"
@@ -49,7 +49,7 @@ class RangeSums:
     def counter(self, name: str) -> list[int | None] | None:
         """Sum of a counter over the outermost calls for which it was recorded; None where for none."""
         values = self.shares.capture.ranges[name]
-        is_recorded = values >= 0
+        is_recorded = values >= 0 if self.shares.capture.ranges.has(name) else np.zeros(0, np.bool_)
         if not is_recorded.any():
             return None
         chosen = self._is_outermost & is_recorded.view(np.uint8)
@@ -90,13 +90,13 @@ class RangeSums:
         """The largest own time first; paths as a tree."""
         if "path" in columns:
             return _as_tree(columns["path"], columns["inclusive_ns"])
-        return _by_own_time(columns)
+        return largest_first(columns, "exclusive_ns", "inclusive_ns")
 
     def whole(self) -> dict[str, Any]:
         """What a Usage says besides its rows."""
         shares, capture, memory, cost = self.shares, self.shares.capture, self.memory, self.overhead
         own_ns = int(self.times["exclusive_ns"].sum())
-        rest_ns = shares.by_part()[OUTSIDE]
+        rest_ns = int(shares.ns[len(self._of_range) :].sum())
         if self._subtracted:
             rest_ns = max(0, rest_ns - self._subtracted.outside_ns)
         values: dict[str, Any] = {"inclusive_ns": rest_ns, "exclusive_ns": rest_ns}
@@ -112,7 +112,7 @@ class RangeSums:
             "dropped": capture.losses.records,
             "remainders": (Remainder(REMAINDER, values),),
             "totals": totals,
-            "marks": _count_marks(capture, is_mark(capture) & shares.is_thread_chosen[capture.ranges.thread]),
+            "marks": _count_marks(capture, is_mark(capture) & shares.is_chosen),
             "facts": {
                 "small_alloc_calls": memory.small_calls if memory else None,
                 "small_alloc_bytes": memory.small_bytes if memory else None,
@@ -120,15 +120,6 @@ class RangeSums:
                 "replaced_names": capture.losses.replaced_names,
             },
         }
-
-
-def _by_own_time(columns: Mapping[str, Sequence[Any]]) -> list[int]:
-    """Largest own time first, then inclusive time, then by name: a stable sort by numbers of rows sorted by name."""
-    names = columns["name"]
-    by_name = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)
-    keys = [np.array(columns[name], np.int64)[by_name] for name in ("inclusive_ns", "exclusive_ns")]
-    order: list[int] = by_name[np.lexsort([-key for key in keys])].tolist()
-    return order
 
 
 def _as_tree(paths: Sequence[tuple[str, ...]], inclusive_ns: Sequence[int]) -> list[int]:

@@ -29,17 +29,18 @@ def thread_time(capture: Capture, is_chosen: Column) -> ThreadTime:
     the first thread of every process is counted, which spans the process (or what was chosen): all of it is remainder.
     """
     ranges, threads = capture.ranges, capture.threads
-    rows = np.flatnonzero(is_in_tree(capture))
+    in_tree = is_in_tree(capture)
+    rows = slice(None) if in_tree.all() else np.flatnonzero(in_tree)
     start, end = threads.start_ns.astype(np.int64), threads.end_ns.astype(np.int64)
-    if len(rows):
+    has_ranges = np.zeros(len(threads), np.bool_)
+    if in_tree.any():
         # Ranges left open end with their process, which may be later than their thread's last event. Rows are grouped
         # by thread, so one maximum per stretch suffices.
         owner = ranges.thread[rows]
         first = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
         np.minimum.at(start, owner[first], np.minimum.reduceat(ranges.start_ns[rows], first))
         np.maximum.at(end, owner[first], np.maximum.reduceat(ranges.end_ns[rows], first))
-    has_ranges = np.zeros(len(threads), np.bool_)
-    has_ranges[ranges.thread[rows]] = True
+        has_ranges[owner[first]] = True
     is_counted = has_ranges & is_chosen
     if not is_counted.any():
         is_first = (threads.index == 0) & is_chosen

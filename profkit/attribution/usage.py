@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
+import numpy as np
+
 Value = int | float | None
 NAME = "name"
 
@@ -158,3 +160,12 @@ class Usage:
     @property
     def _asked(self) -> str:
         return "own_alloc_bytes" if self.steps is None else "requested_bytes"
+
+
+def largest_first(columns: Mapping[str, Sequence[Any]], *metrics: str) -> list[int]:
+    """Rows by these metrics, the largest first, then by name: a stable sort by numbers of rows sorted by name."""
+    names = columns[NAME]
+    by_name = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)
+    keys = [-np.array(columns[name], np.int64)[by_name] for name in reversed(metrics)]
+    order: list[int] = by_name[np.lexsort(keys)].tolist()
+    return order

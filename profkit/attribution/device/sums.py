@@ -15,7 +15,7 @@ from profkit.attribution.device.notes import memory_notes, notes_of
 from profkit.attribution.device.remainders import remainders_of
 from profkit.attribution.grouping import Groups
 from profkit.attribution.tree import is_in_tree
-from profkit.attribution.usage import Remainder
+from profkit.attribution.usage import Remainder, largest_first
 from profkit.capture.nesting import time_order
 from profkit.capture.schema import NONE, ActivityKind, Capture, Column, Level
 
@@ -148,9 +148,8 @@ class DeviceSums:
 
     def order(self, columns: Mapping[str, Sequence[Any]]) -> list[int]:
         """The largest share of the wall clock first; groups that own nothing and were not called are left out."""
-        ranks = [columns[name] for name in ("exclusive_ns", "device_ns", "calls")]
-        rows = [row for row in range(self._count) if columns["calls"][row] or columns["exclusive_ns"][row]]
-        return sorted(rows, key=lambda row: (*(-rank[row] for rank in ranks), columns["name"][row]))
+        order = largest_first(columns, "exclusive_ns", "device_ns", "calls")
+        return [row for row in order if columns["calls"][row] or columns["exclusive_ns"][row]]
 
     def whole(self) -> dict[str, Any]:
         """What a Usage says besides its rows."""

@@ -13,7 +13,7 @@ from profkit.attribution.grouping import Groups
 from profkit.attribution.networks.memory import OperatorBytes, operator_bytes
 from profkit.attribution.networks.operators import REMAINDERS
 from profkit.attribution.networks.pool import own_pool_ns
-from profkit.attribution.usage import Remainder
+from profkit.attribution.usage import Remainder, largest_first
 from profkit.capture.schema import NONE, Column
 
 NAMED_AT_MOST = 5
@@ -96,7 +96,7 @@ class OperatorSums:
 
     def order(self, columns: Mapping[str, Sequence[Any]]) -> list[int]:
         """The largest own time first."""
-        return by_own_time(columns)
+        return largest_first(columns, "exclusive_ns")
 
     def whole(self) -> dict[str, Any]:
         """What a Usage says besides its rows."""
@@ -139,12 +139,6 @@ class OperatorSums:
             places = [" ".join(filter(None, place)) for place in self.shares.work.missing]
             notes.append(f"flops of these are in no row, no operator was recorded: {listed(places)}")
         return notes + [str(note) for note in operators.capture.facts.get("notes", ())]
-
-
-def by_own_time(columns: Mapping[str, Sequence[Any]]) -> list[int]:
-    """Rows by their own time, the largest first, then by name."""
-    names, own = columns["name"], columns["exclusive_ns"]
-    return sorted(range(len(names)), key=lambda row: (-own[row], names[row]))
 
 
 def listed(names: Sequence[str]) -> str:

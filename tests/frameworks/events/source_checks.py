@@ -13,6 +13,7 @@ from profkit.frameworks.events import SourceSubject, load_source
 from profkit.frameworks.networks import load_builder
 from profkit.frameworks.networks.contract import NetworkConditions
 from profkit.ops.networks import Network
+from tests.capture.account_checks import assert_adds_up
 from tests.frameworks.networks.network_checks import built_here
 
 Row = dict[str, Any]
@@ -27,7 +28,9 @@ def recorded(
     watched = SourceSubject(network, trial.built, conditions, lambda: run(trial.batch))
     for _ in range(warm_up):
         watched.step()
-    return load_source(framework).record(watched, name, steps)
+    capture = load_source(framework).record(watched, name, steps)
+    assert_adds_up(capture)
+    return capture
 
 
 def rows(capture: Capture, level: Level = Level.OPERATOR, step: int | None = None) -> list[Row]:
@@ -45,6 +48,7 @@ def assert_sound(capture: Capture, steps: int) -> None:
     """Spans lie in their steps and parents, siblings do not overlap, so operators and remainder make up the steps."""
     spans, begin, end = capture.ranges, capture.steps["start_ns"], capture.steps["end_ns"]
     assert len(begin) == steps
+    assert_adds_up(capture)
     assert (begin[1:] >= end[:-1]).all()
     assert (spans["step"] != NONE).all()
     assert (spans["start_ns"] <= spans["end_ns"]).all()
