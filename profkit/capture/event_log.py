@@ -1,7 +1,7 @@
 """What an event source saw of a network's steps: events go in one by one or as columns, a Capture comes out.
 
 Worker side: standard library and NumPy 1.23 only. Times are CLOCK_MONOTONIC nanoseconds (time.perf_counter_ns on
-Linux), whatever clock the source itself has. docs/network-captures.md says what sources must tell.
+Linux), whatever clock the source itself has. docs/runs.md says what sources must tell.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The operators of a network's steps: a run in, each operator's share of the wall clock, its kind and place out.
 
 Per step, to the nanosecond: shares of its operators + dispatch + framework + idle = the step's wall clock. Operators
-and primitives own time; docs/network-captures.md has the rules.
+and primitives own time; docs/runs.md has the rules.
 """
 
 from __future__ import annotations
