@@ -277,8 +277,8 @@ def share_steps(
     """The wall clock of a network's steps: wall_ns of each span (operators and primitives), and of each step the
     runtime_ns, layer_ns and empty_ns in which no operator ran. All of a step adds up to its duration exactly.
 
-    Columns of profkit/capture/recording.py; csrc/captures/attribute/step_shares.h has the rules. ValueError for wrong
-    columns.
+    Columns of Ranges and Steps (profkit/capture/schema.py); csrc/captures/attribute/step_shares.h has the rules.
+    ValueError for wrong columns.
     """
 
 # --- Captures ------------------------------------------------------------------------------------------------------
