@@ -240,13 +240,6 @@ def symmetric_padding(window: Window) -> tuple[int, int] | None:
     return (top, left) if other.out_size == window.out_size else None
 
 
-def elements_per_window(window: Window) -> Array:
-    """[out_h, out_w] numbers of image elements (not padding) under each window: divisors of an average."""
-    ones = np.ones((1, 1, *window.size))
-    counts: Array = window.patches(ones).sum(axis=(4, 5))[0, 0]
-    return counts
-
-
 @contextlib.contextmanager
 def quiet_warnings() -> Iterator[None]:
     """Frameworks warn about read-only arrays and missing libraries; those facts are reported as data instead."""

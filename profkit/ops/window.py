@@ -83,6 +83,11 @@ class Window:
             counts.append(int(((meets >= 0) & (meets < self.size[side])).sum()))
         return counts[0] * counts[1]
 
+    def element_counts(self) -> NDArray[Any]:
+        """[out_h, out_w] numbers of image elements (not padding) under each window: divisors of an average."""
+        counts: NDArray[Any] = self.patches(np.ones((1, 1, *self.size))).sum(axis=(4, 5))[0, 0]
+        return counts
+
     def padded(self, images: NDArray[Any], value: float = 0.0) -> NDArray[Any]:
         """NCHW images with the padding around them."""
         top, bottom, left, right = self.pads

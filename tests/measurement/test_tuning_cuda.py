@@ -133,8 +133,5 @@ def test_without_a_driver_its_reason_is_told_once(
 
     assert tune.main(["matmul", "--m", "6", "--device", "cuda"]) == 1
 
-    shown = capsys.readouterr().err.splitlines()
-    assert shown == [
-        f"{KEY}, {ROUNDED}, {NAIVE}: unavailable: {fake_cuda_module.NO_DRIVER}",
-        "there is nothing to tune",
-    ]
+    shown = " ".join(capsys.readouterr().err.split())
+    assert shown == f"{KEY}, {ROUNDED}, {NAIVE}: unavailable: {fake_cuda_module.NO_DRIVER} there is nothing to tune"

@@ -15,13 +15,12 @@ from profkit.frameworks.framework import (
     Framework,
     Job,
     channel_shape,
-    elements_per_window,
 )
 from profkit.ops.bias_relu import BiasRelu
-from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
-from profkit.ops.pool2d import FORWARD, MAX, Pool2d
+from profkit.ops.pool2d import MAX, Pool2d
 from profkit.ops.softmax import Softmax
 
 Tensor = Any
@@ -172,7 +171,7 @@ def _pooling(spec: Pool2d) -> tuple[Callable[..., Tensor], list[Array]]:
     zero, lowest = spec.numpy_dtype.type(0), spec.numpy_dtype.type(-np.inf)
     if spec.mode == MAX:
         return lambda x: lax.reduce_window(x, lowest, lax.max, *window), []
-    counts = elements_per_window(spec.window).astype(spec.numpy_dtype)
+    counts = spec.window.element_counts().astype(spec.numpy_dtype)
     counts = counts if spec.layout == "NCHW" else counts[:, :, None]
     return lambda x, divisors: lax.reduce_window(x, zero, lax.add, *window) / divisors, [counts]
 

@@ -23,7 +23,6 @@ from profkit.frameworks.framework import (
     Framework,
     Job,
     channel_shape,
-    elements_per_window,
     held_as,
     padding_word,
     refuse_gradient,
@@ -226,7 +225,7 @@ def _pool2d(job: Job, spec: Pool2d) -> Prepared:
         )
     # The average must not count padding: undo the division by padded elements.
     full = spec.kernel_size[0] * spec.kernel_size[1]
-    scale = (full / elements_per_window(spec.window)).astype(spec.numpy_dtype)
+    scale = (full / spec.window.element_counts()).astype(spec.numpy_dtype)
     scale = scale[None, None] if held == "NCHW" else scale[None, :, :, None]
 
     def average(x: Tensor, factors: Tensor) -> Tensor:

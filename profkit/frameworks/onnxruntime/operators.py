@@ -14,11 +14,11 @@ from profkit.frameworks.adapter import Array, Conditions, Implementation, Prepar
 from profkit.frameworks.framework import Framework, Job, held_as, quiet_warnings, to_layout
 from profkit.frameworks.onnxruntime.model import serialised, window_attributes
 from profkit.ops.bias_relu import BiasRelu
-from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.layout import image_shape
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
-from profkit.ops.pool2d import AVERAGE, FORWARD, MAX, Pool2d
+from profkit.ops.pool2d import AVERAGE, MAX, Pool2d
 from profkit.ops.softmax import Softmax
 from profkit.ops.window import Window
 

@@ -13,7 +13,6 @@ from profkit.frameworks.framework import (
     ALL_DTYPES,
     Framework,
     Job,
-    elements_per_window,
     held_as,
     padding_word,
     reported_layout,
@@ -272,7 +271,7 @@ def _pool2d(job: Job, spec: Pool2d) -> Prepared:
         return _image_prepared(job, spec, lambda x: tf.nn.avg_pool2d(x, spec.kernel_size, spec.stride, word), arguments)
     # avg_pool2d knows only SAME and VALID: pad first, then undo the division by padded elements.
     full = spec.kernel_size[0] * spec.kernel_size[1]
-    scale = (full / elements_per_window(spec.window))[None, :, :, None].astype(spec.numpy_dtype)
+    scale = (full / spec.window.element_counts())[None, :, :, None].astype(spec.numpy_dtype)
     paddings = _nested(numbers)
 
     def run(x: Tensor, factors: Tensor) -> Tensor:
