@@ -101,12 +101,11 @@ def _peak_bytes(run: Callable[[], Any]) -> int:
 def convolution(xp: Any, spec: Conv2d) -> Callable[..., DeviceArray]:
     """NCHW convolution by im2col and one batched product per call, in the array module `xp`."""
     window, groups = spec.window, spec.groups
-    top, bottom, left, right = window.pads
     taps = spec.in_channels // groups * spec.kernel_size[0] * spec.kernel_size[1]
     rows, columns = window.out_size
 
     def run(x: DeviceArray, w: DeviceArray, b: DeviceArray | None = None) -> DeviceArray:
-        padded = xp.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right))) if any(window.pads) else x
+        padded = xp.pad(x, window.pad_widths()) if any(window.pads) else x
         n, c, h, s = padded.strides
         # [n, c, kernel_h, kernel_w, out_h, out_w]: a view; the reshape below is the copy into columns.
         patches = xp.lib.stride_tricks.as_strided(

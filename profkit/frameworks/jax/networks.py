@@ -183,17 +183,14 @@ def _layer(layer: Layer, x: Tensor, weights: Tensors) -> Tensor:
 
 def _convolve(spec: Conv2d, x: Tensor, w: Tensor) -> Tensor:
     lax = importlib.import_module("jax").lax
-    top, bottom, left, right = spec.window.pads
-    pads = ((top, bottom), (left, right))
     return lax.conv_general_dilated(
-        x, w, spec.stride, pads, rhs_dilation=spec.dilation, dimension_numbers=_DIMENSIONS
+        x, w, spec.stride, spec.window.sides, rhs_dilation=spec.dilation, dimension_numbers=_DIMENSIONS
     )  # fmt: skip
 
 
 def _max_pool(spec: Pool2d, x: Tensor) -> Tensor:
     lax = importlib.import_module("jax").lax
-    top, bottom, left, right = spec.window.pads
-    pads = ((0, 0), (top, bottom), (left, right), (0, 0))
+    pads = spec.window.pad_widths("NHWC")
     return lax.reduce_window(x, -np.inf, lax.max, (1, *spec.kernel_size, 1), (1, *spec.stride, 1), pads)
 
 

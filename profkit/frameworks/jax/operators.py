@@ -87,7 +87,6 @@ def _prepared(run: Callable[..., Tensor], arrays: Sequence[Array], note: str = "
 @ADAPTER.operator("conv2d")
 def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     jax = importlib.import_module("jax")
-    top, bottom, left, right = spec.window.pads
     channels = channel_shape(spec.layout)
 
     def convolve(x: Tensor, w: Tensor) -> Tensor:
@@ -95,7 +94,7 @@ def _conv2d(job: Job, spec: Conv2d) -> Prepared:
             x,
             w,
             window_strides=spec.stride,
-            padding=((top, bottom), (left, right)),
+            padding=spec.window.sides,
             rhs_dilation=spec.dilation,
             dimension_numbers=(spec.layout, "OIHW", spec.layout),
             feature_group_count=spec.groups,
@@ -164,10 +163,8 @@ def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
 def _pooling(spec: Pool2d) -> tuple[Callable[..., Tensor], list[Array]]:
     """The pooling of x, and what it takes besides: the divisors of an average."""
     lax = importlib.import_module("jax").lax
-    top, bottom, left, right = spec.window.pads
-    none, rows, columns = (0, 0), (top, bottom), (left, right)
-    pads = (none, none, rows, columns) if spec.layout == "NCHW" else (none, rows, columns, none)
-    window = _window_dimensions(spec.layout, spec.kernel_size), _window_dimensions(spec.layout, spec.stride), pads
+    sizes = (_window_dimensions(spec.layout, size) for size in (spec.kernel_size, spec.stride))
+    window = (*sizes, spec.window.pad_widths(spec.layout))
     zero, lowest = spec.numpy_dtype.type(0), spec.numpy_dtype.type(-np.inf)
     if spec.mode == MAX:
         return lambda x: lax.reduce_window(x, lowest, lax.max, *window), []
