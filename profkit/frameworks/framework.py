@@ -21,6 +21,7 @@ import numpy as np
 
 from profkit.errors import UnsupportedError
 from profkit.frameworks.adapter import Array, Availability, Conditions, Implementation, Prepared, find_module, require
+from profkit.ops.matmul import MatMul
 from profkit.ops.spec import Spec
 from profkit.ops.window import Window
 
@@ -193,6 +194,19 @@ class Framework:
         if reason:
             raise UnsupportedError(reason)
         return self.operators[spec.op].build(Job(implementation, inputs, conditions), spec)
+
+
+def product(xp: Any, spec: MatMul) -> Callable[..., Any]:
+    """Matrix product with views for transposes, in the array module `xp`."""
+
+    def run(a: Any, b: Any, bias: Any | None = None) -> Any:
+        a = xp.swapaxes(a, -1, -2) if spec.transpose_a else a
+        b = xp.swapaxes(b, -1, -2) if spec.transpose_b else b
+        c = xp.matmul(a, b)
+        c = c if bias is None else c + bias
+        return xp.maximum(c, 0) if spec.activation == "relu" else c
+
+    return run
 
 
 def to_layout(images: Array, layout: str, wanted: str) -> Array:

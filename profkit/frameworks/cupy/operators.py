@@ -21,6 +21,7 @@ from profkit.frameworks.framework import (
     channel_shape,
     held_as,
     no_cuda_driver,
+    product,
     refuse_gradient,
     to_layout,
 )
@@ -118,19 +119,6 @@ def convolution(xp: Any, spec: Conv2d) -> Callable[..., DeviceArray]:
         y = y.reshape(spec.batch, spec.out_channels, rows, columns)
         y = y if b is None else y + b.reshape(-1, 1, 1)
         return xp.maximum(y, 0) if spec.activation == "relu" else y
-
-    return run
-
-
-def product(xp: Any, spec: MatMul) -> Callable[..., DeviceArray]:
-    """Matrix product with views for transposes, in the array module `xp`."""
-
-    def run(a: DeviceArray, b: DeviceArray, bias: DeviceArray | None = None) -> DeviceArray:
-        a = xp.swapaxes(a, -1, -2) if spec.transpose_a else a
-        b = xp.swapaxes(b, -1, -2) if spec.transpose_b else b
-        c = xp.matmul(a, b)
-        c = c if bias is None else c + bias
-        return xp.maximum(c, 0) if spec.activation == "relu" else c
 
     return run
 
