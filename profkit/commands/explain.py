@@ -6,6 +6,7 @@ import textwrap
 from typing import Any, TextIO
 
 from profkit.errors import UnavailableError, UnsupportedError
+from profkit.frameworks.adapter import variant_of
 from profkit.measurement.result import Cell, Result, Row
 from profkit.measurement.statistics import ratio_estimate, round_medians, verdict
 from profkit.rendering.names import conditions_text, spec_text
@@ -47,10 +48,10 @@ def _agreement(key: str, rows: list[Row]) -> dict[str, Any]:
     """How the row that was taken did beside the fastest that was measured."""
     own = next((row for row in rows if row.key == key), None)
     if own is None:
-        return {"fastest_native": None, "measurement": f"{_short(key)} was not measured here"}
+        return {"fastest_native": None, "measurement": f"{variant_of(key)} was not measured here"}
     fastest = min(rows, key=lambda row: row.median_ns or 0.0)
     if fastest is own:
-        text = f"the measurement agrees: {_short(key)} is the fastest of {len(rows)} native rows"
+        text = f"the measurement agrees: {variant_of(key)} is the fastest of {len(rows)} native rows"
         return {"fastest_native": key, "slower_by": 0.0, "measurement": text}
     ratio = ratio_estimate(*(round_medians(row.samples_ns, row.sample_rounds) for row in (own, fastest)))
     slower = (own.median_ns or 0.0) / (fastest.median_ns or 1.0) if ratio is None else ratio.value
@@ -58,8 +59,8 @@ def _agreement(key: str, rows: list[Row]) -> dict[str, Any]:
     if ratio is not None and verdict(ratio, MARGIN) == "same":
         doubt = " (the same within 2 %)"
     text = (
-        f"fastest native row measured: {_short(fastest.key)} ({time_text(fastest.median_ns)}); "
-        f"the policy's {_short(key)} is {100 * (slower - 1):.0f} % slower{doubt}"
+        f"fastest native row measured: {variant_of(fastest.key)} ({time_text(fastest.median_ns)}); "
+        f"the policy's {variant_of(key)} is {100 * (slower - 1):.0f} % slower{doubt}"
     )
     return {"fastest_native": fastest.key, "slower_by": slower - 1.0, "measurement": text}
 
@@ -70,7 +71,7 @@ def explanation_text(cell: Cell, width: int = PLAIN_WIDTH) -> str:
     if "problem" in cell.policy:
         paragraphs = [f"{head}: none; {cell.policy['problem']}"]
     else:
-        chosen = f"{head}: native/{_short(cell.policy['key'])} ({cell.policy['source']})"
+        chosen = f"{head}: native/{variant_of(cell.policy['key'])} ({cell.policy['source']})"
         fitted = [f"costs fitted on {cell.policy['costs_from']}"] if cell.policy["costs_from"] else []
         lines = (*cell.policy["reasons"], *fitted, cell.policy["measurement"])
         paragraphs = [chosen, *(f"  {line}" for line in lines)]
@@ -82,7 +83,3 @@ def print_explanations(result: Result, stream: TextIO) -> None:
     """All cells, after the tables."""
     for cell in filter(lambda cell: cell.policy, result.cells):
         stream.write("\n" + encodable(explanation_text(cell, stream_width(stream)), stream) + "\n")
-
-
-def _short(key: str) -> str:
-    return "/".join(key.split("/")[3:])

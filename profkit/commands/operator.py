@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Sequence
@@ -146,8 +145,7 @@ def _check_memory(request: Request) -> None:
     if available is None:
         return
     for spec in request.specs:
-        shapes = [*spec.input_shapes().values(), spec.output_shape()]
-        needed = sum(math.prod(shape) for shape in shapes) * spec.numpy_dtype.itemsize
+        needed = spec.min_bytes()
         if needed > available:
             raise UsageError(
                 f"inputs and output of one call take {bytes_text(needed)}, this machine has {bytes_text(available)}: "

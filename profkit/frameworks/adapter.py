@@ -67,7 +67,7 @@ class Implementation:
     @property
     def variant(self) -> str:
         """What follows the device in the key, or nothing."""
-        return "/".join(self.key.split("/")[3:])
+        return variant_of(self.key)
 
 
 @dataclass(frozen=True)
@@ -157,6 +157,11 @@ class Adapter(Protocol):
     ) -> Prepared:
         """In the worker: everything before the timed call."""
         ...
+
+
+def variant_of(key: str) -> str:
+    """What follows the device in a key, or nothing."""
+    return "/".join(key.split("/")[3:])
 
 
 def find_module(module: str, extra: str) -> Availability:

@@ -49,7 +49,7 @@ def uploaded(array: Array) -> Any:
 
 def unwritten_output(spec: Spec) -> Any:
     """Device memory for the output, full of NaN."""
-    memory = cuda_module().DeviceMemory(int(np.prod(spec.output_shape(), dtype=np.int64)) * spec.numpy_dtype.itemsize)
+    memory = cuda_module().DeviceMemory(spec.output_bytes())
     memory.fill(_ALL_BITS)
     return memory
 
@@ -58,8 +58,7 @@ def downloaded(memory: Any, spec: Spec) -> Array:
     """The output as an array of the host; the memory may be larger."""
     data = np.empty(memory.nbytes, np.uint8)
     memory.download(data)
-    size = int(np.prod(spec.output_shape(), dtype=np.int64)) * spec.numpy_dtype.itemsize
-    array: Array = data[:size].view(spec.numpy_dtype).reshape(spec.output_shape())
+    array: Array = data[: spec.output_bytes()].view(spec.numpy_dtype).reshape(spec.output_shape())
     return array
 
 

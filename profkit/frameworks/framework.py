@@ -21,6 +21,7 @@ import numpy as np
 
 from profkit.errors import UnsupportedError
 from profkit.frameworks.adapter import Array, Availability, Conditions, Implementation, Prepared, find_module, require
+from profkit.ops.matmul import MatMul
 from profkit.ops.spec import Spec
 from profkit.ops.window import Window
 
@@ -195,6 +196,19 @@ class Framework:
         return self.operators[spec.op].build(Job(implementation, inputs, conditions), spec)
 
 
+def product(xp: Any, spec: MatMul) -> Callable[..., Any]:
+    """Matrix product with views for transposes, in the array module `xp`."""
+
+    def run(a: Any, b: Any, bias: Any | None = None) -> Any:
+        a = xp.swapaxes(a, -1, -2) if spec.transpose_a else a
+        b = xp.swapaxes(b, -1, -2) if spec.transpose_b else b
+        c = xp.matmul(a, b)
+        c = c if bias is None else c + bias
+        return xp.maximum(c, 0) if spec.activation == "relu" else c
+
+    return run
+
+
 def to_layout(images: Array, layout: str, wanted: str) -> Array:
     """Images of one layout in the other, contiguous; the same array when nothing changes."""
     if layout == wanted:
@@ -238,13 +252,6 @@ def symmetric_padding(window: Window) -> tuple[int, int] | None:
     top, _, left, _ = window.pads
     other = Window(window.size, window.kernel, window.stride, (top, top, left, left), window.dilation)
     return (top, left) if other.out_size == window.out_size else None
-
-
-def elements_per_window(window: Window) -> Array:
-    """[out_h, out_w] numbers of image elements (not padding) under each window: divisors of an average."""
-    ones = np.ones((1, 1, *window.size))
-    counts: Array = window.patches(ones).sum(axis=(4, 5))[0, 0]
-    return counts
 
 
 @contextlib.contextmanager

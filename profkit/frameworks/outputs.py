@@ -88,7 +88,7 @@ def pool_note(spec: Spec) -> str:
 
 def is_pooled(spec: Spec) -> bool:
     """Whether `call_on_pooled` keeps the memory of such outputs."""
-    return int(np.prod(spec.output_shape(), dtype=np.int64)) * spec.numpy_dtype.itemsize >= POOLED_FROM_BYTES
+    return spec.output_bytes() >= POOLED_FROM_BYTES
 
 
 def call_on_pooled(run: Callable[[Array], Any], spec: Spec) -> Callable[[], Array]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from profkit.errors import SpecError
 from profkit.ops import axes
 from profkit.ops.axes import axis
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT
 from profkit.ops.dtypes import DTYPE
 from profkit.ops.layout import LAYOUT, from_nchw, image_shape, to_nchw
 from profkit.ops.spec import LENET_MAPS, Array, Spec
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from profkit.ops.axes import PaddingField, PairField
 
 MAX, AVERAGE = "max", "average"
-FORWARD, INPUT_GRADIENT = "forward", "input-gradient"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Pool2d(Spec):
         if self.mode == MAX:
             result = self.window.patches(x, -np.inf).max(axis=(4, 5))
         else:
-            inside = self.window.patches(np.ones((1, 1, self.height, self.width))).sum(axis=(4, 5))
+            inside = self.window.element_counts()
             result = self.window.patches(x).sum(axis=(4, 5)) / inside
         return from_nchw(self.layout, result)
 
@@ -123,7 +123,7 @@ class Pool2d(Spec):
             for (r, s), met in window.taps(padded):
                 np.add(met, np.where(first == r * self.kernel_size[1] + s, dy, 0.0), out=met)
         else:
-            shares = dy / window.patches(np.ones((1, 1, self.height, self.width))).sum(axis=(4, 5))
+            shares = dy / window.element_counts()
             for _, met in window.taps(padded):
                 np.add(met, shares, out=met)
         return from_nchw(self.layout, window.unpadded(padded))

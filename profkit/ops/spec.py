@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -94,7 +95,11 @@ class Spec(Fields):
     def min_bytes(self) -> int:
         """Bytes that must move at least once: every input read, the output written."""
         shapes = [*self.input_shapes().values(), self.output_shape()]
-        return sum(int(np.prod(shape, dtype=np.int64)) for shape in shapes) * ITEM_BYTES[self.dtype_word]
+        return sum(map(math.prod, shapes)) * ITEM_BYTES[self.dtype_word]
+
+    def output_bytes(self) -> int:
+        """Size of the output."""
+        return math.prod(self.output_shape()) * ITEM_BYTES[self.dtype_word]
 
     def make_inputs(self, seed: int = 0) -> dict[str, Array]:
         """The same seeded values, hence the same bytes, for every implementation."""

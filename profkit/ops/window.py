@@ -40,6 +40,17 @@ class Window:
         return pads[0], pads[1], pads[2], pads[3]
 
     @property
+    def sides(self) -> tuple[Pair, Pair]:
+        """Padding as (top, bottom), (left, right)."""
+        top, bottom, left, right = self.pads
+        return (top, bottom), (left, right)
+
+    def pad_widths(self, layout: str = "NCHW") -> tuple[Pair, Pair, Pair, Pair]:
+        """Padding of every dimension of a batch of images, as np.pad takes it."""
+        none, (rows, columns) = (0, 0), self.sides
+        return (none, none, rows, columns) if layout == "NCHW" else (none, rows, columns, none)
+
+    @property
     def padded_size(self) -> Pair:
         """Height and width with the padding."""
         top, bottom, left, right = self.pads
@@ -83,10 +94,14 @@ class Window:
             counts.append(int(((meets >= 0) & (meets < self.size[side])).sum()))
         return counts[0] * counts[1]
 
+    def element_counts(self) -> NDArray[Any]:
+        """[out_h, out_w] numbers of image elements (not padding) under each window: divisors of an average."""
+        counts: NDArray[Any] = self.patches(np.ones((1, 1, *self.size))).sum(axis=(4, 5))[0, 0]
+        return counts
+
     def padded(self, images: NDArray[Any], value: float = 0.0) -> NDArray[Any]:
         """NCHW images with the padding around them."""
-        top, bottom, left, right = self.pads
-        return np.pad(images, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=value)
+        return np.pad(images, self.pad_widths(), constant_values=value)
 
     def padded_zeros(self, batch: int, channels: int) -> NDArray[np.float64]:
         """A zero image batch of the padded size, to scatter gradients into."""

@@ -82,7 +82,7 @@ class GuardedNative(Guards, NativeAdapter):
 
     def new_output(self, spec: Spec) -> Array:
         """Of the spec's type and shape."""
-        memory = self.memory["output"] = HostMemory(_output_bytes(spec))
+        memory = self.memory["output"] = HostMemory(spec.output_bytes())
         output: Array = memory.inner.view(spec.numpy_dtype).reshape(spec.output_shape())
         return output
 
@@ -97,7 +97,7 @@ class GuardedNativeCuda(Guards, NativeCudaAdapter):
 
     def new_output(self, spec: Spec) -> Any:
         """Device memory that is larger than the output."""
-        memory = self.memory["output"] = GuardedDeviceMemory(_output_bytes(spec))
+        memory = self.memory["output"] = GuardedDeviceMemory(spec.output_bytes())
         return memory.inner
 
     def new_workspace(self, size_bytes: int) -> Any:
@@ -111,7 +111,3 @@ class GuardedNativeCuda(Guards, NativeCudaAdapter):
 def guarded_adapter(name: str) -> GuardedNative | GuardedNativeCuda:
     """By the adapter's module name."""
     return GuardedNativeCuda() if name == "native_cuda" else GuardedNative()
-
-
-def _output_bytes(spec: Spec) -> int:
-    return int(np.prod(spec.output_shape(), dtype=np.int64)) * spec.numpy_dtype.itemsize

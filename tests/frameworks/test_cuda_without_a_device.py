@@ -14,7 +14,7 @@ import pytest
 from profkit.errors import UnavailableError
 from profkit.frameworks.adapter import Conditions, Implementation
 from profkit.frameworks.cupy import operators as cupy_adapter
-from profkit.frameworks.framework import Framework, no_cuda_driver
+from profkit.frameworks.framework import Framework, no_cuda_driver, product
 from profkit.frameworks.jax import cuda as jax_cuda
 from profkit.frameworks.native import cuda as native_cuda
 from profkit.ops import Spec, odd_specs
@@ -82,7 +82,7 @@ def test_cupys_convolution_matches_the_reference_when_numpy_stands_in(spec: Conv
 )
 def test_cupys_products_and_softmax_match_the_reference_when_numpy_stands_in(spec: Spec) -> None:
     inputs = spec.make_inputs()
-    run = cupy_adapter.softmax(np) if spec.op == "softmax" else cupy_adapter.product(np, spec)  # type: ignore[arg-type]
+    run = cupy_adapter.softmax(np) if spec.op == "softmax" else product(np, spec)  # type: ignore[arg-type]
 
     result = run(*inputs.values())
 

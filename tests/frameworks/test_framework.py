@@ -7,7 +7,6 @@ import pytest
 
 from profkit.frameworks.framework import (
     channel_shape,
-    elements_per_window,
     padding_word,
     reported_layout,
     symmetric_padding,
@@ -60,7 +59,7 @@ def test_padding_is_symmetric_when_the_windows_are_those_of_equal_sides(
 def test_windows_at_the_border_hold_fewer_elements() -> None:
     window = Window((3, 3), (3, 3), (1, 1), (1, 1, 1, 1))
 
-    counts = elements_per_window(window)
+    counts = window.element_counts()
 
     assert counts.tolist() == [[4, 6, 4], [6, 9, 6], [4, 6, 4]]
 

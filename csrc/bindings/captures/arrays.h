@@ -4,7 +4,9 @@
 #include <pybind11/numpy.h>
 
 #include <memory>
+#include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -25,15 +27,30 @@ pybind11::array to_array(std::vector<T>&& values, const pybind11::dtype& dtype =
                          {static_cast<pybind11::ssize_t>(sizeof(T))}, owned.data(), owner);
 }
 
-// The columns of a table by their names; flags as booleans.
-template <class Table>
-pybind11::dict to_dict(Table&& table) {
+template <class Struct>
+pybind11::dict to_dict(Struct&& source);
+
+template <class T>
+pybind11::object to_object(std::string_view name, std::vector<T>& column) {
+  const bool is_flag = name.substr(0, 3) == "is_" || name.substr(0, 4) == "has_";
+  return is_flag ? to_array(std::move(column), pybind11::dtype("bool")) : to_array(std::move(column));
+}
+template <class Member>
+pybind11::object to_object(std::string_view, Member& member) {
+  if constexpr (std::is_arithmetic_v<Member> || std::is_same_v<Member, std::string>) {
+    return pybind11::cast(member);
+  } else {
+    return to_dict(std::move(member));
+  }
+}
+
+// The members of a struct by their names: columns as arrays (flags as booleans), structs as dicts. It is left
+// empty.
+template <class Struct>
+pybind11::dict to_dict(Struct&& source) {
   pybind11::dict result;
-  table.visit([&](std::string_view name, auto& column) {
-    const bool is_flag = name.substr(0, 3) == "is_" || name.substr(0, 4) == "has_";
-    const pybind11::str key(name.data(), name.size());
-    result[key] =
-        is_flag ? to_array(std::move(column), pybind11::dtype("bool")) : to_array(std::move(column));
+  source.visit([&](std::string_view name, auto& member) {
+    result[pybind11::str(name.data(), name.size())] = to_object(name, member);
   });
   return result;
 }

@@ -108,10 +108,7 @@ class RangeTable {
                                         data_of(is_part, rows, "is_part"),
                                         rows};
     refuse(view.check(view_.count));
-    captures::RangeMemory memory = without_gil([&] { return captures::attribute_memory(view_, view); });
-    py::dict result = to_dict(std::move(memory));
-    result["total_peak_bytes"] = memory.total_peak_bytes;
-    return result;
+    return to_dict(without_gil([&] { return captures::attribute_memory(view_, view); }));
   }
 
  private:

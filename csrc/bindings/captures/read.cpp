@@ -17,49 +17,6 @@ namespace {
 
 using captures::Capture;
 
-py::dict device_dict(captures::DeviceColumns&& device) {
-  py::dict result;
-  result["activities"] = to_dict(std::move(device.activities));
-  result["calls"] = to_dict(std::move(device.calls));
-  result["memory"] = to_dict(std::move(device.memory));
-  result["pools"] = to_dict(std::move(device.pools));
-  result["overhead"] = to_dict(std::move(device.overhead));
-  result["devices"] = to_dict(std::move(device.devices));
-  return result;
-}
-
-py::dict device_counts_dict(const captures::DeviceCounts& counts) {
-  py::dict result;
-  result["entries"] = counts.entries;
-  result["dropped_by_cupti"] = counts.dropped_by_cupti;
-  result["dropped_too_slow"] = counts.dropped_too_slow;
-  result["unknown_records"] = counts.unknown_records;
-  result["cut_records"] = counts.cut_records;
-  result["unfinished"] = counts.unfinished;
-  result["correlations_without_call"] = counts.correlations_without_call;
-  result["clock_error_ns"] = counts.clock_error_ns;
-  result["clock_steps"] = counts.clock_steps;
-  return result;
-}
-
-py::dict process_dict(const captures::Process& process) {
-  py::dict result;
-  result["description"] = process.description;
-  result["id"] = process.id;
-  result["start_ns"] = process.start_ns;
-  result["end_ns"] = process.end_ns;
-  result["has_ended"] = process.has_ended;
-  result["empty_range_ns"] = process.empty_range_ns;
-  result["clock_read_ns"] = process.clock_read_ns;
-  result["cross_core_skew_ns"] = process.cross_core_skew_ns;
-  result["clock_rate"] = process.clock_rate;
-  result["clock_drift_ppm"] = process.clock_drift_ppm;
-  result["clock_error_ns"] = process.clock_error_ns;
-  result["frees_of_unknown"] = process.frees_of_unknown;
-  result["device"] = device_counts_dict(process.device);
-  return result;
-}
-
 py::dict counters_dict(const tracer::FileCounters& counters) {
   py::dict result;
   result["dropped_records"] = counters.dropped_records;
@@ -82,7 +39,7 @@ Capture read_without_gil(const std::string& path, size_t max_rows) {
 py::dict read_capture(const std::string& path, size_t max_rows) {
   Capture capture = read_without_gil(path, std::min(max_rows, captures::kMaxRows));
   py::list processes;
-  for (const captures::Process& process : capture.processes) processes.append(process_dict(process));
+  for (captures::Process& process : capture.processes) processes.append(to_dict(std::move(process)));
   py::dict result;
   result["capture_id"] = capture.capture_id;
   result["created_unix_ns"] = capture.created_unix_ns;
@@ -95,7 +52,7 @@ py::dict read_capture(const std::string& path, size_t max_rows) {
   result["ranges"] = to_dict(std::move(capture.ranges));
   result["allocations"] = to_dict(std::move(capture.allocations));
   result["samples"] = to_dict(std::move(capture.samples));
-  result["device"] = device_dict(std::move(capture.device));
+  result["device"] = to_dict(std::move(capture.device));
   return result;
 }
 

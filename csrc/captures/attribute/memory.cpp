@@ -163,7 +163,9 @@ const char* AllocationView::check(size_t ranges) const {
 }
 
 RangeMemory::RangeMemory(size_t ranges) {
-  visit([ranges](std::string_view, auto& column) { column.assign(ranges, 0); });
+  for (auto* column : {&own_calls, &own_bytes, &live_bytes, &peak_bytes, &freed_elsewhere_bytes}) {
+    column->assign(ranges, 0);
+  }
 }
 
 RangeMemory attribute_memory(const RangeView& ranges, const AllocationView& allocations) {

@@ -32,7 +32,8 @@ struct RangeMemory {
   std::vector<int64_t> freed_elsewhere_bytes;  // freed, but not in this range or the ranges inside it
   int64_t total_peak_bytes = 0;                // over all allocations, in ranges or not
 
-  PROFKIT_COLUMNS(own_calls, own_bytes, calls, bytes, live_bytes, peak_bytes, freed_elsewhere_bytes)
+  PROFKIT_MEMBERS(own_calls, own_bytes, calls, bytes, live_bytes, peak_bytes, freed_elsewhere_bytes,
+                  total_peak_bytes)
 };
 RangeMemory attribute_memory(const RangeView& ranges, const AllocationView& allocations);
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "captures/columns.h"
+#include "captures/members.h"
 
 namespace profkit::captures {
 
@@ -39,7 +39,7 @@ struct StepShares {
   std::vector<int64_t> layer_ns;    // per step: no operator, no such code, but a layer's Python code
   std::vector<int64_t> empty_ns;    // per step: nothing was open on any thread
 
-  PROFKIT_COLUMNS(wall_ns, runtime_ns, layer_ns, empty_ns)
+  PROFKIT_MEMBERS(wall_ns, runtime_ns, layer_ns, empty_ns)
 };
 
 // An instant of a step belongs, on each thread, to the operator or primitive that was begun last and is still

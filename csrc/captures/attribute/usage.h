@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "captures/columns.h"
+#include "captures/members.h"
 
 namespace profkit::captures {
 
@@ -54,7 +54,7 @@ struct GroupTimes {
   std::vector<int64_t> calls, span_calls, open_calls, inclusive_ns, exclusive_ns, min_ns, mean_ns, median_ns,
       max_ns;
 
-  PROFKIT_COLUMNS(calls, span_calls, open_calls, inclusive_ns, exclusive_ns, min_ns, mean_ns, median_ns,
+  PROFKIT_MEMBERS(calls, span_calls, open_calls, inclusive_ns, exclusive_ns, min_ns, mean_ns, median_ns,
                   max_ns)
 };
 GroupTimes group_times(const RangeView& ranges, const int64_t* own_ns, const int32_t* group, size_t groups);

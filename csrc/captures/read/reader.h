@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "captures/columns.h"
+#include "captures/members.h"
 #include "captures/read/device/columns.h"
 #include "tracer/file/format.h"
 
@@ -35,7 +35,7 @@ struct RangeColumns {
   // -1 when not recorded
   std::vector<int64_t> minor_faults, major_faults, voluntary_switches, involuntary_switches;
 
-  PROFKIT_COLUMNS(kind, source, thread, end_thread, start_ns, end_ns, name, domain, category, colour,
+  PROFKIT_MEMBERS(kind, source, thread, end_thread, start_ns, end_ns, name, domain, category, colour,
                   payload_type, payload, parent, depth, is_open, minor_faults, major_faults,
                   voluntary_switches, involuntary_switches)
 };
@@ -51,7 +51,7 @@ struct AllocationColumns {
   std::vector<int32_t> free_thread, free_range;  // -1 likewise; free_thread -1 alone: thread not known
   std::vector<uint8_t> is_part;  // a further piece of a mapping unmapped in pieces: no call of its own
 
-  PROFKIT_COLUMNS(thread, range, time_ns, call, address, bytes, free_time_ns, free_thread, free_range,
+  PROFKIT_MEMBERS(thread, range, time_ns, call, address, bytes, free_time_ns, free_thread, free_range,
                   is_part)
 };
 
@@ -64,7 +64,7 @@ struct ThreadColumns {
       end_ns;  // first and last time known; a process's first thread spans the process
   std::vector<uint64_t> small_allocations, small_allocated_bytes, unbalanced_pops, dropped;
 
-  PROFKIT_COLUMNS(process, index, os_thread_id, name, start_ns, end_ns, small_allocations,
+  PROFKIT_MEMBERS(process, index, os_thread_id, name, start_ns, end_ns, small_allocations,
                   small_allocated_bytes, unbalanced_pops, dropped)
 };
 
@@ -73,7 +73,7 @@ struct SampleColumns {
   std::vector<int64_t> time_ns;
   std::vector<uint64_t> resident_bytes;
 
-  PROFKIT_COLUMNS(process, time_ns, resident_bytes)
+  PROFKIT_MEMBERS(process, time_ns, resident_bytes)
 };
 
 struct Process {
@@ -87,6 +87,9 @@ struct Process {
   double clock_error_ns = 0;      // bound on a time's error from the sync points' uncertainty
   uint64_t frees_of_unknown = 0;  // releases whose allocation was not recorded
   DeviceCounts device;
+
+  PROFKIT_MEMBERS(description, id, start_ns, end_ns, has_ended, empty_range_ns, clock_read_ns,
+                  cross_core_skew_ns, clock_rate, clock_drift_ppm, clock_error_ns, frees_of_unknown, device)
 };
 
 struct Capture {

@@ -97,8 +97,7 @@ def prepare_nvrtc(candidate: CandidateKernel, spec: Spec, inputs: Mapping[str, A
     params = np.array(tuple(numbers.values()), kinds)
     # As bytes: CuPy does not know all types, and the kernel gets addresses only.
     arrays = [cupy.asarray(np.ascontiguousarray(array).reshape(-1).view(np.uint8)) for array in inputs.values()]
-    size = int(np.prod(spec.output_shape(), dtype=np.int64)) * spec.numpy_dtype.itemsize
-    output = cupy.full(size, 255, np.uint8)  # NaN in every format
+    output = cupy.full(spec.output_bytes(), 255, np.uint8)  # NaN in every format
     stream = cupy.cuda.get_current_stream()
 
     def enqueue() -> Any:

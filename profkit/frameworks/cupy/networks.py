@@ -12,6 +12,7 @@ from typing import Any
 
 from profkit.errors import UnsupportedError
 from profkit.frameworks.cupy import operators
+from profkit.frameworks.framework import product
 from profkit.frameworks.networks import array_operators as arrays
 from profkit.frameworks.networks.contract import NetworkConditions, refuse_layers
 from profkit.frameworks.networks.layer_program import ArrayDevice
@@ -44,7 +45,7 @@ class CupyKernels:
                 return arrays.convolution_gradient_by_input(self.xp, spec)
             return arrays.convolution_gradient_by_weights(self.xp, spec)
         if isinstance(spec, MatMul):
-            return operators.product(self.xp, spec)
+            return product(self.xp, spec)
         if isinstance(spec, Pool2d) and spec.mode == MAX:
             return arrays.max_pool(self.xp, spec)
         if isinstance(spec, LocalResponseNorm):

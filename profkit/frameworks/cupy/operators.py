@@ -21,6 +21,7 @@ from profkit.frameworks.framework import (
     channel_shape,
     held_as,
     no_cuda_driver,
+    product,
     refuse_gradient,
     to_layout,
 )
@@ -101,12 +102,11 @@ def _peak_bytes(run: Callable[[], Any]) -> int:
 def convolution(xp: Any, spec: Conv2d) -> Callable[..., DeviceArray]:
     """NCHW convolution by im2col and one batched product per call, in the array module `xp`."""
     window, groups = spec.window, spec.groups
-    top, bottom, left, right = window.pads
     taps = spec.in_channels // groups * spec.kernel_size[0] * spec.kernel_size[1]
     rows, columns = window.out_size
 
     def run(x: DeviceArray, w: DeviceArray, b: DeviceArray | None = None) -> DeviceArray:
-        padded = xp.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right))) if any(window.pads) else x
+        padded = xp.pad(x, window.pad_widths()) if any(window.pads) else x
         n, c, h, s = padded.strides
         # [n, c, kernel_h, kernel_w, out_h, out_w]: a view; the reshape below is the copy into columns.
         patches = xp.lib.stride_tricks.as_strided(
@@ -119,19 +119,6 @@ def convolution(xp: Any, spec: Conv2d) -> Callable[..., DeviceArray]:
         y = y.reshape(spec.batch, spec.out_channels, rows, columns)
         y = y if b is None else y + b.reshape(-1, 1, 1)
         return xp.maximum(y, 0) if spec.activation == "relu" else y
-
-    return run
-
-
-def product(xp: Any, spec: MatMul) -> Callable[..., DeviceArray]:
-    """Matrix product with views for transposes, in the array module `xp`."""
-
-    def run(a: DeviceArray, b: DeviceArray, bias: DeviceArray | None = None) -> DeviceArray:
-        a = xp.swapaxes(a, -1, -2) if spec.transpose_a else a
-        b = xp.swapaxes(b, -1, -2) if spec.transpose_b else b
-        c = xp.matmul(a, b)
-        c = c if bias is None else c + bias
-        return xp.maximum(c, 0) if spec.activation == "relu" else c
 
     return run
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from profkit.frameworks.adapter import Array, require
-from profkit.frameworks.jax.operators import ENVIRONMENT, CompileTimes, jax_facts
+from profkit.frameworks.jax.operators import ENVIRONMENT, CompileTimes, convolve, jax_facts, normalise, pooling
 from profkit.frameworks.networks.contract import NetworkBuilder, NetworkConditions, refuse_layers
 from profkit.frameworks.networks.nhwc import images_to_nhwc, weights_from_nhwc, weights_to_nhwc
 from profkit.ops.conv2d import Conv2d
@@ -28,7 +28,7 @@ LOSS, OPTIMISER = "loss", "optimiser"
 """Scopes of a training step besides the layers."""
 Tensor = Any
 Tensors = dict[str, Any]
-_DIMENSIONS = ("NHWC", "HWIO", "NHWC")
+HELD = "NHWC"
 
 
 class BuiltJax:
@@ -169,39 +169,16 @@ def _layer(layer: Layer, x: Tensor, weights: Tensors) -> Tensor:
     jax = importlib.import_module("jax")
     spec = layer.spec
     if isinstance(spec, Conv2d):
-        x = _convolve(spec, x, weights[f"{layer.name}.w"]) + weights[f"{layer.name}.b"]
+        x = convolve(spec.replaced(layout=HELD), x, weights[f"{layer.name}.w"], "HWIO") + weights[f"{layer.name}.b"]
     elif isinstance(spec, MatMul):
         x = x @ weights[f"{layer.name}.w"] + weights[f"{layer.name}.b"]
     elif isinstance(spec, Pool2d):
-        x = _max_pool(spec, x)
+        x = pooling(spec.replaced(layout=HELD))[0](x)
     elif isinstance(spec, LocalResponseNorm):
-        x = _lrn(spec, x)
+        x = normalise(spec.replaced(layout=HELD), x)
     else:
         x = x.reshape(layer.output_shape)
     return jax.nn.relu(x) if layer.activation == "relu" else x
-
-
-def _convolve(spec: Conv2d, x: Tensor, w: Tensor) -> Tensor:
-    lax = importlib.import_module("jax").lax
-    top, bottom, left, right = spec.window.pads
-    pads = ((top, bottom), (left, right))
-    return lax.conv_general_dilated(
-        x, w, spec.stride, pads, rhs_dilation=spec.dilation, dimension_numbers=_DIMENSIONS
-    )  # fmt: skip
-
-
-def _max_pool(spec: Pool2d, x: Tensor) -> Tensor:
-    lax = importlib.import_module("jax").lax
-    top, bottom, left, right = spec.window.pads
-    pads = ((0, 0), (top, bottom), (left, right), (0, 0))
-    return lax.reduce_window(x, -np.inf, lax.max, (1, *spec.kernel_size, 1), (1, *spec.stride, 1), pads)
-
-
-def _lrn(spec: LocalResponseNorm, x: Tensor) -> Tensor:
-    lax = importlib.import_module("jax").lax
-    pads = ((0, 0), (0, 0), (0, 0), spec.reach)
-    energy = lax.reduce_window(x * x, 0.0, lax.add, (1, 1, 1, spec.size), (1, 1, 1, 1), pads)
-    return x / (spec.k + spec.alpha / spec.size * energy) ** spec.beta
 
 
 def _dropout(x: Tensor, rate: float, key: Any) -> Tensor:

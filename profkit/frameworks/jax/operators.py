@@ -15,13 +15,13 @@ from profkit.frameworks.framework import (
     Framework,
     Job,
     channel_shape,
-    elements_per_window,
+    product,
 )
 from profkit.ops.bias_relu import BiasRelu
-from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
-from profkit.ops.pool2d import FORWARD, MAX, Pool2d
+from profkit.ops.pool2d import MAX, Pool2d
 from profkit.ops.softmax import Softmax
 
 Tensor = Any
@@ -88,54 +88,46 @@ def _prepared(run: Callable[..., Tensor], arrays: Sequence[Array], note: str = "
 @ADAPTER.operator("conv2d")
 def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     jax = importlib.import_module("jax")
-    top, bottom, left, right = spec.window.pads
     channels = channel_shape(spec.layout)
-
-    def convolve(x: Tensor, w: Tensor) -> Tensor:
-        return jax.lax.conv_general_dilated(
-            x,
-            w,
-            window_strides=spec.stride,
-            padding=((top, bottom), (left, right)),
-            rhs_dilation=spec.dilation,
-            dimension_numbers=(spec.layout, "OIHW", spec.layout),
-            feature_group_count=spec.groups,
-        )
 
     # A convolution is linear in either argument: its transpose is the gradient alone, no forward pass.
     if spec.direction == INPUT_GRADIENT:
         x = jax.ShapeDtypeStruct(spec.x_shape(), spec.numpy_dtype)
         return _prepared(
-            lambda dy, w: jax.linear_transpose(lambda x: convolve(x, w), x)(dy)[0],
+            lambda dy, w: jax.linear_transpose(lambda x: convolve(spec, x, w), x)(dy)[0],
             job.arrays("dy", "w"),
         )
     if spec.direction == WEIGHT_GRADIENT:
         w = jax.ShapeDtypeStruct(spec.w_shape(), spec.numpy_dtype)
         return _prepared(
-            lambda x, dy: jax.linear_transpose(lambda w: convolve(x, w), w)(dy)[0],
+            lambda x, dy: jax.linear_transpose(lambda w: convolve(spec, x, w), w)(dy)[0],
             job.arrays("x", "dy"),
         )
 
     def forward(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
-        y = convolve(x, w)
+        y = convolve(spec, x, w)
         y = y if b is None else y + b.reshape(channels)
         return jax.nn.relu(y) if spec.activation == "relu" else y
 
     return _prepared(forward, job.arrays("x", "w", "b"))
 
 
+def convolve(spec: Conv2d, x: Tensor, w: Tensor, filters: str = "OIHW") -> Tensor:
+    """The bare convolution of images in the spec's layout; `filters` is the layout of w."""
+    return importlib.import_module("jax").lax.conv_general_dilated(
+        x,
+        w,
+        window_strides=spec.stride,
+        padding=spec.window.sides,
+        rhs_dilation=spec.dilation,
+        dimension_numbers=(spec.layout, filters, spec.layout),
+        feature_group_count=spec.groups,
+    )
+
+
 @ADAPTER.operator("matmul")
 def _matmul(job: Job, spec: MatMul) -> Prepared:
-    numpy = importlib.import_module("jax.numpy")
-
-    def run(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
-        a = numpy.swapaxes(a, -1, -2) if spec.transpose_a else a
-        b = numpy.swapaxes(b, -1, -2) if spec.transpose_b else b
-        c = numpy.matmul(a, b)
-        c = c if bias is None else c + bias
-        return numpy.maximum(c, 0) if spec.activation == "relu" else c
-
-    return _prepared(run, job.arrays("a", "b", "bias"))
+    return _prepared(product(importlib.import_module("jax.numpy"), spec), job.arrays("a", "b", "bias"))
 
 
 def _window_dimensions(layout: str, size: tuple[int, int]) -> tuple[int, ...]:
@@ -146,14 +138,14 @@ def _window_dimensions(layout: str, size: tuple[int, int]) -> tuple[int, ...]:
 def _pool2d(job: Job, spec: Pool2d) -> Prepared:
     if spec.direction != FORWARD:
         return _pool2d_gradient(job, spec)
-    run, divisors = _pooling(spec)
+    run, divisors = pooling(spec)
     return _prepared(run, [job.inputs["x"], *divisors])
 
 
 def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
     """JAX's own derivative; XLA drops the forward pass, whose result nobody asks for."""
     jax = importlib.import_module("jax")
-    run, divisors = _pooling(spec)
+    run, divisors = pooling(spec)
     if spec.mode == MAX:
         return _prepared(lambda x, dy: jax.vjp(run, x)[1](dy)[0], job.arrays("x", "dy"))
     x = jax.ShapeDtypeStruct(spec.x_shape(), spec.numpy_dtype)
@@ -162,34 +154,33 @@ def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
     )
 
 
-def _pooling(spec: Pool2d) -> tuple[Callable[..., Tensor], list[Array]]:
+def pooling(spec: Pool2d) -> tuple[Callable[..., Tensor], list[Array]]:
     """The pooling of x, and what it takes besides: the divisors of an average."""
     lax = importlib.import_module("jax").lax
-    top, bottom, left, right = spec.window.pads
-    none, rows, columns = (0, 0), (top, bottom), (left, right)
-    pads = (none, none, rows, columns) if spec.layout == "NCHW" else (none, rows, columns, none)
-    window = _window_dimensions(spec.layout, spec.kernel_size), _window_dimensions(spec.layout, spec.stride), pads
+    sizes = (_window_dimensions(spec.layout, size) for size in (spec.kernel_size, spec.stride))
+    window = (*sizes, spec.window.pad_widths(spec.layout))
     zero, lowest = spec.numpy_dtype.type(0), spec.numpy_dtype.type(-np.inf)
     if spec.mode == MAX:
         return lambda x: lax.reduce_window(x, lowest, lax.max, *window), []
-    counts = elements_per_window(spec.window).astype(spec.numpy_dtype)
+    counts = spec.window.element_counts().astype(spec.numpy_dtype)
     counts = counts if spec.layout == "NCHW" else counts[:, :, None]
     return lambda x, divisors: lax.reduce_window(x, zero, lax.add, *window) / divisors, [counts]
 
 
 @ADAPTER.operator("lrn")
 def _lrn(job: Job, spec: LocalResponseNorm) -> Prepared:
+    note = "JAX has no LRN: reduce_window over channels, power and division"
+    return _prepared(lambda x: normalise(spec, x), [job.inputs["x"]], note)
+
+
+def normalise(spec: LocalResponseNorm, x: Tensor) -> Tensor:
+    """Local response normalisation of images in the spec's layout."""
     lax = importlib.import_module("jax").lax
     at = 1 if spec.layout == "NCHW" else 3
     window = tuple(spec.size if i == at else 1 for i in range(4))
     pads = tuple(spec.reach if i == at else (0, 0) for i in range(4))
-    zero = spec.numpy_dtype.type(0)
-
-    def run(x: Tensor) -> Tensor:
-        energy = lax.reduce_window(x * x, zero, lax.add, window, (1, 1, 1, 1), pads)
-        return x / (spec.k + spec.alpha / spec.size * energy) ** spec.beta
-
-    return _prepared(run, [job.inputs["x"]], "JAX has no LRN: reduce_window over channels, power and division")
+    energy = lax.reduce_window(x * x, spec.numpy_dtype.type(0), lax.add, window, (1, 1, 1, 1), pads)
+    return x / (spec.k + spec.alpha / spec.size * energy) ** spec.beta
 
 
 @ADAPTER.operator("bias_relu")

@@ -23,7 +23,6 @@ from profkit.frameworks.framework import (
     Framework,
     Job,
     channel_shape,
-    elements_per_window,
     held_as,
     padding_word,
     refuse_gradient,
@@ -38,7 +37,6 @@ from profkit.ops.conv2d import FORWARD, Conv2d
 from profkit.ops.matmul import MatMul
 from profkit.ops.pool2d import MAX, Pool2d
 from profkit.ops.softmax import Softmax
-from profkit.ops.window import Window
 
 TENSORFLOW, TORCH, JAX = "tensorflow", "torch", "jax"
 VARIANTS = (TENSORFLOW, TORCH, JAX)
@@ -143,12 +141,6 @@ def _image_prepared(
     return held_as(held, _prepared(job, run, arrays, called, note), spec)
 
 
-def _pad_widths(window: Window, layout: str) -> list[tuple[int, int]]:
-    top, bottom, left, right = window.pads
-    sides = [(top, bottom), (left, right)]
-    return [(0, 0), (0, 0), *sides] if layout == "NCHW" else [(0, 0), *sides, (0, 0)]
-
-
 def _refuse_conv2d(implementation: Implementation, spec: Conv2d) -> str:
     if spec.direction != FORWARD:
         return f"keras.ops has no convolution gradient: see the {implementation.variant} row, which has it"
@@ -161,7 +153,7 @@ def _refuse_conv2d(implementation: Implementation, spec: Conv2d) -> str:
 def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     ops = _ops()
     held = _held_layout(job, spec)
-    word, widths = padding_word(spec.window), _pad_widths(spec.window, held)
+    word, widths = padding_word(spec.window), spec.window.pad_widths(held)
     bias_shape = (1, *channel_shape(held)) if held == "NCHW" else (1, 1, 1, -1)
 
     def run(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
@@ -212,7 +204,7 @@ def _pool2d(job: Job, spec: Pool2d) -> Prepared:
             called,
             f"padding={word}",
         )
-    widths = _pad_widths(spec.window, held)
+    widths = spec.window.pad_widths(held)
     if spec.mode == MAX:
         return _image_prepared(
             job,
@@ -226,7 +218,7 @@ def _pool2d(job: Job, spec: Pool2d) -> Prepared:
         )
     # The average must not count padding: undo the division by padded elements.
     full = spec.kernel_size[0] * spec.kernel_size[1]
-    scale = (full / elements_per_window(spec.window)).astype(spec.numpy_dtype)
+    scale = (full / spec.window.element_counts()).astype(spec.numpy_dtype)
     scale = scale[None, None] if held == "NCHW" else scale[None, :, :, None]
 
     def average(x: Tensor, factors: Tensor) -> Tensor:

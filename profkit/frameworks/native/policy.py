@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from profkit.errors import UnsupportedError
-from profkit.frameworks.adapter import Implementation
+from profkit.frameworks.adapter import Implementation, variant_of
 from profkit.frameworks.native.costs import (
     LANES,
     cost_name,
@@ -44,7 +44,7 @@ class CostEstimate:
     @property
     def name(self) -> str:
         """The key without operator, framework and device."""
-        return "/".join(self.key.split("/")[3:])
+        return variant_of(self.key)
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,6 @@ class PolicyChoice:
     reasons: tuple[str, ...]
     estimates: tuple[CostEstimate, ...]
     """Cheapest first, unknown ones last."""
-
-    @property
-    def name(self) -> str:
-        """The key without operator, framework and device."""
-        return "/".join(self.key.split("/")[3:])
 
 
 def choose_kernel(spec: Spec, threads: int, forms: Collection[str] = (), tuned: bool = True) -> PolicyChoice:
@@ -75,8 +70,8 @@ def choose_kernel(spec: Spec, threads: int, forms: Collection[str] = (), tuned: 
     measured = _measured_by_tuner(rows, spec, threads) if tuned and is_wanted() else {}
     if len(measured) > 1:
         best = min(measured, key=lambda key: measured[key])
-        others = ", ".join(f"{_short(key)} {_time(ns)}" for key, ns in measured.items() if key != best)
-        reason = f"{_short(best)}: profkit tune measured {_time(measured[best])} here, {others}"
+        others = ", ".join(f"{variant_of(key)} {_time(ns)}" for key, ns in measured.items() if key != best)
+        reason = f"{variant_of(best)}: profkit tune measured {_time(measured[best])} here, {others}"
         return PolicyChoice(best, TUNED, (reason,), tuple(ranked))
     if ranked[0].ns is None:
         first = estimates[0]
@@ -151,10 +146,6 @@ def _compared(item: CostEstimate, chosen: CostEstimate) -> str:
 def _kernel(key: str) -> str:
     """The registry's key of a row."""
     return "/".join(key.split("/")[:4])
-
-
-def _short(key: str) -> str:
-    return "/".join(key.split("/")[3:])
 
 
 def _time(ns: float | None) -> str:

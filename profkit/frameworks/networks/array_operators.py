@@ -102,10 +102,7 @@ def max_pool_gradient(xp: Any, spec: Pool2d) -> ArrayCall:
 
 def _padded(xp: Any, window: Window, images: DeviceArray, value: float) -> DeviceArray:
     """The images themselves when there is no padding."""
-    top, bottom, left, right = window.pads
-    if not any(window.pads):
-        return images
-    return xp.pad(images, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=value)
+    return xp.pad(images, window.pad_widths(), constant_values=value) if any(window.pads) else images
 
 
 def _interior(xp: Any, window: Window, padded: DeviceArray) -> DeviceArray:

@@ -14,7 +14,7 @@ import numpy as np
 
 from profkit.frameworks.adapter import Array, Conditions, Implementation
 from profkit.frameworks.filling import FillingFramework, Ready
-from profkit.frameworks.framework import elements_per_window, refuse_gradient
+from profkit.frameworks.framework import refuse_gradient
 from profkit.frameworks.numpy.conv2d import prepare_conv2d
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.lrn import LocalResponseNorm
@@ -88,7 +88,7 @@ def _pool2d(spec: Pool2d, inputs: Mapping[str, Array], threads: int) -> Ready:
         first = 2 if spec.layout == "NCHW" else 1
         shape[first : first + 2] = window.padded_size
         padded = np.full(shape, -np.inf if spec.mode == MAX else 0.0, dtype=x.dtype)
-    share = np.asarray(1.0 / elements_per_window(window), dtype=x.dtype)
+    share = np.asarray(1.0 / window.element_counts(), dtype=x.dtype)
 
     def hw(images: Array, i: slice, j: slice) -> Array:
         return images[:, :, i, j] if spec.layout == "NCHW" else images[:, i, j]

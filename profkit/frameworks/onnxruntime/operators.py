@@ -14,13 +14,12 @@ from profkit.frameworks.adapter import Array, Conditions, Implementation, Prepar
 from profkit.frameworks.framework import Framework, Job, held_as, quiet_warnings, to_layout
 from profkit.frameworks.onnxruntime.model import serialised, window_attributes
 from profkit.ops.bias_relu import BiasRelu
-from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
+from profkit.ops.conv2d import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
 from profkit.ops.layout import image_shape
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
-from profkit.ops.pool2d import AVERAGE, FORWARD, MAX, Pool2d
+from profkit.ops.pool2d import AVERAGE, MAX, Pool2d
 from profkit.ops.softmax import Softmax
-from profkit.ops.window import Window
 
 HELD = "NCHW"
 OPSET, IR_VERSION = 17, 8
@@ -123,11 +122,6 @@ def _image_prepared(
     return held_as(HELD, _prepared(job, nodes, inputs, shape, weights), spec)
 
 
-def _pads(window: Window) -> list[int]:
-    top, bottom, left, right = window.pads
-    return [top, left, bottom, right]
-
-
 def _refuse_conv2d(implementation: Implementation, spec: Conv2d) -> str:
     if spec.direction == WEIGHT_GRADIENT:
         return "the ONNX operator set has no weight gradient of a convolution"
@@ -145,7 +139,7 @@ def _conv2d(job: Job, spec: Conv2d) -> Prepared:
         "strides": spec.stride,
         "dilations": spec.dilation,
         "group": spec.groups,
-        "pads": _pads(spec.window),
+        "pads": [*spec.window.pads[::2], *spec.window.pads[1::2]],
     }
     if spec.direction == INPUT_GRADIENT:
         return _conv2d_input_gradient(job, spec, geometry)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from profkit.frameworks.tensorflow.operators import explicit_padding
+from profkit.frameworks.tensorflow.operators import padding_of
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
@@ -18,7 +18,6 @@ from profkit.ops.networks.layer import DROPOUT, FLATTEN, IMAGES, Layer
 from profkit.ops.networks.network import CROSS_ENTROPY, Network
 from profkit.ops.networks.training import Training
 from profkit.ops.pool2d import Pool2d
-from profkit.ops.window import Window
 
 LOSS, BACKWARD, OPTIMISER = "loss", "gradient_tape", "optimiser"
 Tensor = Any
@@ -71,12 +70,12 @@ class TensorflowModel:
     def _layer(self, layer: Layer, x: Tensor, is_training: bool) -> Tensor:
         tf, spec = self.tf, layer.spec
         if isinstance(spec, Conv2d):
-            y = tf.nn.conv2d(x, self._w(layer), spec.stride, _padding(spec.window), dilations=spec.dilation)
+            y = tf.nn.conv2d(x, self._w(layer), spec.stride, padding_of(spec.window), dilations=spec.dilation)
             return self._activated(layer, tf.nn.bias_add(y, self._b(layer)))
         if isinstance(spec, MatMul):
             return self._activated(layer, tf.nn.bias_add(tf.matmul(x, self._w(layer)), self._b(layer)))
         if isinstance(spec, Pool2d):
-            return tf.nn.max_pool2d(x, spec.kernel_size, spec.stride, _padding(spec.window))
+            return tf.nn.max_pool2d(x, spec.kernel_size, spec.stride, padding_of(spec.window))
         if isinstance(spec, LocalResponseNorm):
             # TensorFlow's alpha is that of one channel, torch's that of the mean.
             return tf.nn.local_response_normalization(x, spec.size // 2, spec.k, spec.alpha / spec.size, spec.beta)
@@ -122,8 +121,3 @@ class TensorflowModel:
                 grad=gradient,
                 momentum=training.momentum,
             )
-
-
-def _padding(window: Window) -> Any:
-    word, numbers = explicit_padding(window)
-    return [numbers[i : i + 2] for i in range(0, len(numbers), 2)] if numbers else word

@@ -13,7 +13,6 @@ from profkit.frameworks.framework import (
     ALL_DTYPES,
     Framework,
     Job,
-    elements_per_window,
     held_as,
     padding_word,
     reported_layout,
@@ -102,12 +101,12 @@ def explicit_padding(window: Window) -> tuple[str, list[int]]:
     word = padding_word(window)
     if word:
         return word.upper(), []
-    top, bottom, left, right = window.pads
-    return "EXPLICIT", [0, 0, top, bottom, left, right, 0, 0]
+    return "EXPLICIT", [width for pair in window.pad_widths(HELD) for width in pair]
 
 
-def _nested(flat: list[int]) -> list[list[int]]:
-    return [flat[i : i + 2] for i in range(0, len(flat), 2)]
+def padding_of(window: Window) -> Any:
+    """As tf.nn takes it: a word, or the widths of every dimension."""
+    return padding_word(window).upper() or window.pad_widths(HELD)
 
 
 def _is_depthwise(spec: Conv2d) -> bool:
@@ -161,8 +160,7 @@ def _conv2d(job: Job, spec: Conv2d) -> Prepared:
     if spec.direction != FORWARD:
         return _conv2d_gradient(job, spec)
     tf = _tensorflow()
-    word, numbers = explicit_padding(spec.window)
-    padding: Any = _nested(numbers) if numbers else word
+    padding = padding_of(spec.window)
     strides, dilations = [1, *spec.stride, 1], [1, *spec.dilation, 1]
     depthwise = _is_depthwise(spec)
 
@@ -231,7 +229,7 @@ def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
     dy = _images(job, spec, "dy")
     if spec.mode == MAX:
         x = _images(job, spec, "x")
-        y = tf.nn.max_pool2d(x, spec.kernel_size, spec.stride, _nested(numbers) if numbers else word)
+        y = tf.nn.max_pool2d(x, spec.kernel_size, spec.stride, padding_of(spec.window))
         return _image_prepared(
             job,
             spec,
@@ -261,19 +259,19 @@ def _pool2d(job: Job, spec: Pool2d) -> Prepared:
     if spec.direction != FORWARD:
         return _pool2d_gradient(job, spec)
     tf = _tensorflow()
-    word, numbers = explicit_padding(spec.window)
+    word = padding_word(spec.window).upper()
     arguments = [_images(job, spec, "x")]
     if spec.mode == MAX:
-        padding: Any = _nested(numbers) if numbers else word
+        padding = padding_of(spec.window)
         return _image_prepared(
             job, spec, lambda x: tf.nn.max_pool2d(x, spec.kernel_size, spec.stride, padding), arguments
         )
-    if not numbers:
+    if word:
         return _image_prepared(job, spec, lambda x: tf.nn.avg_pool2d(x, spec.kernel_size, spec.stride, word), arguments)
     # avg_pool2d knows only SAME and VALID: pad first, then undo the division by padded elements.
     full = spec.kernel_size[0] * spec.kernel_size[1]
-    scale = (full / elements_per_window(spec.window))[None, :, :, None].astype(spec.numpy_dtype)
-    paddings = _nested(numbers)
+    scale = (full / spec.window.element_counts())[None, :, :, None].astype(spec.numpy_dtype)
+    paddings = spec.window.pad_widths(HELD)
 
     def run(x: Tensor, factors: Tensor) -> Tensor:
         return tf.nn.avg_pool2d(tf.pad(x, paddings), spec.kernel_size, spec.stride, "VALID") * factors

@@ -150,13 +150,12 @@ class TheanoModel:
         return x.flatten(2)
 
     def _conv(self, name: str, spec: Conv2d, x: Variable) -> Variable:
-        top, bottom, left, right = spec.window.pads
         y = self._tensor.nnet.conv2d(
             x,
             self._parameters[f"{name}.w"],
             input_shape=spec.x_shape(),
             filter_shape=spec.w_shape(),
-            border_mode=((top, bottom), (left, right)),
+            border_mode=spec.window.sides,
             subsample=spec.stride,
             filter_flip=False,
             filter_dilation=spec.dilation,

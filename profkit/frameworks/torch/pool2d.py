@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 
 from profkit.frameworks.adapter import Prepared
-from profkit.frameworks.framework import Job, elements_per_window
+from profkit.frameworks.framework import Job
 from profkit.frameworks.torch.tensors import Tensor, formatted, images_of, prepared_images
-from profkit.ops.pool2d import FORWARD, MAX, Pool2d
+from profkit.ops.conv2d import FORWARD
+from profkit.ops.pool2d import MAX, Pool2d
 from profkit.ops.window import Window
 
 
@@ -32,7 +33,7 @@ def _pool2d_gradient(job: Job, spec: Pool2d) -> Prepared:
         size = spec.window.padded_size if ceil_mode is None else (spec.height, spec.width)
         x = formatted(job, spec, torch.empty((spec.batch, spec.channels, *size), dtype=dy.dtype, device=dy.device))
         # Divisors of a padded image are not torch's: the shares are made here, each window then hands out its sum.
-        counts = torch.from_numpy(elements_per_window(spec.window)).to(dy)
+        counts = torch.from_numpy(spec.window.element_counts()).to(dy)
 
         def backward() -> Tensor:
             if ceil_mode is None:
@@ -98,7 +99,7 @@ def _padded_pool2d(job: Job, spec: Pool2d, x: Tensor) -> Prepared:
             lambda: functional.max_pool2d(functional.pad(x, pad, value=float("-inf")), spec.kernel_size, spec.stride),
             "asymmetric padding: F.pad with -inf inside the call",
         )
-    counts = torch.from_numpy(elements_per_window(spec.window)).to(x)
+    counts = torch.from_numpy(spec.window.element_counts()).to(x)
 
     def call() -> Tensor:
         sums = functional.avg_pool2d(functional.pad(x, pad), spec.kernel_size, spec.stride, divisor_override=1)

@@ -205,8 +205,7 @@ class Worker:
         """Peak bytes above inputs and output during one call; None where the system does not tell."""
         if self.spec is None or self.prepared is None:
             raise RuntimeError("memory was asked for before prepare")
-        fresh = self.prepared.output == "fresh"
-        output_bytes = int(np.prod(self.spec.output_shape())) * self.spec.numpy_dtype.itemsize if fresh else 0
+        output_bytes = self.spec.output_bytes() if self.prepared.output == "fresh" else 0
         try:
             rise = resident_rise(call) if self.clock is None else self.clock.peak_bytes()
         except (OSError, UnavailableError):

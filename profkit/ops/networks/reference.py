@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.errors import UnsupportedError
-from profkit.ops.conv2d import INPUT_GRADIENT, WEIGHT_GRADIENT, Conv2d
+from profkit.ops.conv2d import INPUT_GRADIENT, Conv2d
 from profkit.ops.lrn import LocalResponseNorm
 from profkit.ops.matmul import MatMul
 from profkit.ops.networks.layer import DROPOUT, IMAGES, Layer
 from profkit.ops.networks.network import CROSS_ENTROPY, Network
+from profkit.ops.networks.parts import gradient_specs
 from profkit.ops.networks.training import Training
-from profkit.ops.pool2d import MAX, Pool2d
+from profkit.ops.pool2d import Pool2d
 from profkit.ops.spec import Array, tolerance
 
 Values = NDArray[np.float64]
@@ -65,14 +66,9 @@ def network_tolerance(network: Network, is_training: bool) -> float:
     """Largest accepted error: that of the longest sum, once per layer (and once more on the way back)."""
     longest = max(layer.spec.reduction_length() for layer in network.layers if layer.spec is not None)
     if is_training:
-        longest = max(longest, *(_summed_by_weight_gradient(layer) for layer in network.layers))
+        specs = [layer.spec for layer in network.layers if isinstance(layer.spec, (Conv2d, MatMul))]
+        longest = max([longest, *(gradient_specs(spec)[1].reduction_length() for spec in specs)])
     return tolerance(np.dtype(np.float32), longest) * len(network.layers) * (2 if is_training else 1)
-
-
-def _summed_by_weight_gradient(layer: Layer) -> int:
-    if isinstance(layer.spec, Conv2d):
-        return layer.spec.replaced(direction=WEIGHT_GRADIENT).reduction_length()
-    return layer.spec.m if isinstance(layer.spec, MatMul) else 1
 
 
 def _forward(network: Network, weights: Weights, images: Array) -> dict[str, Values]:
@@ -111,35 +107,16 @@ def _loss(network: Network, output: Values, labels: Array) -> tuple[float, Value
 def _backward(layer: Layer, x: Values, dy: Values, weights: Weights, gradients: dict[str, Values]) -> Values:
     """The gradient by the layer's input; those by its parameters go into `gradients`."""
     spec = layer.spec
-    if isinstance(spec, Conv2d):
-        w = weights[f"{layer.name}.w"]
-        bare = spec.replaced(bias=False, activation="none")
-        gradients[f"{layer.name}.w"] = bare.replaced(direction=WEIGHT_GRADIENT).reference({"x": x, "dy": dy})
-        gradients[f"{layer.name}.b"] = dy.sum(axis=(0, 2, 3))
-        return bare.replaced(direction=INPUT_GRADIENT).reference({"dy": dy, "w": w})
-    if isinstance(spec, MatMul):
-        gradients[f"{layer.name}.w"] = x.T @ dy
-        gradients[f"{layer.name}.b"] = dy.sum(axis=0)
-        result: Values = dy @ weights[f"{layer.name}.w"].astype(np.float64).T
-        return result
+    if isinstance(spec, (Conv2d, MatMul)):
+        by_input, by_weights = gradient_specs(spec)
+        gradients[f"{layer.name}.w"] = by_weights.reference(dict(zip(by_weights.input_shapes(), (x, dy))))
+        gradients[f"{layer.name}.b"] = dy.sum(axis=(0, 2, 3) if dy.ndim == 4 else 0)
+        return by_input.reference(dict(zip(by_input.input_shapes(), (dy, weights[f"{layer.name}.w"]))))
     if isinstance(spec, Pool2d):
-        return max_pool_gradient(spec, x, dy)
+        return spec.replaced(direction=INPUT_GRADIENT).reference({"x": x, "dy": dy})
     if isinstance(spec, LocalResponseNorm):
         return lrn_gradient(spec, x, dy)
     return dy.reshape(x.shape)
-
-
-def max_pool_gradient(spec: Pool2d, x: Values, dy: Values) -> Values:
-    """Each output's gradient goes to the first largest element of its window, row by row."""
-    if spec.mode != MAX:
-        raise UnsupportedError("there is no reference gradient of average pooling")
-    window = spec.window
-    patches = window.patches(x, -np.inf)
-    largest = patches.reshape(*patches.shape[:4], -1).argmax(axis=4)
-    padded = window.padded_zeros(spec.batch, spec.channels)
-    for (r, s), view in window.taps(padded):
-        np.add(view, np.where(largest == r * spec.kernel_size[1] + s, dy, 0.0), out=view)
-    return window.unpadded(padded)
 
 
 def lrn_gradient(spec: LocalResponseNorm, x: Values, dy: Values) -> Values:

@@ -131,7 +131,5 @@ def test_without_a_driver_its_reason_is_told_once(
     code, _, err = typed("tune", "matmul", "--m", "6", "--device", "cuda")
 
     assert code == 1
-    assert err.splitlines() == [
-        f"{KEY}, {ROUNDED}, {NAIVE}: unavailable: {host_cuda.NO_DRIVER}",
-        "there is nothing to tune",
-    ]
+    shown = " ".join(err.split())
+    assert shown == f"{KEY}, {ROUNDED}, {NAIVE}: unavailable: {host_cuda.NO_DRIVER} there is nothing to tune"

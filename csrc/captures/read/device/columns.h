@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "captures/columns.h"
+#include "captures/members.h"
 
 namespace profkit::captures {
 
@@ -24,7 +24,7 @@ struct DeviceActivityColumns {
   std::vector<int32_t> grid_x, grid_y, grid_z, block_x, block_y, block_z;  // -1 but for kernels; so the rest
   std::vector<int32_t> registers, static_shared_bytes, dynamic_shared_bytes;
 
-  PROFKIT_COLUMNS(kind, process, device, context, stream, start_ns, end_ns, queued_ns, name, correlation,
+  PROFKIT_MEMBERS(kind, process, device, context, stream, start_ns, end_ns, queued_ns, name, correlation,
                   graph_node, bytes, copy_kind, source_kind, target_kind, grid_x, grid_y, grid_z, block_x,
                   block_y, block_z, registers, static_shared_bytes, dynamic_shared_bytes)
 };
@@ -39,7 +39,7 @@ struct DeviceCallColumns {
   std::vector<uint8_t> has_token;    // a range was pushed to CUPTI
   std::vector<int32_t> token_range;  // that range's row; -1 none, or not in the file
 
-  PROFKIT_COLUMNS(process, os_thread_id, start_ns, end_ns, name, correlation, return_code, is_driver,
+  PROFKIT_MEMBERS(process, os_thread_id, start_ns, end_ns, name, correlation, return_code, is_driver,
                   has_token, token_range)
 };
 
@@ -51,7 +51,7 @@ struct DeviceMemoryColumns {
   std::vector<uint8_t> kind;
   std::vector<int64_t> correlation;
 
-  PROFKIT_COLUMNS(process, device, time_ns, address, pool, bytes, kind, correlation)
+  PROFKIT_MEMBERS(process, device, time_ns, address, pool, bytes, kind, correlation)
 };
 
 // The sizes of memory pools over time.
@@ -62,7 +62,7 @@ struct DevicePoolColumns {
   std::vector<int64_t> reserved_bytes, used_bytes;
   std::vector<uint8_t> operation;  // as CUPTI numbers them; 0: an allocation or a free
 
-  PROFKIT_COLUMNS(process, device, time_ns, address, reserved_bytes, used_bytes, operation)
+  PROFKIT_MEMBERS(process, device, time_ns, address, reserved_bytes, used_bytes, operation)
 };
 
 struct DeviceOverheadColumns {
@@ -70,7 +70,7 @@ struct DeviceOverheadColumns {
   std::vector<int64_t> start_ns, end_ns;
   std::vector<uint32_t> kind;
 
-  PROFKIT_COLUMNS(process, start_ns, end_ns, kind)
+  PROFKIT_MEMBERS(process, start_ns, end_ns, kind)
 };
 
 struct DeviceDeviceColumns {
@@ -79,7 +79,7 @@ struct DeviceDeviceColumns {
       shared_bytes_per_multiprocessor, core_clock_khz, l2_bytes;
   std::vector<uint64_t> memory_bytes, memory_bandwidth;
 
-  PROFKIT_COLUMNS(process, name, id, capability_major, capability_minor, multiprocessors,
+  PROFKIT_MEMBERS(process, name, id, capability_major, capability_minor, multiprocessors,
                   warps_per_multiprocessor, shared_bytes_per_multiprocessor, core_clock_khz, l2_bytes,
                   memory_bytes, memory_bandwidth)
 };
@@ -91,6 +91,9 @@ struct DeviceCounts {
   uint64_t correlations_without_call = 0;
   int64_t clock_error_ns = -1;  // -1: no pair of clocks, hence no times
   uint64_t clock_steps = 0;     // CUPTI's clock was set while it was recorded
+
+  PROFKIT_MEMBERS(entries, dropped_by_cupti, dropped_too_slow, unknown_records, cut_records, unfinished,
+                  correlations_without_call, clock_error_ns, clock_steps)
 };
 
 struct DeviceColumns {
@@ -100,6 +103,8 @@ struct DeviceColumns {
   DevicePoolColumns pools;
   DeviceOverheadColumns overhead;
   DeviceDeviceColumns devices;
+
+  PROFKIT_MEMBERS(activities, calls, memory, pools, overhead, devices)
 };
 
 }  // namespace profkit::captures
