@@ -9,7 +9,7 @@
 
 namespace profkit::captures {
 
-// Borrowed columns of a Recording's spans, as profkit/capture/recording.py names them.
+// Borrowed columns of the ranges and steps of a Capture, as profkit/capture/schema.py names them.
 struct NetworkSpanView {
   const int8_t* level;
   const int32_t* step;
