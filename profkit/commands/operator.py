@@ -46,7 +46,7 @@ def measure_once(request: Request) -> int:
     api = _load_api()
     if request.cells > 1 and not request.is_quiet:
         budget = request.options["budget_s"]
-        tell(f"{request.cells} tables, up to {budget:g} s of sampling each")
+        tell(f"{request.cells} tables, {budget * (1 + request.options.get('again', 0)):g} s of sampling each")
     with contextlib.nullcontext(False) if request.is_quiet else show_progress() as progress:
         result = api.measure(request.specs, progress=progress, **request.options)
     show_result(result, request.columns, request.is_verbose, request.files)

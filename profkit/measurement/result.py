@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from profkit.capture.importers.unzipping import Unzipped, open_unzipped
 from profkit.capture.opening import RESULT_SCHEMA
 from profkit.errors import CaptureError, SpecError
+from profkit.measurement.statistics import Estimate, ratio_centre, round_medians
 from profkit.ops import spec_from_dict
 from profkit.ops.spec import Spec
 
@@ -30,8 +31,20 @@ class Row:
     status: str
     reason: str = ""
     median_ns: float | None = None
+    """The baseline's: mean of the middle half of its rounds' medians, on logarithms; another's: that / its ratio."""
     low_ns: float | None = None
     high_ns: float | None = None
+    p5_ns: float | None = None
+    p95_ns: float | None = None
+    p99_ns: float | None = None
+    trimmed_mean_ns: float | None = None
+    """Of the samples without the tenth at either end."""
+    low_mode_ns: float | None = None
+    high_mode_ns: float | None = None
+    high_mode_share: float | None = None
+    """Two times around which its rounds lie, and how many lie around the higher; None: there is one."""
+    drift: float | None = None
+    """By how much its ratio (the baseline's: its time) changed from begin to end of a run, if more than by chance."""
     first_call_ns: int | None = None
     warmup_ns: list[float] = field(default_factory=list)
     samples_ns: list[float] = field(default_factory=list)
@@ -55,6 +68,8 @@ class Row:
     """Baseline time / this time: above 1 is faster than the baseline."""
     ratio_low: float | None = None
     ratio_high: float | None = None
+    least_difference: float | None = None
+    """The smallest difference from the baseline that its interval could have resolved."""
     verdict: str = ""
     next_step: str = ""
     """What to type when the verdict is `not resolved`."""
@@ -99,12 +114,35 @@ class Cell:
     """Keys of what could run here and was not measured, because it is not a default row."""
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
+    rounds: int = 0
+    run_starts: list[int] = field(default_factory=lambda: [0])
+    """The first round of each run: `--again` adds runs."""
+    dropped: dict[str, list[int]] = field(default_factory=dict)
+    """Rounds that do not count, by what disturbed them."""
+    is_too_busy: bool = False
+    """More than half of the rounds were disturbed: all of them count, and there is no verdict."""
+    floor: float = 0.0
+    """The machine's scatter between runs, a standard deviation, that all intervals include."""
+    floor_from: str = ""
+    """`measured` and when, or `assumed`."""
+    machine: dict[str, float] = field(default_factory=dict)
+    """During the samples: others_share, stolen_share, load, least_mhz, most_mhz, as far as the system tells."""
     policy: dict[str, Any] = field(default_factory=dict)
     """With `--explain`: which native row the policy takes, why, and whether the measurement agrees."""
 
     def row(self, key: str) -> Row:
         """The row with this key."""
         return next(row for row in self.rows if row.key == key)
+
+    def ratio(self, rival: Row, own: Row) -> Estimate | None:
+        """Time of one row / time of another, from the rounds that count; None when they share none."""
+        dropped = set().union(*self.dropped.values()) if not self.is_too_busy else set()
+        times, own_times = (
+            {at: ns for at, ns in round_medians(row.samples_ns, row.sample_rounds).items() if at not in dropped}
+            for row in (rival, own)
+        )
+        centre = ratio_centre(times, own_times, self.run_starts)
+        return None if centre is None else centre.estimate(self.floor)
 
 
 @dataclass
