@@ -19,12 +19,14 @@ def examine(words: Sequence[str]) -> int:
     from profkit.commands.arguments import Parser
     from profkit.commands.doctor import checks as doctor_checks
     from profkit.commands.doctor.gpu import check_gpus
+    from profkit.commands.doctor.noise import check_noise
     from profkit.commands.doctor.tracing import check_tracing
     from profkit.rendering.atomic_write import check_targets, write_atomically
     from profkit.rendering.tables.table import Item, Items
 
     parser = Parser("profkit doctor", "Show what works here, why the rest does not, and the line to type.")
     parser.add_argument("--deep", action="store_true", help="import each framework, in a separate process")
+    parser.add_argument("--noise", action="store_true", help="measure this machine's noise floor, about 3 minutes")
     parser.add_argument("--json", metavar="FILE", help="save the findings and the environment")
     arguments = parser.parse(words)
     check_targets([arguments.json])
@@ -35,7 +37,7 @@ def examine(words: Sequence[str]) -> int:
         check_tracing,
         check_gpus,
         doctor_checks.check_tools,
-        doctor_checks.check_machine,
+        lambda: [*doctor_checks.check_machine(), check_noise(arguments.noise)],
     ]
     checks: list[doctor_checks.Check] = []
     for look in sections:

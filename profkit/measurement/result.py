@@ -10,10 +10,12 @@ from dataclasses import asdict, dataclass, field, fields
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from profkit.capture.importers.unzipping import Unzipped, open_unzipped
 from profkit.capture.opening import RESULT_SCHEMA
 from profkit.errors import CaptureError, SpecError
-from profkit.measurement.statistics import Estimate, ratio_centre, round_medians
+from profkit.measurement.statistics import Estimate, Floats, by_run, centre_of, log_ratios, round_medians
 from profkit.ops import spec_from_dict
 from profkit.ops.spec import Spec
 
@@ -136,13 +138,17 @@ class Cell:
 
     def ratio(self, rival: Row, own: Row) -> Estimate | None:
         """Time of one row / time of another, from the rounds that count; None when they share none."""
-        dropped = set().union(*self.dropped.values()) if not self.is_too_busy else set()
-        times, own_times = (
-            {at: ns for at, ns in round_medians(row.samples_ns, row.sample_rounds).items() if at not in dropped}
-            for row in (rival, own)
-        )
-        centre = ratio_centre(times, own_times, self.run_starts)
+        centre = centre_of(by_run(self._log_ratios(rival, own), self.run_starts))
         return None if centre is None else centre.estimate(self.floor)
+
+    def log_ratios(self, rival: Row, own: Row) -> Floats:
+        """Logarithms of these ratios, round by round."""
+        return np.array(list(self._log_ratios(rival, own).values()))
+
+    def _log_ratios(self, rival: Row, own: Row) -> dict[int, float]:
+        dropped = set() if self.is_too_busy else {at for rounds in self.dropped.values() for at in rounds}
+        times, own_times = (round_medians(row.samples_ns, row.sample_rounds) for row in (rival, own))
+        return {at: log for at, log in log_ratios(times, own_times).items() if at not in dropped}
 
 
 @dataclass
