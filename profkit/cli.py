@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from profkit import __version__
-from profkit.errors import ProfkitError, UsageError, did_you_mean
+from profkit.errors import ProfkitError, UsageError, unknown
 from profkit.rendering.terminal import encodable, stream_width
 
 _TOOLS = {
@@ -155,5 +155,4 @@ def _show_version(_: Sequence[str]) -> int:
 
 
 def _refuse(words: Sequence[str]) -> int:
-    hint = did_you_mean(words[0], commands())
-    raise UsageError(f"unknown command {words[0]!r}; {hint}commands: {', '.join(commands())}")
+    raise UsageError(unknown("command", words[0], commands()))

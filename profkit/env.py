@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from profkit.cli import guarded
-from profkit.errors import ProfkitError, UsageError, did_you_mean
+from profkit.errors import ProfkitError, UsageError, unknown
 
 if TYPE_CHECKING:
     from profkit.frameworks.environments import Environment, IsolatedFramework
@@ -39,8 +39,8 @@ def manage(words: Sequence[str]) -> int:
     from profkit.frameworks.environments import FOREIGN
 
     arguments = _parse(words)
-    action = _known(arguments.action, list(ACTIONS), "action")
-    foreigns = [FOREIGN[_known(name, list(FOREIGN), "environment")] for name in arguments.names]
+    action = _known("action", arguments.action, ACTIONS)
+    foreigns = [FOREIGN[_known("environment", name, FOREIGN)] for name in arguments.names]
     if (arguments.python or arguments.again) and action != "create":
         raise UsageError("--python and --again belong to create")
     if not foreigns and action in ("create", "remove"):
@@ -65,12 +65,10 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     return parser.parse(words)
 
 
-def _known(word: str, names: Sequence[str], what: str) -> str:
-    if word in names:
-        return word
-    raise UsageError(
-        f"unknown {what} {word!r}; {did_you_mean(word, names)}there are {', '.join(names)}\n  profkit env --help"
-    )
+def _known(what: str, word: str, names: Collection[str]) -> str:
+    if word not in names:
+        raise UsageError(f"{unknown(what, word, names)}\n  profkit env --help")
+    return word
 
 
 def _create(foreigns: Sequence[IsolatedFramework], python: str, again: bool) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from profkit.capture.network_capture import NetworkCapture
 from profkit.capture.recording import load
-from profkit.errors import UnsupportedError, UsageError
+from profkit.errors import UnsupportedError, UsageError, unknown
 from profkit.frameworks.adapter import Array, Implementation
 from profkit.frameworks.environments import interpreter_for
 from profkit.frameworks.events import Pass, load_source
@@ -111,7 +111,7 @@ def run_network(request: NetworkRequest, tell: MessageCallback = ignore_message)
 def _refusal(request: NetworkRequest) -> tuple[str, str] | None:
     builder = load_builder(request.framework)
     if request.conditions.mode not in builder.modes:
-        raise UsageError(f"{request.framework} has no mode {request.mode!r}; there are {', '.join(builder.modes)}")
+        raise UsageError(unknown(f"{request.framework} mode", request.mode, builder.modes))
     availability = builder.is_available() if request.python is None else None
     if availability is not None and not availability.available:
         return "unavailable", availability.text

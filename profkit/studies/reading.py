@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from profkit.attribution.kinds import KINDS
-from profkit.errors import UsageError, nearest
+from profkit.errors import UsageError, unknown
 from profkit.frameworks.networks import BUILDERS, load_builder
 from profkit.ops.networks import NETWORKS, Network, Training
 from profkit.ops.networks.network import CROSS_ENTROPY
@@ -38,7 +38,7 @@ def load_study(word: str, quick: bool = False) -> Study:
     if word.endswith(_ENDING) or "/" in word:
         return read_study(_text(Path(word)), Path(word).stem, word, quick)
     if word not in study_names():
-        raise UsageError(f"unknown study {word!r}; {nearest(word, study_names())}\n  a file of your own ends in .toml")
+        raise UsageError(f"{unknown('study', word, study_names())}\n  a file of your own ends in .toml")
     return read_study(_text(_FOLDER / f"{word}{_ENDING}"), word, f"{word}{_ENDING}", quick)
 
 
@@ -78,7 +78,7 @@ class _StudyReader:
         variants = self._variants()
         base = self.top.text("base", variants[0].name)
         if base not in [variant.name for variant in variants]:
-            raise self.top.error("base", f"there is no variant {base!r}; {nearest(base, _names(variants))}")
+            raise self.top.error("base", unknown("variant", base, _names(variants)))
         variants = self._kept(variants, base)
         threads = self._of("threads")
         budget = self._of("budget_s")
@@ -107,13 +107,13 @@ class _StudyReader:
     def _focus(self) -> str:
         kind = self.top.text("focus", "")
         if kind and kind not in KINDS:
-            raise self.top.error("focus", f"unknown kind of operator {kind!r}; {nearest(kind, KINDS)}")
+            raise self.top.error("focus", unknown("kind of operator", kind, KINDS))
         return kind
 
     def _network(self) -> type[Network]:
         name = self.top.text("network")
         if name not in NETWORKS:
-            raise self.top.error("network", f"unknown network {name!r}; {nearest(name, list(NETWORKS))}")
+            raise self.top.error("network", unknown("network", name, NETWORKS))
         return NETWORKS[name]
 
     def _variants(self) -> list[Variant]:
@@ -145,7 +145,7 @@ class _StudyReader:
         wanted = self.quick.words("variants")
         for name in wanted:
             if name not in _names(variants):
-                raise self.quick.error("variants", f"unknown variant {name!r}; {nearest(name, _names(variants))}")
+                raise self.quick.error("variants", unknown("variant", name, _names(variants)))
         if base not in wanted:
             raise self.quick.error("variants", f"{base!r} is missing: ratios refer to it")
         return [variant for variant in variants if variant.name in wanted]
@@ -207,11 +207,11 @@ def with_learning_steps(study: Study, steps: int) -> Study:
 def _runner(section: TomlSection, field: str, word: str) -> Runner:
     framework, _, mode = word.partition("/")
     if framework not in BUILDERS:
-        raise section.error(field, f"unknown framework {framework!r}; {nearest(framework, BUILDERS)}")
+        raise section.error(field, unknown("framework", framework, BUILDERS))
     if mode:
         modes = list(load_builder(framework).modes)
         if mode not in modes:
-            raise section.error(field, f"{framework} has no mode {mode!r}; {nearest(mode, modes)}")
+            raise section.error(field, unknown(f"{framework} mode", mode, modes))
     return Runner(framework, mode)
 
 
