@@ -56,7 +56,7 @@ def main() -> int:
                 )
                 print(lines[-1], file=sys.stderr)
     print(page_head("A kernel with an injected delay", f"python bench/injected_delay.py --runs {arguments.runs}"))
-    print(f"{arguments.threads} thread(s), at most {arguments.budget:g} s of sampling per run, margin 2 %.")
+    print(f"{arguments.threads} thread(s), {arguments.budget:g} s of sampling per run, margin 2 %.")
     print("The delay is a share of each call's own time.\n")
     print("| delay | true ratio | intervals that hold it | verdict slower | verdict wrong (faster or same) |")
     print("|---|---|---|---|---|")

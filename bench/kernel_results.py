@@ -19,7 +19,6 @@ from profkit.errors import UnsupportedError
 from profkit.frameworks.native.operators import NHWC, PACKED
 from profkit.frameworks.native.policy import choose_kernel
 from profkit.measurement.result import Cell, Row
-from profkit.measurement.statistics import ratio_estimate, round_medians
 from profkit.ops import spec_from_dict
 from profkit.rendering.atomic_write import write_atomically
 
@@ -86,8 +85,8 @@ def _judged(cell: Cell, rows: Sequence[Row], convention: str, forms: Sequence[st
     if native and frameworks:
         rival = min(frameworks, key=_time)
         own = next((row for row in native if row.key == choice.key), None)
-        found |= {"framework": _short(rival.key), "ratio": _ratio(rival, best)}
-        found["policy_ratio"] = None if own is None else _ratio(rival, own)
+        found |= {"framework": _short(rival.key), "ratio": _ratio(cell, rival, best)}
+        found["policy_ratio"] = None if own is None else _ratio(cell, rival, own)
     return found
 
 
@@ -122,9 +121,9 @@ def _takes_part(row: Row, convention: str) -> bool:
     return not row.layout and not (_is_native(row) and len(row.key.split("/")) > 4)
 
 
-def _ratio(rival: Row, own: Row) -> list[float | None]:
+def _ratio(cell: Cell, rival: Row, own: Row) -> list[float | None]:
     """Value, low, high; paired by round where both have some."""
-    ratio = ratio_estimate(*(round_medians(row.samples_ns, row.sample_rounds) for row in (rival, own)))
+    ratio = cell.ratio(rival, own)
     if ratio is None:
         return [round(_time(rival) / _time(own), 4), None, None]
     return [None if value is None else round(value, 4) for value in (ratio.value, ratio.low, ratio.high)]

@@ -50,7 +50,7 @@ def main() -> int:
     share = 100.0 * false_claims / arguments.runs
     print(page_head("One kernel under two names", f"python bench/same_kernel_twice.py --runs {arguments.runs}"))
     print(f"{spec.op} {spec.words()['batch']} images,")
-    print(f"stride 2, {arguments.threads} thread(s), at most {arguments.budget:g} s of sampling per run, margin 2 %.\n")
+    print(f"stride 2, {arguments.threads} thread(s), {arguments.budget:g} s of sampling per run, margin 2 %.\n")
     print(f"Verdicts: {', '.join(f'{word} {count}' for word, count in verdicts.most_common())}.")
     print(f"**A difference that is not there was claimed in {false_claims} of {arguments.runs} runs")
     print(f"({share:.1f} %; goal: at most 5 %).**\n")

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 
 from profkit import __version__
-from profkit.errors import ProfkitError, UsageError, did_you_mean
-from profkit.rendering.terminal import encodable, stream_width
+from profkit.errors import ProfkitError, UsageError, unknown
+from profkit.rendering.terminal import LINES, say, stream_width, visible
 
 _TOOLS = {
     "tune": "find the best sizes of profkit's own kernels on this machine, and keep them",
@@ -90,7 +90,7 @@ def guarded(command: str, run: Callable[[Sequence[str]], int], argv: Sequence[st
         tell(f"profkit {command}".rstrip() + f": {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        say("interrupted", sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         abandon_stdout()
@@ -126,7 +126,7 @@ def wrapped(text: str) -> str:
     """A message in lines of at most 100 columns, or as many as there are; its own line breaks kept."""
     width = min(MESSAGE_WIDTH, stream_width(sys.stderr))
     lines = []
-    for line in text.splitlines():
+    for line in visible(text, LINES).splitlines():
         indent = line[: len(line) - len(line.lstrip())] + "  "
         lines += textwrap.wrap(
             line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
@@ -136,24 +136,23 @@ def wrapped(text: str) -> str:
 
 def tell(text: str) -> None:
     """A remark beside the result, on standard error."""
-    print(encodable(wrapped(text), sys.stderr), file=sys.stderr, flush=True)
+    say(wrapped(text), sys.stderr)
 
 
 def _list_commands(_: Sequence[str]) -> int:
     width = max(map(len, commands()))
-    print("profkit: one operator, every implementation, compared fairly\n")
-    print("usage: profkit COMMAND [flags]   (or python -m profkit.COMMAND [flags])\n")
+    say("profkit: one operator, every implementation, compared fairly\n")
+    say("usage: profkit COMMAND [flags]   (or python -m profkit.COMMAND [flags])\n")
     for name, summary in commands().items():
-        print(f"  {name:{width}}  {summary}")
-    print("\nprofkit COMMAND --help shows a command's flags; start with: profkit conv --stride 2")
+        say(f"  {name:{width}}  {summary}")
+    say("\nprofkit COMMAND --help shows a command's flags; start with: profkit conv --stride 2")
     return 0
 
 
 def _show_version(_: Sequence[str]) -> int:
-    print(f"profkit {__version__}")
+    say(f"profkit {__version__}")
     return 0
 
 
 def _refuse(words: Sequence[str]) -> int:
-    hint = did_you_mean(words[0], (*commands(), "help"))
-    raise UsageError(f"unknown command {words[0]!r}; {hint}commands: {', '.join(commands())}")
+    raise UsageError(unknown("command", words[0], (*commands(), "help")))

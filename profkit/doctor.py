@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from profkit.cli import guarded
+from profkit.rendering.terminal import say
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,12 +21,14 @@ def examine(words: Sequence[str]) -> int:
     from profkit.commands.arguments import Parser
     from profkit.commands.doctor import checks as doctor_checks
     from profkit.commands.doctor.gpu import check_gpus
+    from profkit.commands.doctor.noise import check_noise
     from profkit.commands.doctor.tracing import check_tracing
     from profkit.rendering.atomic_write import check_targets, write_atomically
     from profkit.rendering.tables.table import Item, Items
 
     parser = Parser("profkit doctor", "Show what works here, why the rest does not, and the line to type.")
     parser.add_argument("--deep", action="store_true", help="import each framework, in a separate process")
+    parser.add_argument("--noise", action="store_true", help="measure this machine's noise floor, about 3 minutes")
     parser.add_argument("--json", metavar="FILE", help="save the findings and the environment")
     arguments = parser.parse(words)
     check_targets([arguments.json])
@@ -36,13 +39,13 @@ def examine(words: Sequence[str]) -> int:
         "tracing": check_tracing,
         "GPU": check_gpus,
         "tools": doctor_checks.check_tools,
-        "machine": doctor_checks.check_machine,
+        "machine": lambda: [*doctor_checks.check_machine(), check_noise(arguments.noise)],
     }
     records: list[dict[str, str]] = []
     for section, look in sections.items():
         # Each section is shown as soon as it is known: importing every framework takes a while.
         found = look()
-        print(f"{chr(10) if records else ''}{section}", flush=True)
+        say(f"{chr(10) if records else ''}{section}")
         texts = [check.detail + (f"\ntype: {check.fix}" if check.fix else "") for check in found]
         Items([Item(f"  {c.name}", c.status, text.strip()) for c, text in zip(found, texts)]).print(sys.stdout)
         records += [{"section": section, **asdict(check)} for check in found]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from profkit.cli import guarded
-from profkit.errors import ProfkitError, UsageError, did_you_mean
+from profkit.errors import ProfkitError, UsageError, unknown
+from profkit.rendering.terminal import say
 
 if TYPE_CHECKING:
     from profkit.frameworks.environments import Environment, IsolatedFramework
@@ -39,8 +40,8 @@ def manage(words: Sequence[str]) -> int:
     from profkit.frameworks.environments import FOREIGN
 
     arguments = _parse(words)
-    action = _known(arguments.action, list(ACTIONS), "action")
-    foreigns = [FOREIGN[_known(name, list(FOREIGN), "environment")] for name in arguments.names]
+    action = _known("action", arguments.action, ACTIONS)
+    foreigns = [FOREIGN[_known("environment", name, FOREIGN)] for name in arguments.names]
     if (arguments.python or arguments.again) and action != "create":
         raise UsageError("--python and --again belong to create")
     if not foreigns and action in ("create", "remove"):
@@ -65,12 +66,10 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     return parser.parse(words)
 
 
-def _known(word: str, names: Sequence[str], what: str) -> str:
-    if word in names:
-        return word
-    raise UsageError(
-        f"unknown {what} {word!r}; {did_you_mean(word, names)}there are {', '.join(names)}\n  profkit env --help"
-    )
+def _known(what: str, word: str, names: Collection[str]) -> str:
+    if word not in names:
+        raise UsageError(f"{unknown(what, word, names)}\n  profkit env --help")
+    return word
 
 
 def _create(foreigns: Sequence[IsolatedFramework], python: str, again: bool) -> int:
@@ -82,17 +81,17 @@ def _create(foreigns: Sequence[IsolatedFramework], python: str, again: bool) -> 
         begin = time.monotonic()
 
         def tell(text: str, name: str = foreign.name, begin: float = begin) -> None:
-            print(f"{name} {time.monotonic() - begin:5.1f} s  {text}", file=sys.stderr, flush=True)
+            say(f"{name} {time.monotonic() - begin:5.1f} s  {text}", sys.stderr)
 
         try:
             environment = create(foreign, python, tell, again)
         except ProfkitError as error:
             if foreign is foreigns[-1] and not code:
                 raise
-            print(f"profkit env: {error}", file=sys.stderr)
+            say(f"profkit env: {error}", sys.stderr)
             code = error.exit_code
             continue
-        print(_ready_line(environment), flush=True)
+        say(_ready_line(environment))
     return code
 
 
@@ -139,12 +138,12 @@ def _check(foreigns: Sequence[IsolatedFramework]) -> int:
         foreign = environment.foreign
         try:
             if environment.state != READY:
-                print(f"{foreign.name} {environment.trouble}\n  {foreign.create_line}")
+                say(f"{foreign.name} {environment.trouble}\n  {foreign.create_line}")
                 code = 1
                 continue
-            print(f"{foreign.name} works: {_versions(foreign, check(environment))}")
+            say(f"{foreign.name} works: {_versions(foreign, check(environment))}")
         except ProfkitError as error:
-            print(f"{error}\n  {foreign.create_line} --again")
+            say(f"{error}\n  {foreign.create_line} --again")
             code = 1
     return code
 
@@ -155,7 +154,7 @@ def _remove(foreigns: Sequence[IsolatedFramework]) -> int:
 
     for foreign in foreigns:
         folder = environments_folder() / foreign.name
-        print(f"removed {folder}" if remove(foreign) else f"{foreign.name} has no environment ({folder})")
+        say(f"removed {folder}" if remove(foreign) else f"{foreign.name} has no environment ({folder})")
     return 0
 
 

@@ -60,6 +60,11 @@ def nearest(word: str, known: Collection[str], most: int = 3) -> str:
     return did_you_mean(word, known, most).rstrip() or f"expected one of {', '.join(known)}"
 
 
+def unknown(what: str, word: str, known: Collection[str], most: int = 3) -> str:
+    """The message for a word that is not one of those known."""
+    return f"unknown {what} {word!r}; {nearest(word, known, most)}"
+
+
 def check_names(
     where: str, given: Iterable[str], known: Collection[str], what: str = "option", kind: type[UsageError] = UsageError
 ) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from profkit.cli import guarded
 from profkit.errors import CaptureError, ProfkitError, UsageError
+from profkit.rendering.terminal import say
 
 if TYPE_CHECKING:
     from profkit.capture.schema import Capture
@@ -35,7 +36,9 @@ _EXAMPLES = """examples:
   profkit export trace.json.gz --folded trace.folded     its host code as a flame graph
   profkit export report.sqlite --format chrome           an Nsight Systems export as report.chrome.json.gz
   profkit export result.json --parquet result_tables     rows, samples and environment of a measurement
-"""
+
+exit codes: 0 written, 1 a file cannot be used or written, 2 wrong usage, or a trace that cannot be read,
+  5 with --fail-on-loss: records were lost, or a program ran unrecorded"""
 _HOW_TO_OPEN = {
     "chrome": "chrome://tracing or ui.perfetto.dev",
     "perfetto": "ui.perfetto.dev",
@@ -97,7 +100,7 @@ def write_exports(capture: Opened, arguments: argparse.Namespace, stream: TextIO
             problems.append(error)
             continue
         if kind == "parquet" or not is_stream(path):
-            print(f"{path}  {_size(path)}  open with {_HOW_TO_OPEN[kind]}", file=out)
+            say(f"{path}  {_size(path)}  open with {_HOW_TO_OPEN[kind]}", out)
     if problems:
         raise ProfkitError("\n".join(str(problem) for problem in problems))
 
@@ -111,13 +114,13 @@ def _run(words: Sequence[str]) -> int:
     for path in _targets(arguments).values():
         if os.path.realpath(path) == os.path.realpath(arguments.capture):
             raise UsageError(f"{path} is the capture itself: give the export a file of its own")
-    from profkit.commands.opening import open_any, trouble_lines
+    from profkit.commands.opening import loss_code, open_any, trouble_lines
 
     capture = open_any(arguments.capture)
     for line in trouble_lines(capture):
-        print(line, file=sys.stderr)
+        say(line, sys.stderr)
     write_exports(capture, arguments)
-    return 0
+    return loss_code(capture, arguments)
 
 
 def _name_file(arguments: argparse.Namespace) -> None:
@@ -136,6 +139,7 @@ def _name_file(arguments: argparse.Namespace) -> None:
 def build_parser() -> Parser:
     """The parser of this command."""
     from profkit.commands.arguments import Parser
+    from profkit.commands.opening import add_loss_argument
 
     parser = Parser("profkit export", "Write a capture as files that other programs open.", _EXAMPLES)
     parser.usage = "profkit export CAPTURE [flags]"
@@ -148,6 +152,7 @@ def build_parser() -> Parser:
         "--format", choices=list(_ENDINGS), help="a trace of this format in this folder, named after the capture"
     )
     add_export_arguments(parser)
+    add_loss_argument(parser)
     return parser
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from profkit.cli import INTERRUPTED, guarded, wrapped
+from profkit.cli import INTERRUPTED, guarded, tell
+from profkit.rendering.terminal import say
 
 if TYPE_CHECKING:
     from profkit.capture.run import Run
@@ -52,7 +53,7 @@ def _run(words: Sequence[str]) -> int:
         if code == 0:
             raise
         # How the run ended says more than a file that could not be written.
-        print(wrapped(f"profkit network: {error}"), file=sys.stderr)
+        tell(f"profkit network: {error}")
     return code
 
 
@@ -165,10 +166,10 @@ def _list() -> int:
     from profkit.rendering.tables.table import Item, Items
     from profkit.rendering.usage.networks import network_words
 
-    print("networks, with their parameters")
+    say("networks, with their parameters")
     words = {name: network_words(kind()).partition(" ")[2] for name, kind in NETWORKS.items()}
     Items([Item(f"  {name}", "", text) for name, text in words.items()]).print(sys.stdout)
-    print("\nframeworks, with their modes")
+    say("\nframeworks, with their modes")
     items = []
     for name in BUILDERS:
         builder = load_builder(name)

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from profkit.cli import guarded
 from profkit.errors import UsageError
+from profkit.rendering.terminal import say
 
 if TYPE_CHECKING:
     import duckdb
 
     from profkit.commands.opening import Opened
 
-FORMATS = {"csv": "format csv, header", "json": "format json, array true", "parquet": "format parquet"}
+_ROWS_AT_ONCE = 100_000
+FORMATS = {"csv": "", "json": "format json, array true", "parquet": "format parquet"}
 DEFAULT_ROWS = 100
 EXAMPLES = """examples:
   profkit query run.profkit "select title, count(*), sum(duration_ns) from ranges group by 1 order by 3 desc"
@@ -29,7 +31,8 @@ EXAMPLES = """examples:
   profkit query run.profkit --tables
   profkit query run.profkit --parquet-folder run_tables
 
-exit codes: 0 answered, 1 the run or a file cannot be used, 2 wrong usage or wrong SQL"""
+exit codes: 0 answered, 1 the run or a file cannot be used, 2 wrong usage or wrong SQL,
+  5 with --fail-on-loss: records were lost, or a program ran unrecorded"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,7 +49,7 @@ def write_parquet(run: Opened, folder: str) -> list[str]:
 
 def run_query(words: Sequence[str]) -> int:
     """Answer one query, or show or save the tables."""
-    from profkit.commands.opening import open_any, trouble_lines
+    from profkit.commands.opening import loss_code, open_any, trouble_lines
     from profkit.rendering.atomic_write import check_targets
     from profkit.rendering.sql.database import require_duckdb
 
@@ -56,19 +59,20 @@ def run_query(words: Sequence[str]) -> int:
     check_targets(targets.values(), folders=[arguments.parquet_folder])
     run = open_any(arguments.capture)
     for sentence in trouble_lines(run):
-        print(sentence, file=sys.stderr)
+        say(sentence, sys.stderr)
     if arguments.tables:
         _print_tables(run)
     if arguments.parquet_folder:
         for path in write_parquet(run, arguments.parquet_folder):
-            print(f"wrote {path} ({os.path.getsize(path):,} bytes)")
+            say(f"wrote {path} ({os.path.getsize(path):,} bytes)")
     if arguments.sql:
         _answer(run, arguments, targets)
-    return 0
+    return loss_code(run, arguments)
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     from profkit.commands.arguments import Parser
+    from profkit.commands.opening import add_loss_argument
 
     parser = Parser("profkit query", "SQL (DuckDB) on the tables of a run or a result.", EXAMPLES)
     parser.usage = 'profkit query CAPTURE "SELECT ..." [flags]'
@@ -83,6 +87,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     for name in FORMATS:
         parser.add_argument(f"--{name}", metavar="FILE", help=f"save the answer as {name.upper()} instead of printing")
     parser.add_argument("--parquet-folder", metavar="DIR", help="save every table as DIR/<table>.parquet")
+    add_loss_argument(parser)
     arguments = parser.parse(words)
     if not arguments.sql.strip() and any(getattr(arguments, name) for name in FORMATS):
         raise UsageError("--csv, --json and --parquet save the answer of a query: give one, or use --parquet-folder")
@@ -152,12 +157,12 @@ def _print_answer(database: duckdb.DuckDBPyConnection, sql: str, limit: int) -> 
         raise UsageError(str(error)) from None
     answer_table(names, rows[:limit]).print(sys.stdout)
     if more:
-        print(f"{more:,} more rows (--rows {limit + more}, or --csv FILE)")
+        say(f"{more:,} more rows (--rows {limit + more}, or --csv FILE)")
 
 
 def _count_rest(cursor: duckdb.DuckDBPyConnection) -> int:
     count = 0
-    while chunk := cursor.fetchmany(100_000):
+    while chunk := cursor.fetchmany(_ROWS_AT_ONCE):
         count += len(chunk)
     return count
 
@@ -170,10 +175,39 @@ def _save(run: Opened, sql: str, name: str, target: str) -> None:
     with scratch_folder(folder_for(target)) as scratch:
         unfinished = Path(scratch) / f"answer.{name}"
         try:
-            copy_to(_database(run, scratch), sql, unfinished, FORMATS[name])
+            if name == "csv":
+                _write_csv(_database(run, scratch).execute(sql), unfinished)
+            else:
+                copy_to(_database(run, scratch), sql, unfinished, FORMATS[name])
+            if name == "json":
+                unfinished = _escaped(unfinished)
         except duckdb.Error as error:
             raise UsageError(str(error)) from None
         put_in_place(unfinished, target)
+
+
+def _write_csv(cursor: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Rows as they come: an answer may be larger than memory."""
+    import csv
+
+    from profkit.rendering.tables.csv_file import write_rows
+
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        write_rows(writer, [[str(column[0]) for column in cursor.description or ()]])
+        while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+            write_rows(writer, rows)
+
+
+def _escaped(path: Path) -> Path:
+    """A copy of the file of JSON in which every sign can be seen."""
+    from profkit.rendering.tables.json_file import escaped
+
+    copy = path.with_suffix(".escaped")
+    with path.open(encoding="utf-8", newline="") as source, copy.open("w", encoding="utf-8", newline="") as target:
+        while text := source.read(1 << 20):
+            target.write(escaped(text))
+    return copy
 
 
 def _print_tables(run: Opened) -> None:
@@ -182,9 +216,9 @@ def _print_tables(run: Opened) -> None:
     database = _database(run)
     for table in _table_names(run):
         count = database.execute(f"select count(*) from {table}").fetchone()
-        print(f"{table} ({count[0] if count else 0:,} rows)")
+        say(f"{table} ({count[0] if count else 0:,} rows)")
         for column, kind in schema_of(database, table):
-            print(f"  {column:22} {kind}")
+            say(f"  {column:22} {kind}")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from profkit.capture.run import Run
 from profkit.capture.schema import Capture
 from profkit.cli import guarded
 from profkit.commands.arguments import Parser, chosen_top
+from profkit.commands.opening import add_loss_argument, loss_code
 from profkit.commands.showing import TFPROF, show_result, show_usage
 from profkit.commands.sweep import split_list
 from profkit.errors import UsageError
@@ -42,9 +43,11 @@ _EXAMPLES = """examples:
   profkit report trace.json.gz --by launch           which kernels each operator launched
   profkit report report.sqlite --by copy             copies by direction of an Nsight Systems export
   profkit report result.json --columns +page_faults  what profkit conv --json result.json measured
-"""
+
+exit codes: 0 shown, 1 a file cannot be used or written, 2 wrong usage, or a trace that cannot be read,
+  5 with --fail-on-loss: records were lost, or a program ran unrecorded"""
 _OF_THREADS = ("process", "thread", "subtract_overhead")
-_OF_CAPTURES = ("by", "clock", "sort", *_OF_THREADS)
+_OF_CAPTURES = ("by", "clock", "sort", "fail_on_loss", *_OF_THREADS)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,6 +67,7 @@ def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--process", metavar="PID", help="only this process")
     group.add_argument("--thread", metavar="NAME", help="only threads of this name or id")
     group.add_argument("--subtract-overhead", action="store_true", help="subtract the estimated cost of recording")
+    add_loss_argument(group)
     add_file_arguments(parser)
 
 
@@ -132,8 +136,9 @@ def _run(words: Sequence[str]) -> int:
     if arguments.verbose:
         raise UsageError(f"--verbose is for results; {arguments.capture} is a {content.value}")
     check_report_arguments(arguments)
-    print_report(open_capture(arguments.capture, content), arguments)
-    return 0
+    capture = open_capture(arguments.capture, content)
+    print_report(capture, arguments)
+    return loss_code(capture, arguments)
 
 
 def _report_result(arguments: argparse.Namespace) -> int:

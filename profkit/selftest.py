@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from profkit.cli import INTERRUPTED, abandon_stdout, guarded, wrapped
 from profkit.errors import ProfkitError, UsageError
+from profkit.rendering.terminal import say
 
 if TYPE_CHECKING:
     from profkit.selftests.findings import SelftestReport
@@ -71,18 +72,17 @@ def _target(named: str | None) -> str:
 
 def _show(report: SelftestReport, path: str) -> None:
     from profkit.rendering.tables.table import Items
-    from profkit.rendering.terminal import encodable
     from profkit.selftests.table import check_lists, conclusion, kernel_table
 
     if report.kernels:
         kernel_table(report).print(sys.stdout)
-        print()
+        say()
     for title, lines in check_lists(report):
-        print(title)
+        say(title)
         Items(lines).print(sys.stdout)
-        print()
+        say()
     for text in conclusion(report, path):
-        print(encodable(wrapped(text), sys.stdout))
+        say(wrapped(text))
 
 
 if __name__ == "__main__":

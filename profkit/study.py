@@ -13,6 +13,7 @@ from profkit.cli import INTERRUPTED, guarded
 from profkit.commands.arguments import Parser, made_options
 from profkit.errors import UsageError
 from profkit.measurement.options import BYTES, FOLDER, RUN, SECONDS, WHOLE, WORDS, option
+from profkit.rendering.terminal import say
 
 if TYPE_CHECKING:
     from profkit.studies.folder import ResultsFolder
@@ -86,7 +87,7 @@ def _list() -> int:
     names = study_names()
     width = max(map(len, names))
     for name in names:
-        print(f"{name:{width}}  {load_study(name).title}")
+        say(f"{name:{width}}  {load_study(name).title}")
     return 0
 
 
@@ -135,10 +136,10 @@ class _Session:
             report = None if self._options.report else self._run_cells(folder)
             measured = self._write(folder)
         if report is not None and report.is_interrupted:
-            print(f"interrupted; {report.left} cells are left: the same command continues", file=sys.stderr)
+            say(f"interrupted; {report.left} cells are left: the same command continues", sys.stderr)
             return INTERRUPTED
         if report is not None and report.is_out_of_budget:
-            print(f"the budget is over; {report.left} cells are left: the same command continues")
+            say(f"the budget is over; {report.left} cells are left: the same command continues")
         return 0 if measured else 1
 
     def _run_cells(self, folder: ResultsFolder) -> RunReport:
@@ -176,8 +177,8 @@ class _Session:
             write_atomically(self._options.json, render_summary(summary))
         build_summary(summary).print(sys.stdout)
         for sentence in missing:
-            print(sentence)
-        print(f"\nreport: {self._output / 'report.md'}, {self._output / 'report.html'}")
+            say(sentence)
+        say(f"\nreport: {self._output / 'report.md'}, {self._output / 'report.html'}")
         return bool(results.numbers)
 
     def _show(self) -> int:
@@ -189,9 +190,9 @@ class _Session:
         table = time_table(self._chosen, self._conditions, folder)
         width = max(len(cell.title) for cell, _, _ in table)
         for cell, outcome, seconds in table:
-            print(f"{cell.title:{width}}  {outcome.status if outcome else left_text(seconds)}")
+            say(f"{cell.title:{width}}  {outcome.status if outcome else left_text(seconds)}")
         left = [seconds for _, outcome, seconds in table if outcome is None]
-        print(f"{len(table)} cells, {len(left)} to run, {left_text(sum(left))}; results go to {self._output}")
+        say(f"{len(table)} cells, {len(left)} to run, {left_text(sum(left))}; results go to {self._output}")
         return 0
 
 

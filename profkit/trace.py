@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 
 from profkit.capture.environment import RecordingOptions
 from profkit.cli import abandon_stdout, guarded, tell
+from profkit.commands.opening import LOST, has_loss
 from profkit.errors import ProfkitError, UsageError
 from profkit.measurement.options import BYTES, WHOLE, option
+from profkit.rendering.terminal import say
 
 if TYPE_CHECKING:
     from profkit.capture.schema import Capture
@@ -34,7 +36,8 @@ examples:
   profkit trace --allocations-from 64K --by path --top 20 -- ./server --port 8000
 
 All flags come before the program; everything after it belongs to the program.
-exit codes: the program's own, 128 + the signal when one ended it; 2 when the program was not started"""
+exit codes: the program's own, 128 + the signal when one ended it; 2 when the program was not started;
+  5 with --fail-on-loss, when the program ended with 0 and records were lost or a program ran unrecorded"""
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,8 @@ def trace(words: Sequence[str]) -> int:
     replaces = os.path.isfile(capture) and os.path.getsize(capture) > 0
     claim_target(capture)
     code = run_program(program, environment)
-    _finish(capture, arguments, replaces)
-    return code
+    is_whole = _finish(capture, arguments, replaces)
+    return LOST if arguments.fail_on_loss and not is_whole and not code else code
 
 
 def _build_parser() -> Parser:
@@ -124,10 +127,13 @@ def _check_files(capture: str, arguments: argparse.Namespace) -> None:
             raise UsageError(f"two files of one run have the same name: {place}")
 
 
-def _finish(capture: str, arguments: argparse.Namespace, replaces: bool) -> None:
-    """Table and files; whatever fails here is told and leaves the program's exit code alone."""
+def _finish(capture: str, arguments: argparse.Namespace, replaces: bool) -> bool:
+    """Table and files; whatever fails here is told. Whether the capture is known to have everything."""
+    is_whole = False
     try:
-        _show_and_save(capture, arguments, replaces)
+        tables = _read_when_written(capture)
+        is_whole = not has_loss(tables)
+        _show_and_save(tables, capture, arguments, replaces)
         sys.stdout.flush()
     except BrokenPipeError:
         abandon_stdout()
@@ -138,19 +144,23 @@ def _finish(capture: str, arguments: argparse.Namespace, replaces: bool) -> None
         tell(f"interrupted; the capture is in {capture}: profkit report {capture}")
     except Exception as error:
         tell(f"profkit trace: {error}" + ("" if isinstance(error, ProfkitError) else f" ({type(error).__name__})"))
+    return is_whole
 
 
-def _show_and_save(capture: str, arguments: argparse.Namespace, replaces: bool) -> None:
-    from profkit.export import write_exports
-    from profkit.report import print_report
-
+def _read_when_written(capture: str) -> Capture:
     if not os.path.exists(capture):
         raise ProfkitError(
             f"nothing was recorded into {capture}: the program never loaded the tracer "
             "(statically linked, set-uid, or ended before it began)"
         )
     with _told_if_slow(f"reading {capture}"):
-        tables = _read_when_ended(capture)
+        return _read_when_ended(capture)
+
+
+def _show_and_save(tables: Capture, capture: str, arguments: argparse.Namespace, replaces: bool) -> None:
+    from profkit.export import write_exports
+    from profkit.report import print_report
+
     out = io.StringIO() if arguments.quiet else sys.stdout
     problems = []
     for text, show in (("making the table", print_report), ("writing traces", write_exports)):
@@ -159,7 +169,7 @@ def _show_and_save(capture: str, arguments: argparse.Namespace, replaces: bool) 
                 show(tables, arguments, out)
         except ProfkitError as error:
             problems.append(str(error))
-    print(_where(capture, replaces), file=out)
+    say(_where(capture, replaces), out)
     if problems:
         raise ProfkitError("\n".join(problems))
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from profkit.cli import INTERRUPTED, guarded, tell
+from profkit.rendering.terminal import say
 
 if TYPE_CHECKING:
     from profkit.commands.tune_arguments import TuneOptions
@@ -114,7 +115,7 @@ def _show_plan(tasks: Sequence[TuningTask]) -> int:
     from profkit.rendering.results.tuning import task_items, task_title
 
     for task in tasks:
-        print(task_title(task))
+        say(task_title(task))
         task_items(task).print(sys.stdout)
     return 0
 

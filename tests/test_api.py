@@ -64,7 +64,7 @@ def test_the_ratio_is_baseline_time_over_row_time(result: profkit.PrintableResul
         for row in cell.rows:
             assert row.status == "ok", row
             assert row.ratio is not None and row.median_ns is not None and baseline_ns is not None
-            assert row.ratio == pytest.approx(baseline_ns / row.median_ns, rel=0.5)
+            assert row.ratio == pytest.approx(baseline_ns / row.median_ns)
             assert row.gflops == pytest.approx(cell.spec.flops() / row.median_ns)
 
 
@@ -99,6 +99,17 @@ def test_a_watcher_sees_every_phase_in_order() -> None:
     assert all(0.0 <= progress.fraction <= 1.0 for progress in seen)
 
 
+def test_further_runs_sample_every_row_again() -> None:
+    found = profkit.measure(
+        profkit.MatMul(m=8, n=8, k=8), only=["numpy", "native/blocked"], threads=1, budget_s=0.2, again=2
+    )
+
+    (cell,) = found.cells
+    assert len(cell.run_starts) == 3 and cell.run_starts[0] == 0
+    assert all(set(cell.run_starts) <= set(row.sample_rounds) for row in cell.rows)
+    assert cell.rounds > cell.run_starts[-1]
+
+
 def test_caches_and_outputs_are_as_chosen_with_a_cell_each() -> None:
     spec = profkit.MatMul(m=64, n=64, k=64)
 
@@ -125,6 +136,8 @@ def test_caches_and_outputs_are_as_chosen_with_a_cell_each() -> None:
         ({"budget_s": 0}, "budget_s must be positive"),
         ({"timeout_s": float("inf")}, "timeout_s must be positive and at most"),
         ({"seed": -1}, "seed is a whole number and cannot be negative"),
+        ({"again": -1}, "again is a whole number and cannot be negative"),
+        ({"again": 1.5}, "again is a whole number"),
         ({"budget_s": "20s"}, "budget_s must be positive and at most 1000000, got '20s'"),
         ({"budget": 3}, r"profkit\.measure has no option 'budget'; did you mean budget_s\?"),
         ({"timeout": 3}, r"did you mean timeout_s\?"),

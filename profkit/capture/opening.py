@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from enum import Enum
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING
 
 from profkit.capture.run import MAGIC, Run, load_run
 from profkit.errors import CaptureError, TraceError
@@ -80,7 +80,7 @@ def _content_of_json(path: str) -> Content:
     file, stream = open_unzipped(path)
     with file:
         try:
-            for key, value in JsonStream(cast(BinaryIO, stream)).walk(_EVENTS):
+            for key, value in JsonStream(stream).walk(_EVENTS):
                 if key == _EVENTS:
                     return Content.KINETO
                 if key == "schema" and str(value).startswith(RESULT_SCHEMA):

@@ -58,6 +58,7 @@ def read(path: str | os.PathLike[str], running: Collection[int] = ()) -> Capture
     warnings = (
         *content["warnings"],
         *_replaced_names(content),
+        *_untraced_programs(content["counters"]["untraced_execs"]),
         *_missing_ends(processes, content, running),
         *device_warnings(processes, counts),
         *launch_warnings(capture),
@@ -84,6 +85,7 @@ def _losses(counters: dict[str, int], counts: Sequence[dict[str, int]]) -> Losse
         stalled_ns=counters["stalled_ns"],
         replaced_names=counters["replaced_names"],
         device=max(counters["dropped_device"], of_device),
+        untraced_programs=counters["untraced_execs"],
     )
 
 
@@ -151,6 +153,14 @@ def _replaced_names(content: CaptureContent) -> list[str]:
     return [f'{times} a name was recorded as "(too many names)": a process holds 262,144 names and 8 MiB of their text']
 
 
+def _untraced_programs(count: int) -> list[str]:
+    if not count:
+        return []
+    subject = "1 program was" if count == 1 else f"{count:,} programs were"
+    where = "in an environment without profkit's library in LD_PRELOAD"
+    return [f"{subject} started (exec) {where}: nothing of what followed is recorded"]
+
+
 def _missing_ends(processes: Sequence[Process], content: CaptureContent, running: Collection[int]) -> list[str]:
     """Sentences about processes that were killed, that run on, or that never wrote a block."""
     sentences = []
@@ -164,12 +174,21 @@ def _missing_ends(processes: Sequence[Process], content: CaptureContent, running
         one = len(killed) == 1
         subject = f"process {killed[0]}" if one else f"{len(killed)} processes ({_shortened(killed)})"
         rest = f"{'its' if one else 'their'} last moments may be missing"
-        sentences.append(f"{subject} did not end normally: killed, crashed or still running; {rest}")
+        sentences.append(f"{subject} {_why_unended(content['counters'], one)}; {rest}")
     silent = content["counters"]["processes_started"] - len(processes)
     if silent > 0:
         noun = "process" if silent == 1 else "processes"
         sentences.append(f"{silent} {noun} started recording and left nothing in the file")
     return sentences
+
+
+def _why_unended(counters: dict[str, int], is_one: bool) -> str:
+    """The counters are written over, which a full disk allows: they tell who ended although no block could be added."""
+    if not counters["dropped_disk_full"]:
+        return "did not end normally: killed, crashed or still running"
+    if counters["processes_ended"] >= counters["processes_started"]:
+        return f"ended, but the file has no end of {'it' if is_one else 'them'}: the disk was full, or writing failed"
+    return "left no end in the file: the disk was full, or writing failed"
 
 
 def _shortened(names: Sequence[str], limit: int = 5) -> str:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypedDict
 
 import numpy as np
 
-from profkit.capture.archive import put, take
+from profkit.capture.archive import LARGEST, document, opened, put, take
+from profkit.capture.checked_json import check, made, shortened
 from profkit.capture.schema import NONE, STRINGS, TABLES, Capture, Column, Losses, Table
-from profkit.errors import CaptureError
+from profkit.errors import CaptureError, UsageError
+from profkit.ops.networks import Training, network_from_dict
+from profkit.ops.networks.work import network_work
 
 SCHEMA = "profkit.run/1"
 MAGIC = b"PK\x03\x04"
@@ -84,23 +86,103 @@ def save_run(run: Run, target: str | Path | BinaryIO) -> None:
 def load_run(path: str | Path) -> Run:
     """Read the file; CaptureError when it is not a run, is damaged, or comes from another version."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            about = _checked(json.loads(archive.read("run.json")), path)
-            numbers = range(about.pop("captures"))
-            captures = tuple(replace(take(archive, f"captures/{number}/"), path=str(path)) for number in numbers)
-            return Run(**about, captures=captures)
-    except CaptureError:
-        raise
-    except (OSError, EOFError, KeyError, ValueError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise CaptureError(f"{path} is not the run of a network, or is damaged: {error}") from None
+        with opened(path) as archive:
+            about = document(archive, "run.json")
+            schema, count = about.pop("schema", None), about.pop("captures", None)
+            if schema != SCHEMA:
+                raise CaptureError(
+                    f"{path} has schema {shortened(schema)}, this profkit reads {SCHEMA!r}: record it again"
+                )
+            check(count, int, "run.json has captures")
+            if count < 0:
+                raise ValueError(f"run.json has {count} captures")
+            captures = [replace(take(archive, f"captures/{number}/"), path=str(path)) for number in range(count)]
+            run = made(Run, about, "run.json", finite=False, captures=tuple(captures))
+            _check_values(run)
+            return run
+    except OSError as error:
+        raise CaptureError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        reason = str(error).splitlines()[0]
+        raise CaptureError(f"{path} is not the run of a network, or is damaged: {reason}") from None
 
 
-def _checked(about: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
-    values = dict(about)
-    schema = values.pop("schema", None)
-    if schema != SCHEMA:
-        raise CaptureError(f"{path} has schema {schema!r}, this profkit reads {SCHEMA!r}: record it again")
-    return values
+class _Environment(TypedDict, total=False):
+    """What is read of `environment`."""
+
+    cpu: str
+    cpus_usable: list[int]
+    load: list[float]
+    others_share: float | None
+
+
+class _Learning(TypedDict, total=False):
+    """What is read of `learning`."""
+
+    losses: list[float]
+    precision: float | None
+    tested: int
+    seconds: float
+
+
+class _PartLoad(TypedDict, total=False):
+    """What may be missing in a part of a row of `baseline`."""
+
+    load: float
+
+
+class _PartTime(_PartLoad):
+    """What is read of it."""
+
+    key: str | None
+
+
+class _Parts(TypedDict, total=False):
+    """What may be missing in a row of `baseline`."""
+
+    kind: str
+    threads: int
+    parts: list[_PartTime]
+    native_ns: float | None
+    one_thread_ns: float | None
+    workspace_bytes: int | None
+    native_key: str | None
+    native_bound_ns: float | None
+    without_kernel: list[str]
+
+
+class BaselineRow(_Parts):
+    """What is read of a row of `baseline`."""
+
+    layer: str
+    phase: str
+    flops: int
+    bytes: int
+    bound_ns: float
+    bound_by: str
+    peak_flops_per_s: float
+    peak_bytes_per_s: float
+
+
+def _check_values(run: Run) -> None:
+    """ValueError for what no run leaves, though every field has its type."""
+    check(run.environment, _Environment, "run.json has environment")
+    check(run.learning, _Learning, "run.json has learning", finite=False)
+    check(run.baseline, list[BaselineRow], "run.json has baseline")
+    try:
+        parts = network_work(network_from_dict(run.network), Training(**run.training)).values()
+        work = sum(part.flops + part.bytes for part in parts) * sum(len(each.steps) for each in run.captures)
+    except (UsageError, TypeError) as error:
+        raise ValueError(f"run.json: {error}") from None
+    except OverflowError:
+        work = LARGEST + 1
+    if work > LARGEST:
+        raise ValueError("run.json has a network that is too large to be run")
+    for threads in (run.threads, *(row.get("threads", 1) for row in run.baseline)):
+        if not 0 < threads < 1 << 20:
+            raise ValueError(f"run.json has threads {threads}")
+    if any(not len(each.steps) or each.steps.end_ns[-1] <= each.steps.start_ns[0] for each in run.captures):
+        raise ValueError("a pass has no step, or steps without time")
 
 
 def side_by_side(captures: Sequence[Capture]) -> Capture:

@@ -125,9 +125,10 @@ HOST_MEMORY = (MemoryKind.PAGEABLE, MemoryKind.PINNED)
 STRINGS = "strings"
 
 
-def _column(dtype: Any, absent: int = NONE, refers: str = "") -> Any:
-    """A column of this type; it reads as `absent` where a source does not have it."""
-    return field(default=None, metadata={"absent": np.dtype(dtype).type(absent), "refers": refers})
+def _column(dtype: Any, absent: int = NONE, refers: str = "", kinds: type[IntEnum] | None = None) -> Any:
+    """A column of this type; it reads as `absent` where a source does not have it. `kinds` are all that it can hold."""
+    known = (*map(int, kinds), absent) if kinds else ()
+    return field(default=None, metadata={"absent": np.dtype(dtype).type(absent), "refers": refers, "kinds": known})
 
 
 def _row(table: str) -> Any:
@@ -230,9 +231,9 @@ EXACT, AGGREGATE, INFERRED = "exact", "aggregate", "inferred"
 class Ranges(Table):
     """Ranges, spans and marks."""
 
-    kind: Column = _column(np.uint8, RangeKind.RANGE)
-    source: Column = _column(np.uint8, 0)  # Source; 0: not recorded by profkit
-    level: Column = _column(np.int8)  # Level
+    kind: Column = _column(np.uint8, RangeKind.RANGE, kinds=RangeKind)
+    source: Column = _column(np.uint8, 0, kinds=Source)  # 0: not recorded by profkit
+    level: Column = _column(np.int8, kinds=Level)
     thread: Column = _row("threads")  # row of Threads
     end_thread: Column = _row("threads")  # differs from `thread` for spans only
     start_ns: Column = _column(np.int64)
@@ -248,7 +249,7 @@ class Ranges(Table):
     fused: Column = _text()  # types that this one operator does together, joined by "+"
     quality: Column = _text()  # EXACT, AGGREGATE or INFERRED
     colour: Column = _column(np.uint32, 0)  # ARGB; 0 none
-    payload_type: Column = _column(np.uint8, PayloadType.NONE)
+    payload_type: Column = _column(np.uint8, PayloadType.NONE, kinds=PayloadType)
     payload: Column = _column(np.uint64, 0)  # bits
     parent: Column = _row("ranges")  # row of this table, of kind RANGE: the innermost one open when this one began
     depth: Column = _column(np.int32, 0)  # number of ancestors
@@ -292,7 +293,7 @@ class Calls(Table):
 class Activities(Table):
     """Work of a device."""
 
-    kind: Column = _column(np.int8)  # ActivityKind
+    kind: Column = _column(np.int8, kinds=ActivityKind)
     process: Column = _row("processes")
     device: Column = _column(np.int32)
     context: Column = _column(np.int64)
@@ -306,9 +307,9 @@ class Activities(Table):
     range: Column = _row("ranges")  # row of Ranges: the innermost one open on the launching thread at launch
     queued_ns: Column = _column(np.int64)
     bytes: Column = _column(np.int64)  # of copies and sets
-    direction: Column = _column(np.int8)  # CopyDirection
-    source_kind: Column = _column(np.int8)  # MemoryKind
-    target_kind: Column = _column(np.int8)
+    direction: Column = _column(np.int8, kinds=CopyDirection)
+    source_kind: Column = _column(np.int8, kinds=MemoryKind)
+    target_kind: Column = _column(np.int8, kinds=MemoryKind)
     grid_x: Column = _column(np.int32)
     grid_y: Column = _column(np.int32)
     grid_z: Column = _column(np.int32)
@@ -327,7 +328,7 @@ class Allocations(Table):
     thread: Column = _row("threads")
     range: Column = _row("ranges")  # row of Ranges: the innermost open one of that thread
     time_ns: Column = _column(np.int64)
-    call: Column = _column(np.uint8, 0)  # AllocationCall
+    call: Column = _column(np.uint8, 0, kinds=AllocationCall)
     address: Column = _column(np.uint64, 0)
     bytes: Column = _column(np.uint64, 0)
     free_time_ns: Column = _column(np.int64)  # NONE: still live at the end
@@ -346,7 +347,7 @@ class MemoryEvents(Table):
     time_ns: Column = _column(np.int64)
     address: Column = _column(np.uint64, 0)
     bytes: Column = _column(np.int64)  # negative: given back
-    kind: Column = _column(np.int8)  # MemoryKind
+    kind: Column = _column(np.int8, kinds=MemoryKind)
     pool: Column = _column(np.int64)  # address of the memory pool; 0 none
     range: Column = _row("ranges")
 
@@ -415,6 +416,12 @@ class Losses:
     stalled_ns: int = 0
     replaced_names: int = 0  # so often "(too many names)" was recorded, because the tables of names were full
     device: int = 0  # of `records`: what a GPU did, lost by CUPTI or before the file
+    untraced_programs: int = 0  # that a process became or started without the tracer: nothing of them was recorded
+
+    @property
+    def is_any(self) -> bool:
+        """Whether anything of the program is missing."""
+        return bool(self.records or self.untraced_programs)
 
 
 LAYER_KINDS = "layer_kinds"

@@ -14,6 +14,8 @@ from profkit.errors import TraceError
 
 LARGEST = (1 << 62) - 1
 """Times and sizes above are damage: sums of a few of them would overflow."""
+MOST_DEEP = 5000
+"""Ranges in ranges; a stack that is deeper is damage, on which attribution would take hours."""
 LARGEST_SMALL = (1 << 31) - 1
 LARGEST_COPY = 1 << 50
 
@@ -131,7 +133,13 @@ def linked_capture(
     order = thread_order(ranges["thread"], ranges["start_ns"], ranges["end_ns"])
     ranges = _reordered(ranges, order)
     ranges["parent"] = parents_of(ranges["thread"], ranges["start_ns"], ranges["end_ns"])
-    made_ranges = Ranges(**ranges, depth=depths_of(ranges["parent"]), end_thread=ranges["thread"])
+    depth = depths_of(ranges["parent"])
+    if depth.max(initial=0) > MOST_DEEP:
+        raise TraceError(
+            f"{about.get('path')}: ranges are nested {depth.max():,} deep, more than {MOST_DEEP:,}: "
+            "they are damaged, or were begun and never ended"
+        )
+    made_ranges = Ranges(**ranges, depth=depth, end_thread=ranges["thread"])
     open_ranges = OpenRanges(made_ranges)
 
     calls = _reordered(calls, time_order(calls["start_ns"], calls["end_ns"]))

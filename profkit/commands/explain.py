@@ -8,10 +8,10 @@ from typing import Any, TextIO
 from profkit.errors import UnavailableError, UnsupportedError
 from profkit.frameworks.adapter import variant_of
 from profkit.measurement.result import Cell, Result, Row
-from profkit.measurement.statistics import ratio_estimate, round_medians, verdict
+from profkit.measurement.statistics import verdict
 from profkit.rendering.names import conditions_text, spec_text
 from profkit.rendering.quantities import time_text
-from profkit.rendering.terminal import PLAIN_WIDTH, encodable, stream_width
+from profkit.rendering.terminal import PLAIN_WIDTH, say, stream_width
 
 MARGIN = 0.02
 NATIVE = "native"
@@ -41,10 +41,10 @@ def explained(cell: Cell, tuned: bool = True) -> dict[str, Any]:
         "estimates_ns": {item.key: item.ns for item in choice.estimates},
         "costs_from": costs_origin() if choice.source == MODEL else "",
     }
-    return {**found, **_agreement(choice.key, [row for row in native if row.median_ns is not None])}
+    return {**found, **_agreement(choice.key, cell, [row for row in native if row.median_ns is not None])}
 
 
-def _agreement(key: str, rows: list[Row]) -> dict[str, Any]:
+def _agreement(key: str, cell: Cell, rows: list[Row]) -> dict[str, Any]:
     """How the row that was taken did beside the fastest that was measured."""
     own = next((row for row in rows if row.key == key), None)
     if own is None:
@@ -53,8 +53,8 @@ def _agreement(key: str, rows: list[Row]) -> dict[str, Any]:
     if fastest is own:
         text = f"the measurement agrees: {variant_of(key)} is the fastest of {len(rows)} native rows"
         return {"fastest_native": key, "slower_by": 0.0, "measurement": text}
-    ratio = ratio_estimate(*(round_medians(row.samples_ns, row.sample_rounds) for row in (own, fastest)))
-    slower = (own.median_ns or 0.0) / (fastest.median_ns or 1.0) if ratio is None else ratio.value
+    ratio = None if cell.is_too_busy else cell.ratio(own, fastest)
+    slower = (own.median_ns or 0.0) / (fastest.median_ns or 1.0)  # as the table has it
     doubt = " (not resolved)" if ratio is None or verdict(ratio, MARGIN) == "not resolved" else ""
     if ratio is not None and verdict(ratio, MARGIN) == "same":
         doubt = " (the same within 2 %)"
@@ -82,4 +82,4 @@ def explanation_text(cell: Cell, width: int = PLAIN_WIDTH) -> str:
 def print_explanations(result: Result, stream: TextIO) -> None:
     """All cells, after the tables."""
     for cell in filter(lambda cell: cell.policy, result.cells):
-        stream.write("\n" + encodable(explanation_text(cell, stream_width(stream)), stream) + "\n")
+        say("\n" + explanation_text(cell, stream_width(stream)), stream)

@@ -12,7 +12,7 @@ from profkit.attribution.account import STEPS
 from profkit.attribution.grouping import groupings_on
 from profkit.commands.arguments import Parser, add_fields, given_fields, help_width, read_options
 from profkit.commands.sweep import split_list
-from profkit.errors import SpecError, UsageError, nearest
+from profkit.errors import SpecError, UsageError, unknown
 from profkit.frameworks.networks import BUILDERS, load_builder
 from profkit.measurement.cores import cores_for, default_threads
 from profkit.measurement.network_run import NetworkRequest
@@ -168,11 +168,11 @@ def chosen_frameworks(words: str | None, mode: str | None) -> list[tuple[str, st
     for name in names:
         framework, _, own_mode = name.partition(":")
         if framework not in BUILDERS:
-            raise UsageError(f"unknown framework {framework!r}; {nearest(framework, BUILDERS, most=1)}")
+            raise UsageError(unknown("framework", framework, BUILDERS, most=1))
         wanted = own_mode or mode or ""
         modes = list(load_builder(framework).modes)
         if wanted and wanted not in modes:
-            raise UsageError(f"{framework} has no mode {wanted!r}; {nearest(wanted, modes, most=1)}")
+            raise UsageError(unknown(f"{framework} mode", wanted, modes, most=1))
         if (framework, wanted or modes[0]) in chosen:
             raise UsageError(f"--framework {words}: {name} appears twice")
         chosen.append((framework, wanted or modes[0]))

@@ -1,7 +1,8 @@
-"""Any file that profkit reads: a path in, a capture or a result out."""
+"""Any file that profkit reads: a path in, a capture or a result out; and what is missing in it."""
 
 from __future__ import annotations
 
+import argparse
 import os
 from typing import TYPE_CHECKING
 
@@ -25,14 +26,40 @@ def open_any(path: str | os.PathLike[str]) -> Opened:
     return open_capture(path, content)
 
 
+LOST = 5
+"""Exit code of --fail-on-loss."""
+
+
+def add_loss_argument(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """The flag of every command that reads captures."""
+    words = f"exit with {LOST} when records were lost, or a program ran unrecorded"
+    parser.add_argument("--fail-on-loss", action="store_true", help=words)
+
+
+def loss_code(opened: Opened, arguments: argparse.Namespace) -> int:
+    """What the shell is told of what is missing: 0 unless it asked for it."""
+    return LOST if arguments.fail_on_loss and has_loss(opened) else 0
+
+
+def has_loss(opened: Opened) -> bool:
+    """Whether anything is missing that a recording should have; a result has no records to lose."""
+    from profkit.capture.run import Run
+    from profkit.measurement.result import Result
+
+    if isinstance(opened, Result):
+        return False
+    captures = opened.captures if isinstance(opened, Run) else [opened]
+    return any(each.losses.is_any for each in captures)
+
+
 def trouble_lines(opened: Opened) -> list[str]:
     """What a reader of its numbers must know: losses first."""
     from profkit.capture.run import Run
     from profkit.measurement.result import Result
-    from profkit.rendering.usage.content import loss_lines, visible
+    from profkit.rendering.usage.content import loss_lines
 
     if isinstance(opened, Result):
         return ["warning: the measurement was interrupted"] if opened.interrupted else []
     if isinstance(opened, Run):
-        return [] if opened.status == "ok" else [f"warning: the run is {opened.status}: {visible(opened.reason)}"]
-    return [*loss_lines(opened), *(f"warning: {visible(warning)}" for warning in opened.warnings)]
+        return [] if opened.status == "ok" else [f"warning: the run is {opened.status}: {opened.reason}"]
+    return [*loss_lines(opened), *(f"warning: {warning}" for warning in opened.warnings)]

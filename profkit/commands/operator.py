@@ -43,7 +43,7 @@ def measure_once(request: Request) -> int:
     api = _load_api()
     if request.cells > 1 and not request.table.quiet:
         budget = request.options["budget_s"]
-        tell(f"{request.cells} tables, up to {budget:g} s of sampling each")
+        tell(f"{request.cells} tables, {budget * (1 + request.options.get('again', 0)):g} s of sampling each")
     with show_progress(is_quiet=request.table.quiet) as progress:
         result = api.measure(request.specs, progress=progress, **request.options)
     table = request.table

@@ -23,7 +23,7 @@ from profkit.rendering.results.content import result_document
 from profkit.rendering.results.records import render_csv
 from profkit.rendering.tables.document import Document
 from profkit.rendering.tables.json_file import render_json
-from profkit.rendering.terminal import encodable
+from profkit.rendering.terminal import say
 from profkit.rendering.usage.content import View
 from profkit.rendering.usage.files import render_usage_csv, render_usage_json
 from profkit.rendering.usage.frameworks import compare_layers
@@ -71,7 +71,7 @@ def _print(reports: Sequence[Report], view: View, layout: str, out: TextIO) -> N
     for around, usage in (each for report in reports for each in report.usages):
         above = "".join(f"{line}\n" for line in (*around.losses, *around.warnings, *around.instead))
         profiles.append(above + render_tfprof(mean_of_steps(usage), view))
-    out.write(encodable("\n".join(profiles), out))
+    say("\n".join(profiles).removesuffix("\n"), out)
     return None
 
 

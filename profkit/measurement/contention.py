@@ -16,6 +16,18 @@ SHORTEST_S = 0.5
 
 
 @dataclass(frozen=True)
+class ProcessorClocks:
+    """What some processors did since the system started, in seconds."""
+
+    at_s: float
+    processors: int
+    busy_s: float
+    """In anything: profkit, other programs, the kernel."""
+    stolen_s: float
+    """Taken by other guests of the same host."""
+
+
+@dataclass(frozen=True)
 class ProcessorUse:
     """A reading, in seconds."""
 
@@ -25,12 +37,10 @@ class ProcessorUse:
     own_s: float  # one process
 
 
-def processor_use(pid: int, cpus: Collection[int]) -> ProcessorUse | None:
-    """Read the clocks of some processors and of a process that runs on them; None where the system has none."""
+def processor_clocks(cpus: Collection[int]) -> ProcessorClocks | None:
+    """Read the clocks of some processors; None where the system has none."""
     try:
         lines = Path("/proc/stat").read_text().splitlines()
-        # After the name, which may hold anything, the times are the 12th and 13th number.
-        own = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
     wanted = {f"cpu{cpu}" for cpu in cpus}
@@ -39,9 +49,23 @@ def processor_use(pid: int, cpus: Collection[int]) -> ProcessorUse | None:
     found = [[int(ticks) for ticks in row[1:9]] for row in rows if row and row[0] in wanted]
     if len(found) != len(wanted) or any(len(row) < 8 for row in found):
         return None
-    busy = sum(sum(row[:3]) + sum(row[5:]) for row in found)
+    busy, stolen = sum(sum(row[:3]) + sum(row[5:7]) for row in found), sum(row[7] for row in found)
     second = os.sysconf("SC_CLK_TCK")
-    return ProcessorUse(time.monotonic(), len(found), busy / second, (int(own[11]) + int(own[12])) / second)
+    return ProcessorClocks(time.monotonic(), len(found), busy / second, stolen / second)
+
+
+def processor_use(pid: int, cpus: Collection[int]) -> ProcessorUse | None:
+    """Read the clocks of some processors and of a process that runs on them; None where the system has none."""
+    clocks = processor_clocks(cpus)
+    try:
+        # After the name, which may hold anything, the times are the 12th and 13th number.
+        own = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    if clocks is None:
+        return None
+    own_s = (int(own[11]) + int(own[12])) / os.sysconf("SC_CLK_TCK")
+    return ProcessorUse(clocks.at_s, clocks.processors, clocks.busy_s + clocks.stolen_s, own_s)
 
 
 def others_share(before: ProcessorUse | None, after: ProcessorUse | None) -> float | None:

@@ -14,7 +14,7 @@ import numpy as np
 from profkit.capture.archive import load
 from profkit.capture.run import Run
 from profkit.capture.schema import LAYER_KINDS
-from profkit.errors import UnsupportedError, UsageError
+from profkit.errors import UnsupportedError, UsageError, unknown
 from profkit.frameworks.adapter import Array, Implementation
 from profkit.frameworks.environments import interpreter_for
 from profkit.frameworks.events import Pass, load_source
@@ -112,7 +112,7 @@ def run_network(request: NetworkRequest, tell: MessageCallback = ignore_message)
 def _refusal(request: NetworkRequest) -> tuple[str, str] | None:
     builder = load_builder(request.framework)
     if request.conditions.mode not in builder.modes:
-        raise UsageError(f"{request.framework} has no mode {request.mode!r}; there are {', '.join(builder.modes)}")
+        raise UsageError(unknown(f"{request.framework} mode", request.mode, builder.modes))
     availability = builder.is_available() if request.python is None else None
     if availability is not None and not availability.available:
         return "unavailable", availability.text

@@ -68,6 +68,8 @@ class MeasureOptions:
     """One cell each; empty means all usable physical cores."""
     budget_s: float = option(15.0, MEASURED, "sampling time per table", form=SECONDS)
     """Starting and checking the implementations comes on top."""
+    again: int = option(0, MEASURED, "sample all rows so many further times, as long as the first", form=WHOLE)
+    """Each run then counts as one value, with Student's t over runs. One more says little: intervals become wider."""
     timeout_s: float = option(60.0, MEASURED, "longest wait for one answer", form=SECONDS)
     memory_limit_bytes: int | None = option(None, MEASURED, "memory of each worker, as 4GiB", form=BYTES, shown="none")
     cache: Sequence[str] = option(("hot",), MEASURED, "state of the caches", form=CACHE)
@@ -104,8 +106,8 @@ class MeasureOptions:
         for name in ("budget_s", "timeout_s"):
             if not (_is_number(getattr(self, name)) and 0 < getattr(self, name) <= LONGEST_S):
                 raise UsageError(f"{name} must be positive and at most {LONGEST_S}, got {getattr(self, name)!r}")
-        if not _is_whole(self.seed) or self.seed < 0:
-            raise UsageError(f"seed is a whole number and cannot be negative, got {self.seed!r}")
+        for name in ("seed", "again"):
+            _check_count(name, getattr(self, name))
         if not (_is_number(self.margin) and 0 < self.margin < 1):
             raise UsageError(f"margin must lie between 0 and 1, got {self.margin!r}")
         for name in ("only", "exclude", "candidates", "cache", "output"):
@@ -145,6 +147,11 @@ def _is_whole(value: object) -> bool:
 
 def _is_word(value: object) -> bool:
     return isinstance(value, str)
+
+
+def _check_count(name: str, given: object) -> None:
+    if not isinstance(given, int) or isinstance(given, bool) or given < 0:
+        raise UsageError(f"{name} is a whole number and cannot be negative, got {given!r}")
 
 
 def _check_list(name: str, given: object, is_right: Callable[[object], bool], expected: str) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
-from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypedDict
 
+import numpy as np
+
+from profkit.capture.checked_json import check, made
+from profkit.capture.importers.json_stream import NUMBERS, DamagedError, JsonStream
 from profkit.capture.importers.unzipping import Unzipped, open_unzipped
 from profkit.capture.opening import RESULT_SCHEMA
 from profkit.errors import CaptureError, SpecError
+from profkit.measurement.statistics import Estimate, Floats, by_run, centre_of, log_ratios, round_medians
 from profkit.ops import spec_from_dict
 from profkit.ops.spec import Spec
 
@@ -30,8 +33,20 @@ class Row:
     status: str
     reason: str = ""
     median_ns: float | None = None
+    """The baseline's: mean of the middle half of its rounds' medians, on logarithms; another's: that / its ratio."""
     low_ns: float | None = None
     high_ns: float | None = None
+    p5_ns: float | None = None
+    p95_ns: float | None = None
+    p99_ns: float | None = None
+    trimmed_mean_ns: float | None = None
+    """Of the samples without the tenth at either end."""
+    low_mode_ns: float | None = None
+    high_mode_ns: float | None = None
+    high_mode_share: float | None = None
+    """Two times around which its rounds lie, and how many lie around the higher; None: there is one."""
+    drift: float | None = None
+    """By how much its ratio (the baseline's: its time) changed from begin to end of a run, if more than by chance."""
     first_call_ns: int | None = None
     warmup_ns: list[float] = field(default_factory=list)
     samples_ns: list[float] = field(default_factory=list)
@@ -55,6 +70,8 @@ class Row:
     """Baseline time / this time: above 1 is faster than the baseline."""
     ratio_low: float | None = None
     ratio_high: float | None = None
+    least_difference: float | None = None
+    """The smallest difference from the baseline that its interval could have resolved."""
     verdict: str = ""
     next_step: str = ""
     """What to type when the verdict is `not resolved`."""
@@ -99,12 +116,39 @@ class Cell:
     """Keys of what could run here and was not measured, because it is not a default row."""
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
+    rounds: int = 0
+    run_starts: list[int] = field(default_factory=lambda: [0])
+    """The first round of each run: `--again` adds runs."""
+    dropped: dict[str, list[int]] = field(default_factory=dict)
+    """Rounds that do not count, by what disturbed them."""
+    is_too_busy: bool = False
+    """More than half of the rounds were disturbed: all of them count, and there is no verdict."""
+    floor: float = 0.0
+    """The machine's scatter between runs, a standard deviation, that all intervals include."""
+    floor_from: str = ""
+    """`measured` and when, or `assumed`."""
+    machine: dict[str, float] = field(default_factory=dict)
+    """During the samples: others_share, stolen_share, load, least_mhz, most_mhz, as far as the system tells."""
     policy: dict[str, Any] = field(default_factory=dict)
     """With `--explain`: which native row the policy takes, why, and whether the measurement agrees."""
 
     def row(self, key: str) -> Row:
         """The row with this key."""
         return next(row for row in self.rows if row.key == key)
+
+    def ratio(self, rival: Row, own: Row) -> Estimate | None:
+        """Time of one row / time of another, from the rounds that count; None when they share none."""
+        centre = centre_of(by_run(self._log_ratios(rival, own), self.run_starts))
+        return None if centre is None else centre.estimate(self.floor)
+
+    def log_ratios(self, rival: Row, own: Row) -> Floats:
+        """Logarithms of these ratios, round by round."""
+        return np.array(list(self._log_ratios(rival, own).values()))
+
+    def _log_ratios(self, rival: Row, own: Row) -> dict[int, float]:
+        dropped = set() if self.is_too_busy else {at for rounds in self.dropped.values() for at in rounds}
+        times, own_times = (round_medians(row.samples_ns, row.sample_rounds) for row in (rival, own))
+        return {at: log for at, log in log_ratios(times, own_times).items() if at not in dropped}
 
 
 @dataclass
@@ -140,12 +184,10 @@ class Result:
         """Read `to_dict` back; ValueError for another schema, and for a value that no measurement can leave."""
         if data.get("schema") != SCHEMA:
             raise ValueError(f"expected schema {SCHEMA}, got {data.get('schema')!r}")
-        if not isinstance(data.get("cells"), list):
+        if not isinstance(data.get(_CELLS), list):
             raise ValueError("it has no list of cells")
-        values = {name: value for name, value in data.items() if name != "schema"}
-        result = _made(cls, {**values, "cells": []}, "it")
-        result.cells = [_cell(cell, f"cell {number}") for number, cell in enumerate(data["cells"])]
-        return result
+        others = [(name, value) for name, value in data.items() if name != _CELLS]
+        return _result([*others, *((_CELLS, cell) for cell in data[_CELLS])])
 
     def measured_rows(self) -> list[Row]:
         """Rows that carry a time."""
@@ -158,32 +200,62 @@ def read_result(path: str | os.PathLike[str]) -> Result:
     file, stream = open_unzipped(path)
     with file:
         try:
-            text = b"".join(iter(lambda: stream.read(1 << 20), b"")).decode("utf-8-sig")
+            document = JsonStream(stream, NUMBERS, "strict")
+            result = _result(document.walk(_CELLS), name)
             if isinstance(stream, Unzipped) and stream.trouble:
                 raise ValueError(stream.trouble)
-            data = json.loads(text, parse_int=_integer)
-            version = str(data.get("schema")).removeprefix(RESULT_SCHEMA) if isinstance(data, dict) else ""
-            if version.isdecimal() and int(version) > VERSION:
-                raise CaptureError(
-                    f"{name} was written by a newer profkit (schema {data['schema']}; this one reads {SCHEMA}): "
-                    "read it with that version, or measure again"
-                )
-            return Result.from_dict(data)
+            if not document.has_array:
+                raise ValueError("it has no list of cells")
+            return result
         except OSError as error:
             raise CaptureError(f"cannot read {name}: {error.strerror or error}") from None
-        except (ValueError, TypeError, AttributeError, SpecError, RecursionError) as error:
-            reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error).splitlines()[0]
+        except (ValueError, TypeError, SpecError, DamagedError, RecursionError) as error:
+            packing = stream.trouble if isinstance(stream, Unzipped) else ""
+            reason = packing or str(error).splitlines()[0]
             raise CaptureError(f"{name} is a damaged result: {reason}; measure again with --json") from None
 
 
-def _integer(text: str) -> int:
-    """A count or a time; more digits than these have are damage, on which arithmetic and SQL would fail."""
-    if len(text) > 19 or abs(int(text)) >= 1 << 63:
-        raise ValueError(f"the number {text[:20]}... is too long")
-    return int(text)
+_CELLS = "cells"
 
 
-Made = TypeVar("Made")
+def _result(items: Iterable[tuple[str, Any]], path: str = "it") -> Result:
+    """From its values and cells one by one: a wrong one ends it, before the next is read."""
+    values: dict[str, Any] = {}
+    cells: list[Cell] = []
+    for name, value in items:
+        if name == "schema":
+            _check_version(value, path)
+        if name == _CELLS:
+            cells.append(_cell(value, f"cell {len(cells)}"))
+        else:
+            values[name] = value
+    if values.pop("schema", None) != SCHEMA:
+        raise ValueError(f"it has no schema {SCHEMA}")
+    return made(Result, values, "it", cells=cells)
+
+
+def _check_version(schema: Any, path: str) -> None:
+    version = str(schema).removeprefix(RESULT_SCHEMA)
+    if version.isdecimal() and len(version) < 10 and int(version) > VERSION:
+        raise CaptureError(
+            f"{path} was written by a newer profkit (schema {schema}; this one reads {SCHEMA}): "
+            "read it with that version, or measure again"
+        )
+    if schema != SCHEMA:
+        raise ValueError(f"expected schema {SCHEMA}, got {str(schema)[:40]!r}")
+
+
+class _Policy(TypedDict, total=False):
+    """What is read of `policy`."""
+
+    problem: str
+    key: str
+    source: str
+    reasons: list[str]
+    costs_from: str
+    measurement: str
+
+
 _EXPLAINED = {"key", "source", "reasons", "costs_from", "measurement"}
 
 
@@ -191,13 +263,14 @@ def _cell(values: Any, place: str) -> Cell:
     if not isinstance(values, dict) or not isinstance(values.get("spec"), dict) or type(values.get("rows")) is not list:
         raise ValueError(f"{place} has no spec or no rows")
     spec = spec_from_dict(values["spec"])
-    rows = [_made(Row, row, f"row {number} of {place}") for number, row in enumerate(values["rows"])]
+    rows = [made(Row, row, f"row {number} of {place}") for number, row in enumerate(values["rows"])]
     for number, row in enumerate(rows):
         trouble = _trouble(row, spec.op)
         if trouble:
             raise ValueError(f"row {number} of {place}: {trouble}")
-    cell = _made(Cell, {**values, "spec": None, "rows": []}, place)
-    cell.spec, cell.rows = spec, rows
+    others = {name: value for name, value in values.items() if name not in ("spec", "rows")}
+    cell = made(Cell, others, place, spec=spec, rows=rows)
+    check(cell.policy, _Policy, f"{place} has the policy")
     if cell.policy and "problem" not in cell.policy and not cell.policy.keys() >= _EXPLAINED:
         raise ValueError(f"{place} has a policy without {', '.join(sorted(_EXPLAINED - cell.policy.keys()))}")
     return cell
@@ -213,37 +286,11 @@ def _trouble(row: Row, op: str) -> str:
         return "it is ok and has no time"
     if len(row.samples_ns) != len(row.sample_rounds):
         return f"{len(row.samples_ns)} samples in {len(row.sample_rounds)} rounds"
+    if min(row.samples_ns, default=1.0) <= 0.0:
+        return "a sample took no time"
     if not all(0 <= number < len(row.samples_ns) for number in row.throttled_samples):
         return "a throttled sample is not there"
     return ""
-
-
-def _made(kind: type[Made], values: Any, place: str) -> Made:
-    """A dataclass from JSON values, each of the type that its field has."""
-    if not isinstance(values, dict):
-        raise ValueError(f"{place} is not an object")
-    types = get_type_hints(kind)
-    for name, value in values.items():
-        if name not in types:
-            raise ValueError(f"{place} has the unknown field {name!r}")
-        if name != "spec" and not _fits(value, types[name]):
-            raise ValueError(f"{place} has {name} {str(value)[:40]!r}")
-    return kind(**values)
-
-
-def _fits(value: Any, wanted: Any) -> bool:
-    if wanted is Any:
-        return True
-    inner = get_args(wanted)
-    if get_origin(wanted) is UnionType:
-        return any(_fits(value, each) for each in inner)
-    if get_origin(wanted) is list:
-        return isinstance(value, list) and all(_fits(each, inner[0]) for each in value)
-    if get_origin(wanted) is dict:
-        return isinstance(value, Mapping) and all(_fits(each, inner[1]) for each in value.values())
-    if wanted is float:
-        return type(value) is int or (type(value) is float and math.isfinite(value))
-    return type(value) is wanted
 
 
 def finite_numbers(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""In which order samples are taken and when enough is known: rounds, shuffling, budget. Talks to no process.
+"""In which order samples are taken, for a fixed time: rounds, shuffling, who takes part. Talks to no process.
 
 Enters: one Contender per implementation and a function that takes one turn. Leaves: samples by round.
 """
@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from profkit.measurement.statistics import Estimate, ratio_estimate, round_medians, time_estimate, verdict
+import numpy as np
+
+from profkit.measurement.statistics import round_medians
 
 SAMPLE_NS = 1e6
 """A sample lasts at least this long, so that reading the clock (some 50 ns) does not count."""
@@ -20,9 +22,11 @@ TURN_NS = 20e6
 TURN_SAMPLES, COLD_TURN_SAMPLES = 10, 2
 COOL_DOWN_NS = 200e6
 """A call this long refills the caches by itself: no warm-up call before its sample."""
-LEAST_ROUNDS = 12
-"""Before this many rounds no row is called finished. Six was tried first: 26 of 30 intervals of
-bench/injected_delay.py held the truth, too few for 95 %; twelve was chosen on that ground."""
+SLOW = 2.0
+"""A row whose turn takes so many times that of the quicker ones does not take part in every round."""
+LEAST_TURNS = 3
+"""Of a slow row after round 0, if all of them together take no more than SLOW_SHARE of the time for that."""
+SLOW_SHARE = 1.0 / 3.0
 
 
 @dataclass
@@ -77,105 +81,81 @@ class Contender:
         return round_medians(self.samples_ns, self.rounds)
 
 
-@dataclass(frozen=True)
-class Rules:
-    """When to stop."""
+def periods(turns_s: Mapping[str, float], baseline: str | None, left_s: float) -> dict[str, int]:
+    """Each row takes part in every k-th round: k by the durations of its turns alone, never by its samples' spread.
 
-    budget_s: float
-    margin: float
-
-    def is_finished(self, contender: Contender, baseline: Contender | None, fair_share_s: float) -> bool:
-        """Resolved and narrow enough; one whose next turn exceeds its share of the budget need only be resolved.
-
-        Without a baseline the time itself must be narrow.
-        """
-        if baseline is None:
-            own = time_estimate(contender.samples_ns, contender.rounds)
-            return contender.round_count >= LEAST_ROUNDS and own.half_width <= self.margin
-        ratio = ratio_estimate(baseline.medians(), contender.medians())
-        if ratio is None or verdict(ratio, self.margin) == "not resolved":
-            return False
-        if contender.spent_s + contender.turn_s > fair_share_s:
-            return contender.round_count >= 2
-        return contender.round_count >= LEAST_ROUNDS and ratio.half_width <= self.wanted_half_width(ratio)
-
-    def wanted_half_width(self, ratio: Estimate) -> float:
-        """Near 1 the margin itself; farther away up to 5 %, because no decision depends on more."""
-        return max(self.margin, min(0.05, 0.1 * abs(math.log(ratio.value))))
-
-
-def checkpoints() -> Callable[[int], bool]:
-    """Rounds at which stopping is considered: few, because every test is another chance of a false positive."""
-    looks = set(range(2, LEAST_ROUNDS + 1))  # those before LEAST_ROUNDS only end rows that cost too much
-    step = LEAST_ROUNDS
-    while step < 100_000:
-        step = math.ceil(step * 1.5)
-        looks.add(step)
-    return lambda rounds: rounds in looks
+    Quick rows and the baseline, without which the others' samples have no partner, take part in all.
+    """
+    others_s = [turn_s for key, turn_s in turns_s.items() if key != baseline] or list(turns_s.values())
+    quick = float(np.quantile(others_s, 0.25, method="lower"))
+    found = {
+        key: 1 if key == baseline else max(1, math.ceil(turn_s / max(SLOW * quick, 1e-9)))
+        for key, turn_s in turns_s.items()
+    }
+    rounds = left_s / max(1e-9, sum(turn_s / found[key] for key, turn_s in turns_s.items()))
+    spare_s = SLOW_SHARE * left_s
+    for key in sorted(found, key=lambda key: turns_s[key]):
+        cost_s = LEAST_TURNS * turns_s[key]
+        if found[key] * LEAST_TURNS > rounds and cost_s <= spare_s:
+            spare_s -= cost_s
+            found[key] = max(1, int(rounds // (LEAST_TURNS + 1)))
+    return found
 
 
 def race(
     contenders: Sequence[Contender],
     baseline: Contender | None,
-    rules: Rules,
+    budget_s: float,
     take_turn: Callable[[Contender, int], None],
     tell: Callable[[float], None],
+    first: int = 0,
     clock: Callable[[], float] = time.monotonic,
-) -> None:
-    """Sample all contenders in interleaved rounds of changing order until all are finished or the budget ends.
+) -> int:
+    """Sample all contenders in interleaved rounds of changing order until the budget ends; the next round's number.
 
-    Everybody runs in round 0. Then come those of which several turns fit into a fair share of the budget, and
-    last, with what is left, the slow ones: a reference kernel must not take the time that close rows need.
-    `take_turn` appends samples, or marks the contender failed.
+    Nothing that was sampled is looked at, so nothing in it can end the race. Everybody runs in the first round; after
+    it every contender's period is fixed, and nobody leaves who does not fail. `take_turn` appends samples, or marks
+    the contender failed.
     """
     begin = clock()
-    is_checkpoint = checkpoints()
-    fair_share_s = rules.budget_s / max(1, len(contenders))
-    index = 0
+    if not contenders:
+        return first
 
     def spent_s() -> float:
         return clock() - begin
 
-    def rival() -> Contender | None:
-        """Whom the others are compared with; nobody when the baseline failed or is alone."""
-        return baseline if baseline is not None and not baseline.failed and len(contenders) > 1 else None
+    def run_turn(contender: Contender, index: int) -> None:
+        before = clock()
+        take_turn(contender, index)
+        contender.spent_s += clock() - before
+        contender.turns += 1
+        tell(min(1.0, spent_s() / budget_s))
 
-    def run_round(active: Sequence[Contender], limit_s: float) -> None:
-        nonlocal index
-        for contender in shuffled(active, index):
-            # The baseline runs in every round that was begun: without it the others' samples have no partner.
-            is_late = index > 0 and contender is not baseline and spent_s() + contender.turn_s > limit_s
-            if contender.failed or is_late:
-                continue
-            before = clock()
-            take_turn(contender, index)
-            contender.spent_s += clock() - before
-            contender.turns += 1
-            tell(min(1.0, spent_s() / rules.budget_s))
+    for contender in shuffled(contenders, first):
+        if not contender.failed:
+            run_turn(contender, first)
+    alive = [contender for contender in contenders if not contender.failed]
+    if not alive:
+        return first + 1
+    partner = None if baseline is None or baseline.failed else baseline.key
+    every = periods({c.key: c.turn_s for c in alive}, partner, budget_s - spent_s())
+    places = {contender.key: place for place, contender in enumerate(alive)}
+    index = first + 1
+    while True:
+        alive = [contender for contender in alive if not contender.failed]
+        # The baseline runs in every round that was begun: without it the others' samples have no partner.
+        partner_s = sum(contender.turn_s for contender in alive if contender is baseline)
+        others_s = [contender.turn_s for contender in alive if contender is not baseline]
+        if not alive or spent_s() + partner_s + min(others_s, default=0.0) > budget_s:
+            return index
+        due = [c for c in alive if (index - first + places[c.key]) % every[c.key] == 0]
+        for contender in shuffled(due, index):
+            reserved_s = 0.0 if contender is baseline else partner_s
+            if contender is baseline or spent_s() + reserved_s + contender.turn_s <= budget_s:
+                run_turn(contender, index)
+            if contender is baseline:
+                partner_s = 0.0
         index += 1
-
-    def run_heat(heat: Sequence[Contender], limit_s: float) -> None:
-        """Rounds of some contenders and the baseline, until they are finished or the limit is reached."""
-        active = list(heat)
-        while active:
-            compared_with = rival()
-            partner = [compared_with] if compared_with else []
-            if spent_s() + sum(c.turn_s for c in partner) + min(c.turn_s for c in active) > limit_s:
-                return
-            run_round([*partner, *active], limit_s)
-            active = [contender for contender in active if not contender.failed]
-            if is_checkpoint(index):
-                active = [c for c in active if not rules.is_finished(c, rival(), fair_share_s)]
-
-    if not contenders:
-        return
-    run_round(contenders, rules.budget_s)
-    others = [contender for contender in contenders if contender is not rival() and not contender.failed]
-    slow = [contender for contender in others if 2.0 * contender.turn_s > fair_share_s]
-    # One more turn each, and some more, because under load a turn takes longer than the one before.
-    reserve_s = min(1.5 * sum(contender.turn_s for contender in slow), rules.budget_s / 3.0)
-    run_heat([contender for contender in others if contender not in slow], rules.budget_s - reserve_s)
-    run_heat(slow, rules.budget_s)
 
 
 def shuffled(contenders: Sequence[Contender], index: int) -> list[Contender]:

@@ -7,7 +7,7 @@ import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
-from profkit.errors import SpecError, UsageError, nearest
+from profkit.errors import SpecError, UsageError, unknown
 from profkit.ops.bias_relu import BiasRelu
 from profkit.ops.conv2d import Conv2d
 from profkit.ops.lrn import LocalResponseNorm
@@ -54,7 +54,7 @@ def find_preset(op: str, name: str) -> Spec:
     presets = presets_for(op)
     if name in presets:
         return presets[name]
-    raise UsageError(f"{op} has no preset {name!r}: {nearest(name, presets)}")
+    raise UsageError(unknown(f"{op} preset", name, presets))
 
 
 def odd_specs(op: str) -> list[Spec]:
@@ -64,7 +64,7 @@ def odd_specs(op: str) -> list[Spec]:
 
 def _kind(op: str) -> type[Spec]:
     if op not in SPECS:
-        raise UsageError(f"no operator {op!r}: there are {', '.join(SPECS)}")
+        raise UsageError(unknown("operator", op, SPECS))
     return SPECS[op]
 
 
@@ -73,5 +73,5 @@ def spec_from_dict(data: Mapping[str, Any]) -> Spec:
     values = dict(data)
     op = values.pop("op", None)
     if op not in SPECS:
-        raise SpecError(f"unknown operator {op!r}: {nearest(str(op), SPECS)}")
+        raise SpecError(unknown("operator", str(op), SPECS))
     return SPECS[op](**values)

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Protocol, TextIO
 
 from profkit.measurement.progress import Progress
-from profkit.rendering.terminal import can_redraw, stream_width, takes_styles
+from profkit.rendering.terminal import can_redraw, stream_width, takes_styles, visible
 
 QUIET_S = 2.0
 """A run that ends within this shows nothing."""
@@ -70,7 +70,7 @@ class ProgressWatcher:
         # Phases overlap (workers start while others are verified); a bar that goes back would only confuse.
         self._furthest = max(self._furthest, overall_fraction(progress))
         self._drawn_s = now
-        self._display.show(self._furthest, progress_text(progress))
+        self._display.show(self._furthest, visible(progress_text(progress)))
 
     def close(self) -> None:
         """Take the display away."""

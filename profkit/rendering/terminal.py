@@ -1,11 +1,14 @@
-"""How wide a stream is, and whether it takes colours: COLUMNS, NO_COLOR, FORCE_COLOR and the terminal decide."""
+"""What a stream takes: which signs, how wide a line, which colours. Everything that is printed passes `visible`."""
 
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from typing import TextIO
 
+LINES = "\n\t"
+"""What texts of several lines may hold beside printable signs."""
 PLAIN_WIDTH = 100
 LEAST_WIDTH = 20
 _ASCII = str.maketrans({"µ": "u", "±": "~", "…": "~", "─": "-", "\u2013": "-", "✓": "+", "✗": "x", "→": "->"})
@@ -35,6 +38,22 @@ def takes_styles(stream: TextIO) -> bool:
 def can_redraw(stream: TextIO) -> bool:
     """Whether a line may be written over."""
     return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+
+
+def visible(text: str, keeps: str = "") -> str:
+    """The text with everything escaped that could move the cursor, hide, or turn text around, but for `keeps`."""
+    if text.isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() or sign in keeps else sign.encode("unicode_escape").decode() for sign in text
+    )
+
+
+def say(text: str = "", stream: TextIO | None = None) -> None:
+    """Print lines of plain text, at once."""
+    out = sys.stdout if stream is None else stream
+    out.write(encodable(visible(text, LINES), out) + "\n")
+    out.flush()
 
 
 def encodable(text: str, stream: TextIO) -> str:

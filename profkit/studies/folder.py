@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import profkit
-from profkit.capture.run import Run, load_run, save_run
+from profkit.capture.checked_json import check, made, read_json
+from profkit.capture.run import BaselineRow, Run, load_run, save_run
 from profkit.errors import ProfkitError, UsageError
 from profkit.studies.plan import BASELINE, StudyCell
 
@@ -45,10 +46,12 @@ class ResultsFolder:
     def outcome(self, cell: StudyCell) -> CellOutcome | None:
         """How this cell ended, None when it has not been run; a file that was damaged counts as not run."""
         try:
-            content = json.loads(self._status(cell).read_text(encoding="utf-8"))
+            content = read_json(self._status(cell))
             if any(content[name] != value for name, value in cell.about().items()):
                 return None  # of a variant whose other name becomes the same file name
-            return CellOutcome(cell.id, content["status"], content["reason"], content["seconds"], content["baseline"])
+            told = {name: content[name] for name in ("status", "reason", "seconds", "baseline")}
+            check(told["baseline"], list[BaselineRow], f"{cell.id} has baseline")
+            return made(CellOutcome, told, cell.id, cell=cell.id)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -86,7 +89,8 @@ class ResultsFolder:
     def environments(self) -> list[dict[str, Any]]:
         """Those of every run so far, the first one first."""
         try:
-            found: list[dict[str, Any]] = json.loads((self.path / _ENVIRONMENT).read_text(encoding="utf-8"))
+            found: list[dict[str, Any]] = read_json(self.path / _ENVIRONMENT)
+            check(found, list[dict[str, Any]], f"{_ENVIRONMENT} has")
             return found
         except (OSError, ValueError):
             return []
@@ -162,7 +166,7 @@ def _check(folder: Path, about: Mapping[str, Any]) -> dict[str, Any]:
         raise UsageError(f"cannot write results into {folder}: it is a file")
     others = [entry.name for entry in folder.iterdir() if entry.name not in (_CELLS, _LOCK) and not _is_leftover(entry)]
     try:
-        before = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
+        before = read_json(folder / _ABOUT)
         schema, version, study = before["schema"], before["profkit"], before["study"]
         conditions = dict(before["conditions"])
     except FileNotFoundError:

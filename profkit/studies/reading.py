@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from profkit.attribution.kinds import KINDS
-from profkit.errors import UsageError, nearest
+from profkit.errors import UsageError, unknown
 from profkit.frameworks.networks import BUILDERS, load_builder
 from profkit.ops.networks import NETWORKS, Network, Training
 from profkit.ops.networks.network import CROSS_ENTROPY
 from profkit.studies.declaration import Figures, Learning, Published, Runner, Study, Variant
-from profkit.studies.sections import StudyText, TomlSection
+from profkit.studies.sections import LONGEST, StudyText, TomlSection, told
 
 _FOLDER = Path(__file__).parent
 _ENDING = ".toml"
 VARIANT_LIMIT = 500
 """More variants than this are a slip of an axis, not a wish."""
+MOST_REPETITIONS = 1000
 DEFAULT_REPETITIONS, DEFAULT_STEPS, DEFAULT_LEARNING_STEPS = 3, 10, 200
 _SETTINGS = ("frameworks", "repetitions", "steps", "threads", "budget_s", "baseline", "parameters", "learning")
 _TOP = ("title", "about", "network", "training", "focus", "base", "variants", "axes", "published", "quick", *_SETTINGS)
@@ -38,13 +40,17 @@ def load_study(word: str, quick: bool = False) -> Study:
     if word.endswith(_ENDING) or "/" in word:
         return read_study(_text(Path(word)), Path(word).stem, word, quick)
     if word not in study_names():
-        raise UsageError(f"unknown study {word!r}; {nearest(word, study_names())}\n  a file of your own ends in .toml")
+        raise UsageError(f"{unknown('study', word, study_names())}\n  a file of your own ends in .toml")
     return read_study(_text(_FOLDER / f"{word}{_ENDING}"), word, f"{word}{_ENDING}", quick)
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            data = file.read(LONGEST + 1)
+        if len(data) > LONGEST:
+            raise UsageError(f"{path} has more than {LONGEST:,} bytes: it is no study")
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from None
     except OSError as error:
@@ -78,7 +84,7 @@ class _StudyReader:
         variants = self._variants()
         base = self.top.text("base", variants[0].name)
         if base not in [variant.name for variant in variants]:
-            raise self.top.error("base", f"there is no variant {base!r}; {nearest(base, _names(variants))}")
+            raise self.top.error("base", unknown("variant", base, _names(variants)))
         variants = self._kept(variants, base)
         threads = self._of("threads")
         budget = self._of("budget_s")
@@ -91,7 +97,7 @@ class _StudyReader:
             runners=self._runners(),
             focus=self._focus(),
             is_training=self.top.flag("training", False),
-            repetitions=self._of("repetitions").count("repetitions", DEFAULT_REPETITIONS),
+            repetitions=self._of("repetitions").count("repetitions", DEFAULT_REPETITIONS, most=MOST_REPETITIONS),
             steps=self._of("steps").count("steps", DEFAULT_STEPS),
             threads=threads.count("threads", None) if threads.has("threads") else None,
             budget_s=budget.number("budget_s") if budget.has("budget_s") else None,
@@ -107,13 +113,13 @@ class _StudyReader:
     def _focus(self) -> str:
         kind = self.top.text("focus", "")
         if kind and kind not in KINDS:
-            raise self.top.error("focus", f"unknown kind of operator {kind!r}; {nearest(kind, KINDS)}")
+            raise self.top.error("focus", unknown("kind of operator", kind, KINDS))
         return kind
 
     def _network(self) -> type[Network]:
         name = self.top.text("network")
         if name not in NETWORKS:
-            raise self.top.error("network", f"unknown network {name!r}; {nearest(name, list(NETWORKS))}")
+            raise self.top.error("network", unknown("network", name, NETWORKS))
         return NETWORKS[name]
 
     def _variants(self) -> list[Variant]:
@@ -145,7 +151,7 @@ class _StudyReader:
         wanted = self.quick.words("variants")
         for name in wanted:
             if name not in _names(variants):
-                raise self.quick.error("variants", f"unknown variant {name!r}; {nearest(name, _names(variants))}")
+                raise self.quick.error("variants", unknown("variant", name, _names(variants)))
         if base not in wanted:
             raise self.quick.error("variants", f"{base!r} is missing: ratios refer to it")
         return [variant for variant in variants if variant.name in wanted]
@@ -207,11 +213,11 @@ def with_learning_steps(study: Study, steps: int) -> Study:
 def _runner(section: TomlSection, field: str, word: str) -> Runner:
     framework, _, mode = word.partition("/")
     if framework not in BUILDERS:
-        raise section.error(field, f"unknown framework {framework!r}; {nearest(framework, BUILDERS)}")
+        raise section.error(field, unknown("framework", framework, BUILDERS))
     if mode:
         modes = list(load_builder(framework).modes)
         if mode not in modes:
-            raise section.error(field, f"{framework} has no mode {mode!r}; {nearest(mode, modes)}")
+            raise section.error(field, unknown(f"{framework} mode", mode, modes))
     return Runner(framework, mode)
 
 
@@ -233,13 +239,15 @@ def _checked(section: TomlSection, kind: type[Network]) -> dict[str, Any]:
 def _parameter(section: TomlSection, kind: type[Network], name: str, value: Any) -> Any:
     default = next(item.default for item in fields(kind) if item.name == name)
     if type(value) is not type(default) and not (isinstance(default, float) and type(value) is int):
-        raise section.error(name, f"expected a value like {str(default).lower()}, got {value!r}")
+        raise section.error(name, f"expected a value like {str(default).lower()}, got {told(value)}")
     return value
 
 
 def _named_changes(section: TomlSection, kind: type[Network]) -> dict[str, dict[str, Any]]:
     if not section.values:
         raise section.error("", "is empty: there would be nothing to run")
+    if len(section.values) > VARIANT_LIMIT:
+        raise section.error("", f"{len(section.values):,} variants, more than {VARIANT_LIMIT}")
     return {name: _checked(section.section(name), kind) for name in section.values}
 
 
@@ -251,10 +259,11 @@ def _combinations(section: TomlSection, kind: type[Network]) -> dict[str, dict[s
     axes = {
         name: [_parameter(section, kind, name, value) for value in section.items(name)] for name in section.values
     }  # fmt: skip
-    combined = [dict(zip(axes, chosen)) for chosen in itertools.product(*axes.values())]
-    if len(combined) > VARIANT_LIMIT:
+    count = math.prod(map(len, axes.values()))
+    if count > VARIANT_LIMIT:
         lengths = " x ".join(f"{name} {len(values)}" for name, values in axes.items())
-        raise section.error("", f"{len(combined)} combinations ({lengths}), more than {VARIANT_LIMIT}")
+        raise section.error("", f"{count} combinations ({lengths}), more than {VARIANT_LIMIT}")
+    combined = [dict(zip(axes, chosen)) for chosen in itertools.product(*axes.values())]
     return {", ".join(f"{name} {value}" for name, value in changes.items()): changes for changes in combined}
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from profkit.capture.checked_json import DEEPEST, checked
 from profkit.errors import UsageError, nearest
 
 if sys.version_info >= (3, 11):
@@ -18,6 +19,13 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+LONGEST = 64 << 10
+"""Bytes of a study; the longest that comes with profkit has 4 thousand."""
+MOST_ITEMS = 1000
+MOST = 1_000_000
+"""The largest count; more steps than this take days."""
+_LONGEST_VALUE = 60  # in an error
+_LONGEST_MESSAGE = 600
 _NAME = r"""[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*'"""
 _NAMES = rf"(?:{_NAME})(?:\s*\.\s*(?:{_NAME}))*"
 _HEADER = re.compile(rf"\s*\[\[?\s*({_NAMES})\s*\]\]?\s*(?:#.*)?$")
@@ -42,11 +50,16 @@ class StudyText:
 
     def tables(self) -> dict[str, Any]:
         """The parsed file; what is not TOML is a UsageError with its line."""
+        # Before the reader, whose time grows with the square of the nesting.
+        if any(len(keys) > DEEPEST for _, keys in _keys(self.text)):
+            raise UsageError(f"{self.label} is nested too deep")
         try:
-            tables: dict[str, Any] = tomllib.loads(self.text)
+            tables: dict[str, Any] = checked(tomllib.loads(self.text))
             return tables
         except tomllib.TOMLDecodeError as error:
             raise UsageError(f"{self.label} is not TOML: {error}") from None
+        except (ValueError, RecursionError):
+            raise UsageError(f"{self.label} is nested too deep, or has a number that is too long") from None
 
     def line_of(self, path: Sequence[str]) -> int | None:
         """The line on which this field (or the innermost table around it that has a line) begins."""
@@ -67,7 +80,10 @@ class TomlSection:
         path = (*self.path, name) if name else self.path
         line = self.source.line_of(path)
         place = f"{self.source.label}, line {line}" if line else self.source.label
-        return UsageError(f"{place}: {'.'.join(map(_quoted, path)) or 'the study'}: {message}")
+        field = ".".join(_quoted(name) if len(name) <= _LONGEST_VALUE else f"{name[:_LONGEST_VALUE]}…" for name in path)
+        if len(message) > _LONGEST_MESSAGE:
+            message = f"{message[: _LONGEST_MESSAGE // 2]} … {message[-_LONGEST_MESSAGE // 2 :]}"
+        return UsageError(f"{place}: {field or 'the study'}: {message}")
 
     def allow(self, names: Iterable[str], what: str = "field") -> None:
         """Refuse every other name."""
@@ -86,11 +102,13 @@ class TomlSection:
             raise self.error(name, "must not be empty")
         return str(value).strip()
 
-    def count(self, name: str, default: int | None, least: int = 1) -> int:
-        """A whole number from `least` on."""
+    def count(self, name: str, default: int | None, least: int = 1, most: int = MOST) -> int:
+        """A whole number from `least` to `most`."""
         value = self._typed(name, int, default)
         if value < least:
             raise self.error(name, f"must be at least {least}, got {value}")
+        if value > most:
+            raise self.error(name, f"must be at most {most:,}, got {told(value)}")
         return int(value)
 
     def number(self, name: str, default: float | None = None) -> float:
@@ -108,9 +126,11 @@ class TomlSection:
         values = list(self._typed(name, list, None))
         if not values:
             raise self.error(name, "is empty: there would be nothing to run")
+        if len(values) > MOST_ITEMS:
+            raise self.error(name, f"has {len(values):,} values, more than {MOST_ITEMS:,}")
         for index, value in enumerate(values):
             if value in values[:index]:
-                raise self.error(name, f"{value!r} appears twice")
+                raise self.error(name, f"{told(value)} appears twice")
         return values
 
     def words(self, name: str) -> list[str]:
@@ -118,7 +138,7 @@ class TomlSection:
         values = self.items(name)
         for value in values:
             if not isinstance(value, str):
-                raise self.error(name, f"expected texts in quotes, got {value!r}")
+                raise self.error(name, f"expected texts in quotes, got {told(value)}")
         return values
 
     def section(self, name: str) -> TomlSection:
@@ -134,8 +154,14 @@ class TomlSection:
         # TOML has 1 and 1.0; a whole number is a number too. A bool is an int in Python only.
         accepted: tuple[type, ...] = (int, float) if kind is float else (kind,)
         if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
-            raise self.error(name, f"expected {_KINDS[kind]}, got {value!r}")
+            raise self.error(name, f"expected {_KINDS[kind]}, got {told(value)}")
         return value
+
+
+def told(value: Any) -> str:
+    """A value in an error: its begin if it is long."""
+    text = repr(value) if not isinstance(value, int) or abs(value) < 1 << 64 else "a number of many digits"
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
 def _keys(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:

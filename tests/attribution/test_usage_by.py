@@ -381,10 +381,10 @@ def test_memory_whose_release_was_not_seen_is_not_said_to_be_freed_elsewhere() -
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("parent", [1, -1], "precedes its parent"),
-        ("parent", [-1, 5], "precedes its parent"),
+        ("parent", [1, -1], "parent of a range does not precede it"),
+        ("parent", [-1, 5], "parent of a range does not precede it"),
         ("thread", [0, 3], "no thread"),
-        ("kind", [1, 0], "has a span or a mark as its parent"),
+        ("kind", [1, 0], "a span or a mark as its parent"),
         ("start_ns", [0], "one entry for each of 2 rows"),
     ],
 )

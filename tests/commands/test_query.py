@@ -213,6 +213,32 @@ def test_losses_and_damage_are_told_beside_the_answer(tmp_path: Path, typed: Typ
     assert out.split() == ["n", "─", "1"]
 
 
+HOSTILE = "=a\x1b[31m\u202e"
+
+
+@pytest.mark.parametrize(("kind", "text"), [("csv", "'=a\\x1b[31m\\u202e"), ("json", "=a\\u001B[31m\\u202e")])
+def test_saved_answers_have_no_formulas_and_no_signs_that_cannot_be_seen(kind: str, text: str, tmp_path: Path) -> None:
+    path = CaptureBuilder().process().thread("main").begin(1, HOSTILE).end(2).write(tmp_path / "run.profkit")
+    target = tmp_path / f"answer.{kind}"
+
+    code = main([path, "select name, -5 as number, null as nothing from ranges", f"--{kind}", str(target)])
+
+    content = target.read_text(encoding="utf-8")
+    assert code == 0
+    assert text in content
+    assert all(sign.isprintable() or sign in "\n\t" for sign in content)
+    if kind == "csv":
+        assert content.splitlines()[1].endswith(",-5,")
+    else:
+        assert json.loads(content) == [{"name": HOSTILE, "number": -5, "nothing": None}]
+
+
+def test_losses_fail_the_command_where_that_is_asked_for(tmp_path: Path) -> None:
+    path = CaptureBuilder(counters=[7]).process().thread("main").begin(1, "a").end(2).write(tmp_path / "run.profkit")
+
+    assert [main([path, "select 1"]), main([path, "select 1", "--fail-on-loss"])] == [0, 5]
+
+
 def test_without_duckdb_the_line_to_type_is_shown(
     capture_path: str, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from profkit import export
 from profkit.report import main
 from tests.capture.builders import CaptureBuilder
 from tests.support.typed import Typed
@@ -33,6 +34,31 @@ def test_the_table_comes_with_losses_on_its_first_line(capture: str, typed: Type
     (layer,) = [line for line in lines if line.startswith("layer")]
     assert layer.split()[:3] == ["layer", "2", "6.000"]
     assert any(line.startswith("app:step") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("counters", "code"), [([12, 12, 0, 0, 0, 1, 1], 5), ([0, 0, 0, 0, 0, 1, 1, 0, 0, 2], 5), ([0] * 5 + [1, 1], 0)]
+)
+def test_losses_fail_the_command_where_that_is_asked_for(
+    counters: list[int], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builder = CaptureBuilder(counters=counters).process(4711).thread("main").begin(1000, "step").end(2000)
+    path = builder.write(tmp_path / "run.profkit")
+    trace = str(tmp_path / "run.json")
+
+    codes = [main([path]), main([path, "--fail-on-loss"])]
+    codes += [export.main([path, "--chrome", trace]), export.main([path, "--chrome", trace, "--fail-on-loss"])]
+
+    assert codes == [0, code, 0, code]
+    assert "step" in capsys.readouterr().out
+
+
+def test_a_program_that_ran_unrecorded_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    builder = CaptureBuilder(counters=[0, 0, 0, 0, 0, 1, 1, 0, 0, 2]).process(4711).thread("main")
+
+    main([builder.begin(1000, "step").end(2000).write(tmp_path / "run.profkit")])
+
+    assert "warning: 2 programs were started (exec) in an environment without" in capsys.readouterr().out
 
 
 def test_json_of_a_file_adds_up_and_names_carry_their_domain(capture: str, tmp_path: Path) -> None:

@@ -66,6 +66,24 @@ def test_however_the_program_ends_its_ranges_are_there_and_its_code_is_passed_on
     assert "work" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("ending", "flags", "code"),
+    [
+        ("os.execve('/bin/sh', ['sh', '-c', 'exit 0'], {})", ["--fail-on-loss"], 5),
+        ("os.execve('/bin/sh', ['sh', '-c', 'exit 6'], {})", ["--fail-on-loss"], 6),
+        ("os.execve('/bin/sh', ['sh', '-c', 'exit 0'], {})", [], 0),
+        ("pass", ["--fail-on-loss"], 0),
+    ],
+)
+def test_what_was_not_recorded_fails_the_command_where_that_is_asked_for(
+    tmp_path: Path, ending: str, flags: list[str], code: int
+) -> None:
+    done = traced(tmp_path, SCOPE + ending, *flags)
+
+    assert done.returncode == code, done.stderr
+    assert ("without profkit's library in LD_PRELOAD" in " ".join(done.stdout.split())) == ("exec" in ending)
+
+
 def test_a_module_and_a_program_can_be_traced_too(tmp_path: Path) -> None:
     package = tmp_path / "pack"
     package.mkdir()

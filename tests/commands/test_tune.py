@@ -132,8 +132,8 @@ def test_choices_of_a_later_profkit_are_not_forgotten_by_this_one(typed: Typed) 
     code, _, err = typed("tune", "matmul", "--forget")
     assert code == 0
 
-    shown = " ".join(err.split())
-    assert "is no profkit.tuned/1 file and is ignored" in shown and "0 choices forgotten" in shown
+    words = " ".join(err.split())  # where the lines break depends on the folder's name
+    assert "is no profkit.tuned/1 file and is ignored" in words and "0 choices forgotten" in words
     assert "tuned/2" in tuned_file().read_text()
 
 

@@ -27,7 +27,7 @@ def test_a_run_is_checked_timed_and_recorded() -> None:
 
 
 def test_an_unknown_mode_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match="torch has no mode 'graph'; there are eager, channels_last, compile"):
+    with pytest.raises(UsageError, match="unknown torch mode 'graph'; expected one of eager, channels_last, compile"):
         run_network(NetworkRequest(SMALL, "torch", mode="graph"))
 
 

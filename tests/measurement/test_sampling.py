@@ -1,15 +1,14 @@
-"""The race on a fake clock: order, fairness, stopping and failures, with invented times."""
+"""The race on a fake clock: order, fairness, its fixed length and failures, with invented times."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from profkit.measurement.sampling import LEAST_ROUNDS, Contender, Rules, race, shuffled
+from profkit.measurement.sampling import Contender, periods, race, shuffled
 
 
 class Course:
@@ -36,13 +35,14 @@ class Course:
             contender.samples_ns.append(contender.call_ns * factor)
             contender.rounds.append(index)
 
-    def run(self, baseline: str, budget_s: float = 20.0, tell: Callable[[float], None] = lambda _: None) -> None:
-        race(
+    def run(self, baseline: str | None, budget_s: float = 20.0, first: int = 0) -> int:
+        return race(
             list(self.contenders.values()),
-            self.contenders[baseline],
-            Rules(budget_s, margin=0.02),
+            self.contenders[baseline] if baseline else None,
+            budget_s,
             self.take_turn,
-            tell,
+            lambda _: None,
+            first,
             clock=lambda: self.now,
         )
 
@@ -62,7 +62,7 @@ def test_nobody_is_favoured_by_the_order_of_the_rounds(count: int) -> None:
 
 
 def test_a_race_of_nobody_ends_at_once() -> None:
-    race([], None, Rules(1.0, 0.02), lambda contender, index: None, lambda fraction: None)
+    assert race([], None, 1.0, lambda contender, index: None, lambda fraction: None, first=3) == 3
 
 
 def test_every_sample_has_a_partner_of_the_baseline_even_when_the_baseline_is_slow() -> None:
@@ -96,26 +96,68 @@ def test_samples_of_different_implementations_are_interleaved() -> None:
     assert {key for key, index in course.turns if index == 1} == {"a", "b", "c"}
 
 
-def test_a_clear_race_ends_early_and_an_unclear_one_uses_the_budget() -> None:
-    clear = Course({"a": 10.0, "b": 20.0})
-    unclear = Course({"a": 10.0, "b": 10.15}, noise=0.3)
+def test_neither_a_clear_race_nor_its_noise_changes_who_is_sampled_when() -> None:
+    clear, unclear = Course({"a": 10.0, "b": 20.0}, noise=0.0), Course({"a": 10.0, "b": 20.0}, noise=0.5)
 
     clear.run("a")
     unclear.run("a")
 
-    assert clear.now < 5.0
-    assert clear.contenders["b"].round_count >= LEAST_ROUNDS
-    assert 15.0 < unclear.now <= 20.0
+    assert clear.turns == unclear.turns
+    assert 19.5 < clear.now <= 20.0
+
+
+def test_nobody_leaves_before_the_end() -> None:
+    course = Course({"a": 10.0, "b": 20.0, "c": 10.5, "d": 90.0})
+
+    rounds = course.run("a")
+
+    last = {key: max(index for other, index in course.turns if other == key) for key in course.contenders}
+    assert all(index >= 0.9 * rounds for index in last.values()), last
+
+
+def test_every_row_takes_part_in_each_kth_round_and_k_does_not_change() -> None:
+    course = Course({"a": 10.0, "b": 11.0, "c": 10.5, "d": 90.0})
+
+    course.run("a", budget_s=60.0)
+
+    rounds = sorted(set(course.contenders["d"].rounds))[1:]
+    steps = {later - earlier for earlier, later in pairwise(rounds)}
+    assert len(steps) == 1 and steps.pop() > 1
 
 
 def test_a_slow_implementation_gets_few_rounds_and_does_not_starve_the_others() -> None:
-    course = Course({"fast": 5.0, "near": 5.05, "slow": 2000.0}, noise=0.05)
+    course = Course({"fast": 5.0, "near": 5.05, "other": 5.1, "slow": 1500.0}, noise=0.05)
 
     course.run("fast")
 
-    assert course.contenders["slow"].round_count in (2, 3, 4)
-    assert course.contenders["near"].round_count > 20
+    assert 3 <= course.contenders["slow"].round_count <= 6
+    assert course.contenders["near"].round_count > 50
     assert course.now <= 20.0
+
+
+def test_the_only_rival_of_a_quick_baseline_takes_part_in_every_round_however_slow() -> None:
+    assert periods({"quick": 0.02, "slow": 2.0}, "quick", 20.0) == {"quick": 1, "slow": 1}
+
+
+def test_a_slow_baseline_takes_part_in_every_round() -> None:
+    assert periods({"slow": 2.0, "a": 0.02, "b": 0.02}, "slow", 20.0) == {"slow": 1, "a": 1, "b": 1}
+
+
+def test_rows_too_slow_for_a_third_of_the_time_do_not_get_it() -> None:
+    turns = {"base": 0.02, "a": 0.02, "b": 0.02, "c": 0.02, "huge": 10.0}
+
+    assert periods(turns, "base", 15.0)["huge"] > 15.0 / 0.2
+
+
+def test_a_further_run_goes_on_counting_and_samples_everybody_again() -> None:
+    course = Course({"a": 10.0, "b": 11.0, "slow": 400.0})
+
+    begin = course.run("a", budget_s=3.0)
+    end = course.run("a", budget_s=3.0, first=begin)
+
+    assert {key for key, index in course.turns if index == begin} == {"a", "b", "slow"}
+    assert max(index for _, index in course.turns) < end
+    assert course.now == pytest.approx(6.0, abs=0.5)
 
 
 def test_everybody_gets_one_turn_even_when_a_single_call_exceeds_the_budget() -> None:
@@ -148,9 +190,9 @@ def test_a_failing_baseline_does_not_end_the_race_of_the_others() -> None:
 def test_a_single_implementation_is_sampled_too() -> None:
     course = Course({"a": 10.0})
 
-    course.run("a", budget_s=5.0)
+    course.run(None, budget_s=5.0)
 
-    assert course.contenders["a"].round_count >= LEAST_ROUNDS
+    assert course.now == pytest.approx(5.0, abs=0.1)
 
 
 def test_short_calls_are_timed_in_groups_and_long_ones_alone() -> None:

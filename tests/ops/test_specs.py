@@ -78,9 +78,11 @@ def test_an_unknown_preset_offers_the_nearest_names() -> None:
 
 
 @pytest.mark.parametrize("ask", [presets_for, default_preset, odd_specs])
-def test_an_unknown_operator_is_a_usage_error_with_the_known_ones(ask: Any) -> None:
-    with pytest.raises(UsageError, match=r"conv3d.*conv2d, lrn, matmul"):
+def test_an_unknown_operator_is_a_usage_error_with_the_nearest_or_all(ask: Any) -> None:
+    with pytest.raises(UsageError, match=r"conv3d.*did you mean conv2d"):
         ask("conv3d")
+    with pytest.raises(UsageError, match=r"expected one of .*conv2d, lrn, matmul"):
+        ask("zzz")
 
 
 @pytest.mark.parametrize(

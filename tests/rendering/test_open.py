@@ -19,7 +19,7 @@ from profkit.measurement.result import read_result
 from profkit.rendering.atomic_write import write_atomically
 from profkit.rendering.tables.json_file import render_json
 from profkit.rendering.tables.table import Table
-from profkit.rendering.usage.content import visible
+from profkit.rendering.terminal import visible
 from profkit.rendering.usage.tfprof import micros_text
 from tests.capture import device_entries as entries
 from tests.capture.builders import FIRST_MONOTONIC_NS as ORIGIN

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from profkit.errors import UsageError
@@ -81,14 +83,14 @@ def test_the_quick_table_replaces_what_it_names() -> None:
         ('"cifar10"', '"cifar"', r"line 3: network: unknown network 'cifar'; did you mean cifar10\?"),
         ('["numpy"]', "[]", "line 4: frameworks: is empty: there would be nothing to run"),
         ('["numpy"]', '["nunpy"]', r"line 4: frameworks: unknown framework 'nunpy'; did you mean numpy"),
-        ('["numpy"]', '["numpy/fast"]', "line 4: frameworks: numpy has no mode 'fast'"),
+        ('["numpy"]', '["numpy/fast"]', "line 4: frameworks: unknown numpy mode 'fast'"),
         ('["numpy"]', '["numpy", "numpy"]', "line 4: frameworks: 'numpy' appears twice"),
         ('["numpy"]', "[1]", "line 4: frameworks: expected texts in quotes, got 1"),
         ('["numpy"]', '["numpy"]\nsteps = "5"', "line 5: steps: expected a whole number, got '5'"),
         ('["numpy"]', '["numpy"]\nsteps = true', "line 5: steps: expected a whole number, got True"),
         ('["numpy"]', '["numpy"]\nsteps = 0', "line 5: steps: must be at least 1, got 0"),
         ('["numpy"]', '["numpy"]\nbudget_s = -1', "line 5: budget_s: must be a number from 0 on"),
-        ('["numpy"]', '["numpy"]\nbase = "bass"', r"line 5: base: there is no variant 'bass'; did you mean base\?"),
+        ('["numpy"]', '["numpy"]\nbase = "bass"', r"line 5: base: unknown variant 'bass'; did you mean base\?"),
         ('["numpy"]', '["numpy"]\nfocus = "conv"', r"line 5: focus: unknown kind of operator 'conv'; did you mean co"),
         ("stride = 2", "strid = 2", r'line 7: variants."stride 2".strid: unknown parameter of cifar10; did you mean'),
         ("stride = 2", 'stride = "2"', "line 7: variants.\"stride 2\".stride: expected a value like 1, got '2'"),
@@ -224,3 +226,99 @@ def test_names_become_words_of_file_names() -> None:
     assert file_word("stride 2, half the filters") == "stride-2-half-the-filters"
     assert file_word("torch/compile") == "torch-compile"
     assert file_word("é") == "x"
+
+
+FULL = """
+title = "Full"
+about = "a text"
+network = "cifar10"
+training = true
+focus = "conv2d"
+frameworks = ["numpy", "torch"]
+repetitions = 2
+steps = 3
+threads = 1
+budget_s = 60
+baseline = true
+base = "base"
+[parameters]
+batch = 4
+[variants]
+"base" = {}
+"stride 2" = { stride = 2 }
+[learning]
+framework = "numpy"
+steps = 2
+limit_s = 5
+learning_rate = 0.1
+weight_decay = true
+[published]
+source = "a paper"
+notes = ["a note"]
+recording_ratio = 1.5
+[published.figures]
+"base" = { focus_ms = 1.0 }
+[published.shares_percent]
+conv2d = 50
+[quick]
+steps = 1
+variants = ["base"]
+"""
+VALUES = [
+    "true", "-1", "0", "1.5", "nan", "inf", "1" + "0" * 30, '"text"', '""', '"\\u001b[31m\\u202e"', "[]", "[1]",
+    '["a"]', "[[[]]]", "{}", "{ a = 1 }", "1979-05-27", "07:32:00",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_a_wrong_value_in_any_field_is_refused_or_does_no_harm(value: str) -> None:
+    lines = FULL.splitlines()
+
+    for number, line in enumerate(lines):
+        if " = " not in line:
+            continue
+        text = "\n".join([*lines[:number], f"{line.partition(' = ')[0]} = {value}", *lines[number + 1 :]])
+        try:
+            read(text)
+        except UsageError as error:
+            sentence = str(error)
+            # A network's own sentence has its formula in a second line.
+            assert len(sentence) < 900
+            assert sentence.startswith("small.toml")
+
+
+BOMBS = {
+    "lists in lists": f"title = {'[' * 20000}{']' * 20000}",
+    "a bit deep": f"title = {'[' * 60}{']' * 60}",
+    "tables in tables": "a = " + "{a=" * 9000 + "1" + "}" * 9000,
+    "a long header": f"[{'.'.join('a' * 9000)}]",
+    "a long key": f"{'.'.join('a' * 9000)} = 1",
+    "headers times keys": f"[{'.'.join('a' * 9000)}]\n" + "\n".join(f"k{n}=1" for n in range(6000)),
+    "a long number": f"title = {'9' * 50000}",
+    "a long name": f"{'a' * 60000} = 1",
+    "a long text": f'network = "{"a" * 60000}"',
+    "many variants": LEAST + "\n".join(f'"v{n}" = {{ batch = {n + 1} }}' for n in range(2000)),
+    "many values": changed('"numpy"', ", ".join(f'"f{n}"' for n in range(8000))),
+    "many combinations": LEAST[: LEAST.index("[variants]")]
+    + "[axes]\n"
+    + "".join(f"{name} = [{', '.join(map(str, range(1, 900)))}]\n" for name in ("batch", "filters", "crop", "pool")),
+    "many repetitions": "repetitions = 1000000000000\n" + LEAST,
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_file_meant_to_fill_the_memory_is_refused_in_a_sentence(name: str) -> None:
+    with pytest.raises(UsageError) as error:
+        read(BOMBS[name])
+
+    assert len(str(error.value)) < 800
+    assert str(error.value).startswith("small.toml")
+
+
+def test_a_file_that_is_too_long_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "long.toml"
+    path.write_text(LEAST + "# " + "a" * 70000, encoding="utf-8")
+
+    for word in (str(path), "/dev/zero"):
+        with pytest.raises(UsageError, match="has more than 65,536 bytes: it is no study"):
+            load_study(word)

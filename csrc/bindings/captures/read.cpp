@@ -28,6 +28,7 @@ py::dict counters_dict(const tracer::FileCounters& counters) {
   result["processes_ended"] = counters.processes_ended;
   result["replaced_names"] = counters.replaced_names;
   result["dropped_device"] = counters.dropped_device;
+  result["untraced_execs"] = counters.untraced_execs;
   return result;
 }
 

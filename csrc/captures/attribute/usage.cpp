@@ -41,7 +41,7 @@ const char* RangeView::check() const {
   for (size_t row = 0; row < count; ++row) {
     if (thread[row] < 0 || thread[row] >= threads) return "a range has no thread";
     if (parent[row] < -1 || parent[row] >= static_cast<int64_t>(row)) {
-      return "a range precedes its parent";
+      return "the parent of a range does not precede it";
     }
     if (parent[row] >= 0 && !in_tree(index(parent[row]))) return "a range has a span or a mark as its parent";
   }

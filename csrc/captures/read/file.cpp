@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <new>
 
 #include "captures/read/blocks.h"
 #include "captures/read/reader.h"
@@ -40,6 +41,17 @@ class OpenFile {
   int fd_;
 };
 
+// Reads on until there are so many bytes, or no more.
+void read_until(const OpenFile& file, size_t size, FileBytes& bytes) {
+  while (bytes.size < size) {
+    const ssize_t count = read(file.fd(), bytes.data.get() + bytes.size, size - bytes.size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw CaptureError{std::string("cannot be read: ") + std::strerror(errno)};
+    if (count == 0) break;
+    bytes.size += static_cast<size_t>(count);
+  }
+}
+
 FileBytes read_bytes(const std::string& path) {
   const OpenFile file(path);
   if (file.fd() < 0 && errno == ENOENT) throw CaptureError{std::string("no such file; ") + kRecordOne};
@@ -53,13 +65,10 @@ FileBytes read_bytes(const std::string& path) {
   // while it is read would end the program with SIGBUS.
   const auto size = static_cast<size_t>(facts.st_size);
   FileBytes bytes{std::unique_ptr<uint8_t[]>(new uint8_t[std::max<size_t>(size, 1)]), 0};
-  while (bytes.size < size) {
-    const ssize_t count = read(file.fd(), bytes.data.get() + bytes.size, size - bytes.size);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw CaptureError{std::string("cannot be read: ") + std::strerror(errno)};
-    if (count == 0) break;
-    bytes.size += static_cast<size_t>(count);
-  }
+  // The header first: what is no capture may be large.
+  read_until(file, std::min<size_t>(size, kMostHeaderBytes), bytes);
+  checked_header(bytes.data.get(), bytes.size);
+  read_until(file, size, bytes);
   return bytes;
 }
 
@@ -101,6 +110,8 @@ Capture read_capture(const std::string& path, size_t max_rows) {
     return decode_capture(bytes.data.get(), bytes.size, max_rows);
   } catch (const CaptureError& error) {
     throw CaptureError{path + ": " + error.message};
+  } catch (const std::bad_alloc&) {
+    throw CaptureError{path + ": is too large for the memory of this machine"};
   }
 }
 

@@ -41,6 +41,7 @@ void reset_losses() {
   losses.too_deep = 0;
   losses.disk_full = 0;
   losses.nested = 0;
+  losses.untraced_execs = 0;
   losses.stalled_ns = 0;
   clear_device_queue();
 }

@@ -13,7 +13,8 @@ constexpr uint32_t kMaxThreads = 4096;  // recording at the same time; each take
 // Records lost in this process, and time waited; the writer adds them to the file's counters.
 struct Losses {
   std::atomic<uint64_t> too_slow{0}, too_deep{0}, disk_full{0}, stalled_ns{0};
-  std::atomic<uint64_t> nested{0};  // by signal handlers that interrupted an event
+  std::atomic<uint64_t> nested{0};          // by signal handlers that interrupted an event
+  std::atomic<uint64_t> untraced_execs{0};  // no records: programs of which there will be none
   uint64_t records() const { return too_slow.load() + too_deep.load() + disk_full.load() + nested.load(); }
 };
 extern Losses losses;

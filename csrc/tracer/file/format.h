@@ -40,7 +40,8 @@ struct FileCounters {
   uint64_t processes_ended;  // those that wrote their last block; fewer than started: some were killed
   uint64_t replaced_names;   // names given after the tables were full: recorded as "(too many names)"
   uint64_t dropped_device;   // of dropped_records: what the GPU did, lost by CUPTI or before the file
-  uint64_t reserved[7];
+  uint64_t untraced_execs;   // programs that took a process's place, or that it started, without the tracer
+  uint64_t reserved[6];
 };
 static_assert(sizeof(FileCounters) == 128);
 

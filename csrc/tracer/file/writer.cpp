@@ -201,6 +201,7 @@ void add_counters(bool is_last) {
   total.dropped_records = total.dropped_disk_full + total.dropped_too_slow + total.dropped_too_deep +
                           losses.nested.load() + total.dropped_device;
   total.stalled_ns = losses.stalled_ns.load();
+  total.untraced_execs = losses.untraced_execs.load();
   total.replaced_names = replaced_names() - writer.replaced_names_before;
   total.processes_started = writer.processes_started;
   total.processes_ended = writer.processes_ended;

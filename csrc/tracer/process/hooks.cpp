@@ -13,6 +13,7 @@
 #include "tracer/core/export.h"
 #include "tracer/core/recorder.h"
 #include "tracer/core/session.h"
+#include "tracer/core/threads.h"
 #include "tracer/process/fatal_signals.h"
 
 namespace profkit::tracer {
@@ -55,9 +56,40 @@ void find_all_next() {
   find_next(next.daemon, "daemon");
 }
 
+// The path with which this library is loaded; found when it is loaded, like the functions.
+const char* own_path = nullptr;
+
+const char* library_path() {
+  Dl_info info{};
+  return dladdr(reinterpret_cast<void*>(&library_path), &info) != 0 ? info.dli_fname : nullptr;
+}
+
+const char* value_of(char* const environment[], const char* name) {
+  const size_t length = std::strlen(name);
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    if (std::strncmp(*environment, name, length) == 0 && (*environment)[length] == '=') {
+      return *environment + length + 1;
+    }
+  }
+  return nullptr;
+}
+
+// Whether a program with this environment loads the library and records into a file.
+bool loads_tracer(char* const environment[]) {
+  const char* const list = value_of(environment, "LD_PRELOAD");
+  if (list == nullptr || value_of(environment, "PROFKIT_TRACE_FILE") == nullptr) return false;
+  const size_t wanted = std::strlen(own_path);
+  for (const char* at = list; *at != '\0';) {
+    const size_t length = std::strcspn(at, ": ");
+    if (length == wanted && std::memcmp(at, own_path, length) == 0) return true;
+    at += length + (at[length] != '\0' ? 1 : 0);
+  }
+  return false;
+}
+
 // Writes everything to the file, then runs the other program; if that fails, the process continues to record.
 template <class Function, class... Arguments>
-int replace_process(Function function, Arguments... arguments) {
+int leave_process(Function function, Arguments... arguments) {
   if (function == nullptr) {
     errno = ENOSYS;
     return -1;
@@ -70,10 +102,15 @@ int replace_process(Function function, Arguments... arguments) {
   return result;
 }
 
-// The path with which this library is loaded.
-const char* library_path() {
-  Dl_info info{};
-  return dladdr(reinterpret_cast<void*>(&library_path), &info) != 0 ? info.dli_fname : nullptr;
+// The same by exec. A program that will not record is counted; after vfork() that is in the parent's memory.
+template <class Function, class... Arguments>
+int replace_process(char* const environment[], Function function, Arguments... arguments) {
+  const bool is_untraced = recording.load() != 0 && options().children && own_path != nullptr &&
+                           thread_state.quiet == 0 && !loads_tracer(environment);
+  if (is_untraced) losses.untraced_execs.fetch_add(1, std::memory_order_relaxed);
+  const int result = leave_process(function, arguments...);
+  if (is_untraced) losses.untraced_execs.fetch_sub(1, std::memory_order_relaxed);
+  return result;
 }
 
 // Removes the library from a list of libraries, in place.
@@ -98,9 +135,8 @@ void keep_children_out() {
   unsetenv("PROFKIT_TRACE_FILE");
   unsetenv("PROFKIT_TRACE_OPTIONS");
   char* const list = std::getenv("LD_PRELOAD");
-  const char* const path = library_path();
-  if (list == nullptr || path == nullptr) return;
-  remove_library(list, path);
+  if (list == nullptr || own_path == nullptr) return;
+  remove_library(list, own_path);
   if (*list == '\0') unsetenv("LD_PRELOAD");
 }
 
@@ -110,6 +146,7 @@ __attribute__((constructor)) void load() {
   RecordingPause quiet;
   const int saved_errno = errno;
   find_all_next();
+  own_path = library_path();
   const char* const path = std::getenv("PROFKIT_TRACE_FILE");
   if (path != nullptr && *path != '\0') {
     Options wanted;
@@ -152,32 +189,33 @@ int collect(va_list list, const char* first, const char** arguments) {
 
 using profkit::tracer::collect;
 using profkit::tracer::kMaxListedArguments;
+using profkit::tracer::leave_process;
 using profkit::tracer::next;
 using profkit::tracer::replace_process;
 
 PROFKIT_EXPORT int execve(const char* path, char* const arguments[], char* const environment[]) noexcept {
-  return replace_process(next.execve, path, arguments, environment);
+  return replace_process(environment, next.execve, path, arguments, environment);
 }
 
 PROFKIT_EXPORT int execv(const char* path, char* const arguments[]) noexcept {
-  return replace_process(next.execv, path, arguments);
+  return replace_process(environ, next.execv, path, arguments);
 }
 
 PROFKIT_EXPORT int execvp(const char* file, char* const arguments[]) noexcept {
-  return replace_process(next.execvp, file, arguments);
+  return replace_process(environ, next.execvp, file, arguments);
 }
 
 PROFKIT_EXPORT int execvpe(const char* file, char* const arguments[], char* const environment[]) noexcept {
-  return replace_process(next.execvpe, file, arguments, environment);
+  return replace_process(environment, next.execvpe, file, arguments, environment);
 }
 
 PROFKIT_EXPORT int fexecve(int fd, char* const arguments[], char* const environment[]) noexcept {
-  return replace_process(next.fexecve, fd, arguments, environment);
+  return replace_process(environment, next.fexecve, fd, arguments, environment);
 }
 
 PROFKIT_EXPORT int execveat(int folder, const char* path, char* const arguments[], char* const environment[],
                             int flags) noexcept {
-  return replace_process(next.execveat, folder, path, arguments, environment, flags);
+  return replace_process(environment, next.execveat, folder, path, arguments, environment, flags);
 }
 
 PROFKIT_EXPORT int execl(const char* path, const char* first, ...) noexcept {
@@ -218,7 +256,7 @@ PROFKIT_EXPORT void _Exit(int status) noexcept { _exit(status); }
 
 // The process continues in a fork child; libc ends this one without calling the functions above.
 PROFKIT_EXPORT int daemon(int keeps_folder, int keeps_files) noexcept {
-  return replace_process(next.daemon, keeps_folder, keeps_files);
+  return leave_process(next.daemon, keeps_folder, keeps_files);
 }
 
 PROFKIT_EXPORT void quick_exit(int status) noexcept {

@@ -8,15 +8,27 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
+from profkit.capture.checked_json import DEEPEST, LONGEST, MOST_BRACKETS, checked, nothing_collected, whole_number
 from profkit.errors import CaptureError
 
 CHUNK_BYTES = 1 << 20
-MAX_VALUE_CHARS = 1 << 28
-_SPACE = " \t\n\r"
-_DECODER = json.JSONDecoder(parse_float=str, parse_constant=str, strict=False)
+_SPACES = re.compile(r"[ \t\n\r]*")
+EXACT = json.JSONDecoder(parse_float=str, parse_constant=str, strict=False)
+"""Numbers with a point stay text."""
+NUMBERS = json.JSONDecoder(parse_int=whole_number)
+"""Numbers become numbers."""
+
+
+class ByteStream(Protocol):
+    """What bytes are read from."""
+
+    def read(self, count: int, /) -> bytes:
+        """At most so many bytes, and none only at the end."""
+        ...
 
 
 class DamagedError(CaptureError):
@@ -24,15 +36,18 @@ class DamagedError(CaptureError):
 
 
 class JsonStream:
-    """Walks through the outermost object or array of a document."""
+    """Walks through the outermost object or array of a document; bytes that are no UTF-8 are replaced or refused."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: ByteStream, decoder: json.JSONDecoder = EXACT, errors: str = "replace") -> None:
         self._file = file
-        self._decode = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        self._decoder = decoder
+        self._decode = codecs.getincrementaldecoder("utf-8-sig")(errors)
         self._text = ""
         self._place = 0
         self._before = 0  # characters of the document before _text
         self._is_whole = False
+        self.has_array = False
+        """Whether the array that was walked through is there; it may be empty."""
 
     def walk(self, array: str) -> Iterator[tuple[str, Any]]:
         """Keys and values of the outermost object; of `array` (or of an outermost array) every item, under its name.
@@ -69,6 +84,7 @@ class JsonStream:
                 return
 
     def _items(self, name: str) -> Iterator[tuple[str, Any]]:
+        self.has_array = True
         self._place += 1
         if self._next_sign() == "]":
             self._place += 1
@@ -89,15 +105,20 @@ class JsonStream:
 
     def _next_sign(self) -> str:
         """The next character that is not a space; nothing at the end of the document."""
+        spaces = 0
         while True:
-            text, place, length = self._text, self._place, len(self._text)
-            while place < length and text[place] in _SPACE:
-                place += 1
-            self._place = place
-            if place < length:
-                return text[place]
+            begin, self._place = self._place, self._after_spaces()
+            spaces += self._place - begin
+            if self._place < len(self._text):
+                return self._text[self._place]
+            if spaces > LONGEST:
+                raise DamagedError(f"more than {LONGEST:,} spaces before character {self._at():,}")
             if not self._read_more(CHUNK_BYTES):
                 return ""
+
+    def _after_spaces(self) -> int:
+        match = _SPACES.match(self._text, self._place)
+        return match.end() if match else self._place
 
     def _value(self) -> Any:
         """The value that begins here, read on until it is whole."""
@@ -105,11 +126,10 @@ class JsonStream:
         wanted = CHUNK_BYTES
         while True:
             try:
-                value, end = _DECODER.raw_decode(self._text, self._place)
+                value, end = self._parsed(is_long=wanted > CHUNK_BYTES)
                 # 12 may be the begin of 123, unless something follows it.
                 if end < len(self._text) or self._is_whole:
-                    self._place = end
-                    return value
+                    return self._checked(value, end)
             except RecursionError:
                 raise DamagedError(f"it is nested too deep, at character {self._at():,}") from None
             except ValueError as error:
@@ -118,19 +138,44 @@ class JsonStream:
                     raise DamagedError(f"{what}, at character {self._at():,}") from None
                 if not isinstance(error, json.JSONDecodeError):
                     raise DamagedError(f"a number is too long, at character {self._at():,}") from None
-                # Far from the end of what is here, it is not a missing rest that is wrong.
-                if len(self._text) - error.pos > CHUNK_BYTES:
+                # Far from the end of what is here, it is not a missing rest that is wrong; a string is known by its
+                # begin, however long it is.
+                if len(self._text) - error.pos > CHUNK_BYTES and not _is_string(error):
                     raise DamagedError(f"it is not JSON ({_reason(error)}), at character {self._at():,}") from None
-            if len(self._text) - self._place > MAX_VALUE_CHARS:
-                raise DamagedError(f"a value at character {self._at():,} is longer than {MAX_VALUE_CHARS:,} characters")
+            room = LONGEST - (len(self._text) - self._place)
+            if room <= 0:
+                raise DamagedError(f"a value at character {self._at():,} is longer than {LONGEST:,} characters")
             # The rest doubles each time: a value of many chunks is not parsed again for each of them.
-            self._read_more(wanted)
+            self._read_more(min(wanted, room))
             wanted *= 2
+            # Only now: before, the text holds thousands of other values.
+            if self._text.count("[", self._place) + self._text.count("{", self._place) > MOST_BRACKETS:
+                raise DamagedError(
+                    f"a value at character {self._at():,} has more than {MOST_BRACKETS:,} lists and objects"
+                )
+
+    def _parsed(self, is_long: bool) -> tuple[Any, int]:
+        if not is_long:
+            return self._decoder.raw_decode(self._text, self._place)
+        with nothing_collected():
+            return self._decoder.raw_decode(self._text, self._place)
+
+    def _checked(self, value: Any, end: int) -> Any:
+        """The value that ends there, without halves of characters; few values can have these, or be nested deep."""
+        text, begin = self._text, self._place
+        is_deep = text.count("[", begin, end) + text.count("{", begin, end) > DEEPEST
+        if is_deep or text.find("\\u", begin, end) >= 0:
+            try:
+                value = checked(value)
+            except ValueError as error:
+                raise DamagedError(f"{error}, at character {self._at():,}") from None
+        self._place = end
+        return value
 
     def _is_cut(self, error: ValueError) -> bool:
         if not isinstance(error, json.JSONDecodeError):
             return False
-        return error.pos >= len(self._text.rstrip()) or error.msg.startswith("Unterminated")
+        return error.pos >= len(self._text.rstrip()) or _is_string(error)
 
     def _read_more(self, count: int) -> bool:
         if self._is_whole:
@@ -144,6 +189,11 @@ class JsonStream:
 
     def _at(self) -> int:
         return self._before + self._place
+
+
+def _is_string(error: json.JSONDecodeError) -> bool:
+    """Whether it is a string that has no end."""
+    return error.msg.startswith("Unterminated")
 
 
 def _reason(error: ValueError) -> str:

@@ -9,10 +9,11 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import numpy as np
 
+from profkit.capture.checked_json import shortened
 from profkit.capture.importers.hook_layers import with_hook_layers
 from profkit.capture.importers.json_stream import DamagedError, JsonStream, exact_ns
 from profkit.capture.importers.kineto_about import devices_of, facts_of, messages_of
@@ -34,6 +35,9 @@ from profkit.errors import TraceError
 
 EVENTS = "traceEvents"
 _GPU_MEMORY = 1  # the profiler's number for CUDA in "Device Type"
+MOST_STRANGE = 100_000
+"""So many events in a row that are none, before the first that is: this is no trace."""
+LONGEST_NAME = 60  # in a sentence
 _UNUSED = ("gpu_user_annotation", "cuda_sync", "trace", "overhead", "python_function", "ac2g", "fwdbwd", "profkit")
 """Known categories that repeat what others say, or say nothing of operators; they are counted in the facts."""
 
@@ -45,7 +49,7 @@ def read_kineto(path: str | os.PathLike[str]) -> Capture:
     trouble = ""
     with file:
         try:
-            for key, value in JsonStream(cast(BinaryIO, stream)).walk(EVENTS):
+            for key, value in JsonStream(stream).walk(EVENTS):
                 if key == EVENTS:
                     reader.add(value)
                 else:
@@ -79,6 +83,7 @@ class _KinetoReader:
         self._memory = GrowingTable("thread", "device", "time_ns", "address", "bytes", "kind")
         self._range_of: dict[int, dict[Any, int]] = {}  # by External id, which each process counts for itself
         self._events = 0
+        self._strange = 0
         self._left_out: Counter[str] = Counter()
         self._others: Counter[str] = Counter()
         self._has_fractions = False
@@ -103,6 +108,7 @@ class _KinetoReader:
         self._events += 1
         if not isinstance(event, dict):
             self._left_out["no object"] += 1
+            self._count_strange()
             return
         phase, category = event.get("ph"), str(event.get("cat", "")).lower()
         if phase == "X":
@@ -126,7 +132,14 @@ class _KinetoReader:
                 )
             self._others[category or "instant"] += 1
         else:
-            self._others[f"of phase {phase!r}"] += 1
+            self._others[f"of phase {shortened(phase)}"] += 1
+            self._count_strange()
+
+    def _count_strange(self) -> None:
+        """DamagedError when nothing else came: a small file can hold millions of such events."""
+        self._strange += 1
+        if self._strange == self._events == MOST_STRANGE:
+            raise DamagedError(f"its first {MOST_STRANGE:,} events are none of a trace")
 
     def _times(self, event: Mapping[str, Any]) -> tuple[int, int] | None:
         begin, length = event.get("ts"), event.get("dur")
@@ -294,7 +307,9 @@ class _KinetoReader:
         foreign = {name: count for name, count in self._others.items() if name not in _UNUSED and "::" not in name}
         odd = {name: count for name, count in foreign.items() if name not in ("instant", "[memory] of the host")}
         if odd:
-            named = ", ".join(f"{name or 'no category'} ({count:,})" for name, count in list(odd.items())[:5])
+            named = ", ".join(
+                f"{name[:LONGEST_NAME] or 'no category'} ({count:,})" for name, count in list(odd.items())[:5]
+            )
             lines.append(f"{sum(odd.values()):,} events are of kinds that are in no table: {named}")
         return (*lines, *messages_of(self.about))
 

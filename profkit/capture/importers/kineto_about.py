@@ -19,6 +19,8 @@ _DEVICE = {
     "numSms": "multiprocessors",
     "totalGlobalMem": "memory_bytes",
 }
+_MESSAGES_SHOWN = 20
+_LONGEST_MESSAGE = 2000
 _COUNTS = re.compile(r"Record counts: (.*)")
 _STOPPED = re.compile(r"CUPTI stopped early\? = [1-9]")
 _TELLING = re.compile(r"(?:Invalid ext correlations|CPU GPU out-of-order|Unexpected CUDA events) = ([1-9]\d*)")
@@ -55,8 +57,9 @@ def messages_of(about: Mapping[str, Any]) -> list[str]:
         counts = _COUNTS.search(text)
         if counts and (_STOPPED.search(text) or _TELLING.search(text)):
             lines.append(f"the profiler lost or could not place records: {counts[1]}")
-    return lines
+    more = len(lines) - _MESSAGES_SHOWN
+    return lines if more <= 0 else [*lines[:_MESSAGES_SHOWN], f"and {more:,} more messages of the profiler"]
 
 
 def _texts(values: Any) -> list[str]:
-    return [str(value) for value in values] if isinstance(values, list) else []
+    return [str(value)[:_LONGEST_MESSAGE] for value in values] if isinstance(values, list) else []

@@ -64,6 +64,9 @@ def read_nsight(path: str | os.PathLike[str]) -> Capture:
     except UnicodeDecodeError:
         # SQLite quotes damaged definitions in its messages, and Python cannot make a text of them.
         raise TraceError(f"{name} cannot be read as an export of Nsight Systems: its tables are damaged") from None
+    except sqlite3.OperationalError as error:
+        reason = "its pages hold each other" if "interrupted" in str(error) else str(error)
+        raise TraceError(f"{name} cannot be read as an export of Nsight Systems: {reason}") from None
     except sqlite3.Error as error:
         raise TraceError(f"{name} cannot be read as an export of Nsight Systems: {error}") from None
 

@@ -9,7 +9,16 @@ from typing import BinaryIO
 from profkit.errors import CaptureError
 
 MAGIC = b"\x1f\x8b"
+MOST_TIMES, MOST_MORE = 100, 64 << 20
+"""What is packed unpacks to at most so many times its size and so many bytes more: traces pack to a tenth or less."""
+MOST_EMPTY = 1000
+"""Streams without a byte in one file; each costs as much as one with many."""
 _PIECE_BYTES = 1 << 18
+
+
+def most_bytes(packed: int) -> int:
+    """To how many bytes so many packed ones may unpack; more are damage, or meant to fill the memory."""
+    return MOST_TIMES * packed + MOST_MORE
 
 
 class Unzipped:
@@ -20,6 +29,9 @@ class Unzipped:
         self._unpacker = zlib.decompressobj(wbits=31)
         self._packed = b""
         self._has_begun = False
+        self._most = most_bytes(os.fstat(file.fileno()).st_size)
+        self._count = 0
+        self._empty = 0
         self.trouble = ""
 
     def read(self, count: int) -> bytes:
@@ -34,6 +46,7 @@ class Unzipped:
             if self._unpacker.eof:
                 # A file may be several streams, one after another.
                 self._unpacker = zlib.decompressobj(wbits=31)
+                self._empty += 1
             self._has_begun = True
             before = self._unpacker.copy()
             try:
@@ -43,8 +56,18 @@ class Unzipped:
                 return _good_part(before, self._packed, count)
             self._packed = self._unpacker.unused_data or self._unpacker.unconsumed_tail
             if data:
-                return data
+                return self._counted(data)
+            if self._empty > MOST_EMPTY:
+                self.trouble = "it has many gzip streams with nothing in them"
         return b""
+
+    def _counted(self, data: bytes) -> bytes:
+        self._empty = 0
+        self._count += len(data)
+        if self._count > self._most:
+            self.trouble = f"it unpacks to more than {self._most:,} bytes, {MOST_TIMES} times its size and 64 MiB"
+            return b""
+        return data
 
 
 def _good_part(unpacker: zlib._Decompress, packed: bytes, count: int) -> bytes:

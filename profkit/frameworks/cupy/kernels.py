@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.errors import UnavailableError, UsageError, nearest
+from profkit.errors import UnavailableError, UsageError, unknown
 from profkit.frameworks.adapter import Array
 from profkit.frameworks.headers import include_flags, kernel_headers
 
@@ -39,7 +39,7 @@ def cupy_module(header: str, kernels: Sequence[str]) -> Any:
         raise UsageError(f"kernels is a list of names, as [{kernels!r}]")
     known = kernel_headers()
     if header not in known:
-        raise UsageError(f"no header {header!r} with kernels; {nearest(header, known, most=1)}")
+        raise UsageError(unknown("kernel header", header, known, most=1))
     try:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
@@ -73,7 +73,7 @@ def struct_fields(name: str) -> dict[str, str]:
 def _layout(name: str) -> tuple[int, list[tuple[str, str, int]], bytes]:
     structs = _layouts()
     if name not in structs:
-        raise UsageError(f"profkit's kernels have no struct {name!r}; {nearest(name, structs, most=1)}")
+        raise UsageError(unknown("kernel struct", name, structs, most=1))
     return structs[name]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from profkit.errors import UsageError, nearest
+from profkit.errors import UsageError, unknown
 from profkit.ops.networks.cifar10 import Cifar10
 from profkit.ops.networks.layer import Layer
 from profkit.ops.networks.lenet import LeNet
@@ -34,7 +34,7 @@ def find_network(name: str) -> type[Network]:
     """The network of this name; an unknown one is an error that offers the nearest."""
     if name in NETWORKS:
         return NETWORKS[name]
-    raise UsageError(f"unknown network {name!r}: {nearest(name, NETWORKS)}")
+    raise UsageError(unknown("network", name, NETWORKS))
 
 
 def network_from_dict(data: Mapping[str, Any]) -> Network:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 from profkit.measurement.result import Row
 from profkit.rendering.quantities import (
+    ABSENT,
     bytes_text,
     error_text,
     number_text,
@@ -47,15 +48,42 @@ def _ratio(row: Row) -> str:
     return ratio_interval_text(row.ratio, row.ratio_low, row.ratio_high)
 
 
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100.0 * share
+
+
+def signed_percent_text(share: float | None) -> str:
+    """A change: +1.2%, -3.4%."""
+    return ABSENT if share is None else f"{100.0 * share:+.1f}%"
+
+
 def _pairs(values: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 COLUMNS = (
-    _column("time", "time", "median time of a call and the farther end of its interval", _time),
-    _column("median", "median", "median time of a call", lambda row: time_text(row.median_ns)),
-    _column("low", "low", "lower end of the median's interval", lambda row: time_text(row.low_ns)),
-    _column("high", "high", "upper end of the median's interval", lambda row: time_text(row.high_ns)),
+    _column("time", "time", "time of a call and the farther end of its interval", _time),
+    _column("median", "median", "time of a call: baseline's time / ratio", lambda row: time_text(row.median_ns)),
+    _column("low", "low", "lower end of the time's interval", lambda row: time_text(row.low_ns)),
+    _column("high", "high", "upper end of the time's interval", lambda row: time_text(row.high_ns)),
+    _column("p5", "p5", "5th percentile of the samples", lambda row: time_text(row.p5_ns)),
+    _column("p95", "p95", "95th percentile of the samples", lambda row: time_text(row.p95_ns)),
+    _column("p99", "p99", "99th percentile of the samples", lambda row: time_text(row.p99_ns)),
+    _column(
+        "trimmed_mean",
+        "trimmed mean",
+        "mean of the samples without the tenth at either end",
+        lambda row: time_text(row.trimmed_mean_ns),
+    ),
+    _column("low_mode", "low mode", "the lower of two modes", lambda row: time_text(row.low_mode_ns)),
+    _column("high_mode", "high mode", "the higher of two modes", lambda row: time_text(row.high_mode_ns)),
+    _column(
+        "high_mode_share",
+        "in high mode",
+        "share of rounds around the higher of two modes",
+        lambda row: percent_text(_percent(row.high_mode_share)),
+    ),
+    _column("drift", "drift", "change of the ratio during a run", lambda row: signed_percent_text(row.drift)),
     _column("first_call", "first call", "first call, with compilation", lambda row: time_text(row.first_call_ns)),
     _column("warmup", "warm-ups", "warm-up calls before the samples", lambda row: str(len(row.warmup_ns))),
     _column("samples", "samples", "number of samples", lambda row: str(len(row.samples_ns))),
@@ -83,6 +111,12 @@ COLUMNS = (
     _column("ratio", "ratio", "baseline time / this time, with interval", _ratio),
     _column("ratio_low", "ratio low", "lower end of the ratio", lambda row: ratio_text(row.ratio_low)),
     _column("ratio_high", "ratio high", "upper end of the ratio", lambda row: ratio_text(row.ratio_high)),
+    _column(
+        "least_difference",
+        "resolves",
+        "smallest difference that its interval resolves",
+        lambda row: percent_text(_percent(row.least_difference)),
+    ),
     _column("verdict", "verdict", "faster, slower, same or not resolved", lambda row: row.verdict, True),
     _column("next_step", "next step", "what to type when not resolved", lambda row: row.next_step, True),
     _column("output", "output", "fresh or reused output", lambda row: row.output, True),

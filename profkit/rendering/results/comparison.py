@@ -15,7 +15,6 @@ from profkit.rendering.results.columns import IMPLEMENTATION
 from profkit.rendering.results.content import NAMED_AT_MOST
 from profkit.rendering.tables.document import Document
 from profkit.rendering.tables.table import Column, Line, Table
-from profkit.rendering.usage.content import visible
 
 SCHEMA = "profkit.result_comparison/1"
 NO_VERDICT = (
@@ -68,7 +67,7 @@ def result_comparison_document(comparison: ResultComparison, a: str, b: str, top
     always = swept_axes([cell for pair in comparison.pairs for cell in pair])
     tables = [_table(pair, always, top) for pair in comparison.pairs]
     facts = (*_warnings(comparison, always), tables[0].title, *tables[0].facts)
-    tables[0] = replace(tables[0], title=f"a: {visible(a)}, b: {visible(b)}", facts=facts)
+    tables[0] = replace(tables[0], title=f"a: {a}, b: {b}", facts=facts)
     tables[-1] = replace(tables[-1], notes=(*tables[-1].notes, NO_VERDICT))
     return Document(*tables)
 
@@ -171,7 +170,7 @@ def _warnings(comparison: ResultComparison, always: Sequence[str]) -> list[str]:
 
 def _difference_lines(differences: Sequence[Difference], is_unfair: bool) -> list[str]:
     return [
-        f"{'warning: ' if is_unfair else ''}{name} differs: a {visible(a) or ABSENT}, b {visible(b) or ABSENT}"
+        f"{'warning: ' if is_unfair else ''}{name} differs: a {a or ABSENT}, b {b or ABSENT}"
         for name, a, b in differences
     ]
 

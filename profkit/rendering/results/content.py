@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from itertools import count, product
@@ -10,11 +11,19 @@ from string import ascii_lowercase
 from profkit.measurement.bounds import DIRECT
 from profkit.measurement.device.timing import HELD
 from profkit.measurement.device.wall_clock import WALL_CLOCK
+from profkit.measurement.disturbance import BUSY_SHARE, STOLEN_SHARE
 from profkit.measurement.host_times import is_host_bound
 from profkit.measurement.result import Cell, Result, Row
 from profkit.rendering.names import cell_words, conditions_text, preset_name, short_keys, spec_text, swept_axes
-from profkit.rendering.quantities import ABSENT, error_text, rate_text, ratio_text, time_text
-from profkit.rendering.results.columns import DISPENSABLE, IMPLEMENTATION, RowColumn, choose_columns, find_column
+from profkit.rendering.quantities import ABSENT, error_text, percent_text, rate_text, ratio_text, time_text
+from profkit.rendering.results.columns import (
+    DISPENSABLE,
+    IMPLEMENTATION,
+    RowColumn,
+    choose_columns,
+    find_column,
+    signed_percent_text,
+)
 from profkit.rendering.results.records import result_records
 from profkit.rendering.tables.column_choice import with_order_out
 from profkit.rendering.tables.document import Document, Paragraph
@@ -32,6 +41,7 @@ LISTED_WIDTH = 30
 HOST_BOUND_REMARK = "bound by the host: launching a call takes longer than the device works on it; --columns +dispatch"
 NOTES = "notes"
 NAMED_AT_MOST = 4
+CLOCK_DRIFT = 0.05
 
 
 def result_document(result: Result, columns: Sequence[str] | None = None, is_verbose: bool = False) -> Document:
@@ -73,7 +83,7 @@ def _cell_table(
         columns = [columns[0], find_column("kernel"), *columns[1:]]
     if is_default and _mixes_clocks(cell):
         columns = [columns[0], find_column("wall"), *columns[1:]]
-    measured = sorted((row for row in cell.rows if row.status == "ok"), key=lambda row: row.median_ns or 0.0)
+    measured = sorted((row for row in cell.rows if row.status == "ok"), key=_rank)
     marks = _footnotes(measured, cell.output)
     shown = [
         Column(IMPLEMENTATION, IMPLEMENTATION, is_text=True),
@@ -98,6 +108,11 @@ def _cell_table(
     )
 
 
+def _rank(row: Row) -> tuple[bool, float, float]:
+    """By ratio, as times follow from it; rows without one last, by their times."""
+    return row.ratio is None, -(row.ratio or 0.0), row.median_ns or 0.0
+
+
 def _mixes_clocks(cell: Cell) -> bool:
     """Whether some GPU rows are timed by the wall clock and others, which have it too, by events."""
     clocks = {row.timing.startswith(WALL_CLOCK) for row in cell.rows if row.wall_ns is not None}
@@ -120,7 +135,46 @@ def _facts(cell: Cell) -> tuple[str, ...]:
         facts.append(f"{bound} {time_text(cell.bound_ns)}, by {by}" if cell.bound_ns else f"limited by {by}")
     if any(row.timing and row.percent_of_peak is not None for row in cell.rows):
         facts.append("shares on a GPU are of its peak by clock and units, which was not measured")
-    return ("; ".join(facts),)
+    return ("; ".join(facts), *_course(cell), *_disturbances(cell))
+
+
+def _course(cell: Cell) -> list[str]:
+    """How long it was sampled, and what that can tell."""
+    if not cell.rounds:
+        return []
+    runs = f" in {len(cell.run_starts)} runs" if len(cell.run_starts) > 1 else ""
+    facts = [f"{cell.rounds} round{'' if cell.rounds == 1 else 's'}{runs}"]
+    if cell.floor:
+        how = "assumed; profkit doctor --noise measures it" if cell.floor_from == "assumed" else cell.floor_from
+        facts.append(f"noise floor {percent_text(100.0 * cell.floor)} ({how})")
+    known = sorted(row.least_difference for row in cell.rows if row.least_difference is not None)
+    if known:
+        ends = dict.fromkeys(percent_text(100.0 * each) for each in (known[0], known[-1]))
+        facts.append(f"resolves differences from {' (narrowest row) to '.join(ends)}{' (widest)' * (len(ends) - 1)}")
+    return ["; ".join(facts)]
+
+
+def _disturbances(cell: Cell) -> list[str]:
+    """What a busy machine did to it."""
+    dropped = {reason: len(rounds) for reason, rounds in cell.dropped.items()}
+    causes = ", ".join(f"{count} by {reason}" for reason, count in dropped.items())
+    lines = []
+    if cell.is_too_busy:
+        lines.append(
+            f"too busy to judge: {sum(dropped.values())} of {cell.rounds} rounds were disturbed ({causes}); "
+            "times are of all rounds, and there is no verdict"
+        )
+    elif dropped:
+        lines.append(f"{sum(dropped.values())} of {cell.rounds} rounds dropped ({causes})")
+    found, seen = cell.machine, []
+    if found.get("others_share", 0.0) > BUSY_SHARE:
+        load = f" (load {found['load']:.1f})" if "load" in found else ""
+        seen.append(f"other programs took {percent_text(100.0 * found['others_share'])} of these processors{load}")
+    if found.get("stolen_share", 0.0) > STOLEN_SHARE:
+        seen.append(f"other guests took {percent_text(100.0 * found['stolen_share'])} of them")
+    if found.get("most_mhz", 0.0) > (1.0 + CLOCK_DRIFT) * found.get("least_mhz", math.inf):
+        seen.append(f"the clock moved between {found['least_mhz']:.0f} and {found['most_mhz']:.0f} MHz")
+    return [*([f"busy machine: {'; '.join(seen)}"] if seen else []), *lines]
 
 
 def _missing(cell: Cell, names: dict[str, str], is_verbose: bool) -> tuple[Item, ...]:
@@ -165,6 +219,14 @@ def _remarks(row: Row, asked_output: str) -> list[str]:
     remarks += [f"its products round to {row.rounding}"] if row.rounding else []
     remarks += [f"timed by {row.timing}"] if row.timing not in ("", HELD) else []
     remarks += [HOST_BOUND_REMARK] if is_host_bound(row) else []
+    if row.low_mode_ns is not None and row.high_mode_ns is not None and row.high_mode_share is not None:
+        share = percent_text(100.0 * row.high_mode_share)
+        remarks.append(
+            f"two modes: {time_text(row.low_mode_ns)}, and {time_text(row.high_mode_ns)} in {share} of rounds"
+        )
+    if row.drift is not None:
+        what = "time" if row.verdict in ("", "baseline") else "ratio"
+        remarks.append(f"its {what} drifted by {signed_percent_text(row.drift)} during a run")
     return remarks + ([row.note] if row.note else [])
 
 
@@ -224,9 +286,7 @@ def _groups(cells: Sequence[Cell], axes: Sequence[str]) -> dict[tuple[tuple[str,
 
 def _summary_table(cells: Sequence[Cell], across: Sequence[str], common: str) -> Table:
     keys = dict.fromkeys(
-        row.key
-        for cell in cells
-        for row in sorted(cell.rows, key=lambda row: (row.status != "ok", row.median_ns or 0.0))
+        row.key for cell in cells for row in sorted(cell.rows, key=lambda row: (row.status != "ok", _rank(row)))
     )
     names = short_keys(keys)
     lines = []
@@ -237,7 +297,7 @@ def _summary_table(cells: Sequence[Cell], across: Sequence[str], common: str) ->
     columns = [Column(IMPLEMENTATION, IMPLEMENTATION, is_text=True)]
     columns += [Column(str(index), _summary_heading(cell, across)) for index, cell in enumerate(cells)]
     title = f"summary: {cells[0].spec.op} over {', '.join(map(_flag, across)) or 'equal cells'}"
-    facts, notes = ([common] if common else []), ["median time, ratio to the baseline"]
+    facts, notes = ([common] if common else []), ["time, ratio to the baseline"]
     return Table(title, facts, columns, lines, notes=notes, records=partial(result_records, cells))
 
 

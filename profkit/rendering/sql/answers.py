@@ -35,8 +35,7 @@ def _text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:.6g}"
-    # A line break within a name must not break the table.
-    return "".join(sign if sign.isprintable() else "�" for sign in str(value).replace("\n", " "))
+    return str(value)
 
 
 def _is_text(values: Sequence[Any]) -> bool:

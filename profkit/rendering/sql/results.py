@@ -33,8 +33,16 @@ _CELLS = {
     "seconds": "double",
     "left_out": "varchar[]",
     "notes": "varchar[]",
+    "rounds": "integer",
+    "run_starts": "integer[]",
+    "is_too_busy": "boolean",
+    "floor": "double",
+    "floor_from": "varchar",
+    "dropped": "varchar",
+    "machine": "varchar",
     "policy": "varchar",
 }
+_JSON = ("dropped", "machine", "policy")
 _TYPES = {bool: "boolean", int: "bigint", float: "double"}
 
 
@@ -122,12 +130,13 @@ def _add_many(
 
 
 def _add_cells(database: duckdb.DuckDBPyConnection, result: Result) -> None:
-    own = [name for name in _CELLS if name not in ("cell", "op", "spec", "flops_per_s", "bytes_per_s", "policy")]
+    own = [name for name in _CELLS if name not in ("cell", "op", "spec", "flops_per_s", "bytes_per_s", *_JSON)]
     rows = []
     for number, cell in enumerate(result.cells):
         values = {name: getattr(cell, name) for name in own} | {name: cell.peaks.get(name) for name in cell.peaks}
         values |= {"cell": number, "op": cell.spec.op, "spec": json.dumps(cell.spec.to_dict(), ensure_ascii=False)}
-        values["policy"] = json.dumps(cell.policy, ensure_ascii=False) if cell.policy else None
+        for name in _JSON:
+            values[name] = json.dumps(getattr(cell, name), ensure_ascii=False) if getattr(cell, name) else None
         rows.append(tuple(values.get(name) for name in _CELLS))
     _add(database, "cells", _CELLS, rows)
 

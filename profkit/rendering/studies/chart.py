@@ -10,13 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from profkit.rendering.terminal import visible
 from profkit.studies.declaration import Figures
 from profkit.studies.summary import Summary, VariantRow
 
 INSTALL = 'charts need matplotlib; type: pip install "profkit[plots]"'
 NAME_WIDTH = 13
 # Text stays text, and the same chart gives the same file: no random ids, no date.
-_SVG = {"svg.fonttype": "none", "svg.hashsalt": "profkit"}
+# A dollar in a name is a dollar, and begins no formula.
+_SVG = {"svg.fonttype": "none", "svg.hashsalt": "profkit", "text.parse_math": False}
 # Distinguishable with every kind of colour vision, on white.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#7a5c00", "#555555")
 PUBLISHED_COLOUR, EXPECTED_COLOUR = "#000000", "#9a9a9a"
@@ -104,9 +106,9 @@ def study_chart(summary: Summary) -> Chart:
         series = Series(f"precision here ({framework})", precision, colours.get(framework, COLOURS[-1]))
         title = f"precision@1, %{' (here on synthetic data)' if summary.is_synthetic else ''}"
         panels.append(Panel(title, [series, *published(lambda figures: figures.precision_percent, False)]))
-    notes = [f"images: {summary.data}"] if summary.data else []
+    notes: list[str] = [f"images: {summary.data}"] if summary.data else []
     notes += [f"published: {summary.study.published.source}"] if summary.study.published else []
-    return Chart(summary.study.title, notes, names, panels)
+    return Chart(visible(summary.study.title), list(map(visible, notes)), list(map(visible, names)), panels)
 
 
 def can_draw() -> bool:

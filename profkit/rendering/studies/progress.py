@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from profkit.rendering.quantities import time_text
-from profkit.rendering.terminal import can_redraw, encodable, stream_width
+from profkit.rendering.terminal import can_redraw, encodable, stream_width, visible
 from profkit.studies.running import StudyProgress
 
 _CLEAR = "\r\x1b[2K"
@@ -28,12 +28,12 @@ class CellLines:
 
     def __call__(self, progress: StudyProgress) -> None:
         if progress.outcome is not None:
-            self._write(f"{self._clear()}{_finished(progress)}\n")
+            self._write(f"{self._clear()}{visible(_finished(progress))}\n")
         elif self._can_redraw:
             doing = progress.text.removeprefix(f"{progress.cell.runner.framework}: ")
             doing = f": {doing}" if doing else ""
             line = f"{_count(progress)} {progress.cell.title}{doing} ({left_text(progress.left_s)} left)"
-            self._write(_CLEAR + line[: stream_width(self._stream) - 1])
+            self._write(_CLEAR + visible(line)[: stream_width(self._stream) - 1])
 
     def close(self) -> None:
         """Take the line away that tells what runs."""

@@ -7,6 +7,7 @@ from html import escape
 
 from profkit.rendering.tables.document import Bullets, Code, Document, Heading, Paragraph, Picture
 from profkit.rendering.tables.table import Items, Table
+from profkit.rendering.tables.visibility import visible_blocks
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -42,14 +43,15 @@ _TONES = {
 
 def render_html(blocks: Sequence[Document]) -> str:
     """A fragment."""
-    return f"<div>{_joined(blocks)}</div>"
+    return f"<div>{_joined(visible_blocks(blocks))}</div>"
 
 
 def render_page(blocks: Sequence[Document]) -> str:
     """One page, with nothing to load from elsewhere."""
-    titles = [block.content for block in blocks if isinstance(block, Heading)]
-    titles += [block.title for block in blocks if isinstance(block, Table)]
-    return _PAGE.format(title=escape(titles[0] if titles else ""), body=_joined(blocks))
+    shown = visible_blocks(blocks)
+    titles = [block.content for block in shown if isinstance(block, Heading)]
+    titles += [block.title for block in shown if isinstance(block, Table)]
+    return _PAGE.format(title=escape(titles[0] if titles else ""), body=_joined(shown))
 
 
 def render_file(document: Document) -> str:

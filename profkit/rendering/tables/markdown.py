@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from profkit.rendering.tables.document import Bullets, Code, Document, Heading, Paragraph, Picture
 from profkit.rendering.tables.table import Item, Items, Table
+from profkit.rendering.tables.visibility import visible_blocks
 
 _ESCAPES = str.maketrans({**{sign: f"\\{sign}" for sign in "\\`*_|"}, "<": "&lt;", ">": "&gt;"})
 
 
 def render_markdown(blocks: Sequence[Document]) -> str:
     """All blocks, with a blank line between them."""
-    return "\n\n".join(filter(None, map(_block, blocks))) + "\n"
+    return "\n\n".join(filter(None, map(_block, visible_blocks(blocks)))) + "\n"
 
 
 def render_file(document: Document) -> str:

@@ -10,6 +10,7 @@ from rich.cells import cell_len, chop_cells
 from profkit.rendering.names import cut_middle, fitted_names
 from profkit.rendering.tables.document import Bullets, Code, Document, Heading, Paragraph
 from profkit.rendering.tables.table import Column, Item, Items, Table
+from profkit.rendering.tables.visibility import visible_blocks
 
 GOOD_NAME_WIDTH = 28
 LEAST_NAME_WIDTH = 18
@@ -37,7 +38,8 @@ TextLine = Sequence[tuple[str, str]]
 
 def render_text(blocks: Sequence[Document], width: int, is_styled: bool = False) -> str:
     """All blocks with a blank line between them."""
-    return "\n".join(_written(line, is_styled) for line in _separated([_lines(block, width) for block in blocks]))
+    parts = [_lines(block, width) for block in visible_blocks(blocks)]
+    return "\n".join(_written(line, is_styled) for line in _separated(parts))
 
 
 def render_file(document: Document) -> str:

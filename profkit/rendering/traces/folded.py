@@ -18,6 +18,7 @@ from profkit.capture.schema import HOST_MEMORY, NONE, Capture, Column, Level
 from profkit.errors import CaptureError
 from profkit.rendering.atomic_write import atomic_write
 from profkit.rendering.operators import operators_by_process
+from profkit.rendering.terminal import LINES, visible
 
 NO_PHASE, NO_LAYER = "(no phase)", "(no layer)"
 # The format's separators must not stand inside a name.
@@ -113,4 +114,4 @@ def _write(path: str | Path, stacks: Iterable[_Stack]) -> None:
         for stack, total in stacks:
             if total > 0:
                 line = ";".join(frame.translate(_SEPARATORS) for frame in stack) + f" {total}\n"
-                stream.write(line.encode("utf-8", "replace"))
+                stream.write(visible(line, LINES).encode("utf-8"))

@@ -19,7 +19,7 @@ from profkit.attribution.comparison import (
 from profkit.attribution.profiles import LAUNCH, STEP
 from profkit.rendering.quantities import ABSENT, number_text, percent_text, ratio_interval_text, time_text
 from profkit.rendering.tables.table import Column, Line, Table
-from profkit.rendering.usage.content import visible
+from profkit.rendering.terminal import visible
 
 SCHEMA = "profkit.comparison/1"
 _HOPELESS = "rows that are not resolved are too small or too noisy for any number of steps; a quieter machine may tell"

@@ -14,6 +14,7 @@ from profkit.attribution.usage import NAME, Usage, Value
 from profkit.capture.schema import Capture, RangeKind
 from profkit.rendering.quantities import bytes_text, number_text, percent_text, time_text
 from profkit.rendering.tables.table import Column, Line, Table
+from profkit.rendering.terminal import visible
 from profkit.rendering.usage.columns import UsageColumn, choose_usage_columns, count_text
 from profkit.rendering.usage.files import usage_records
 from profkit.rendering.usage.rows import row_order, top_rows
@@ -199,13 +200,6 @@ def footnotes(usage: Usage) -> list[str]:
         size = bytes_text(usage.facts["small_alloc_bytes"])
         notes.append(f"{_plural(small, 'smaller allocation')} were only counted ({size}), in no row")
     return notes + _overhead_notes(usage)
-
-
-def visible(text: str) -> str:
-    """Text without anything that could move the cursor or hide; what is not printable is escaped."""
-    if text.isprintable():
-        return text
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def _overhead_notes(usage: Usage) -> list[str]:

@@ -8,7 +8,8 @@ from collections import Counter
 from profkit.attribution.usage import Usage
 from profkit.capture.schema import KINETO, NSIGHT, PROFKIT, Capture
 from profkit.rendering.quantities import percent_text, time_text
-from profkit.rendering.usage.content import TableContext, visible, warning_lines
+from profkit.rendering.terminal import visible
+from profkit.rendering.usage.content import TableContext, warning_lines
 
 _RECORDERS = {KINETO: "torch.profiler", NSIGHT: "Nsight Systems", PROFKIT: "CUPTI"}
 _WORK = {"kernel_ns": "kernels", "auxiliary_ns": "auxiliary kernels", "copy_ns": "copies"}

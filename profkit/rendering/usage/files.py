@@ -9,7 +9,7 @@ from typing import Any
 from profkit.attribution.metrics import METRICS, TEXT
 from profkit.attribution.usage import Remainder, Usage
 from profkit.rendering.tables.csv_file import render_csv
-from profkit.rendering.tables.json_file import render_json
+from profkit.rendering.tables.json_file import escaped, render_json
 
 SCHEMA = "profkit.usage/1"
 _FACTS = {
@@ -68,7 +68,7 @@ def render_usage_json(usage: Usage, more: Mapping[str, Any] | None = None) -> st
     columns = [_json_texts(name, usage.rows.column(name)) for name in names]
     form = "  {" + ", ".join(f'"{name}": %s' for name in names) + "}"
     lines = ",\n".join([form % row for row in zip(*columns)])
-    return f'{head},\n "rows": [\n{lines}\n ]\n}}\n'
+    return escaped(f'{head},\n "rows": [\n{lines}\n ]\n}}\n')
 
 
 def render_usage_csv(usage: Usage) -> str:

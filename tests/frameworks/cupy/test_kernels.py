@@ -124,9 +124,11 @@ def test_the_example_of_the_documentation_is_right_in_emulation(cupy: ModuleType
 
 @pytest.mark.usefixtures("cupy")
 def test_what_does_not_exist_is_told_with_what_is_near() -> None:
-    with pytest.raises(UsageError, match=r"no header 'matmul/cuda_naiv.cuh' .* did you mean matmul/cuda/naive.cuh\?"):
+    with pytest.raises(
+        UsageError, match=r"unknown kernel header 'matmul/cuda_naiv.cuh'; did you mean matmul/cuda/naive.cuh\?"
+    ):
         profkit.cupy_module("matmul/cuda_naiv.cuh", ["matmul_naive<float>"])
-    with pytest.raises(UsageError, match=r"no struct 'MatmulProblm'; did you mean MatmulProblem\?"):
+    with pytest.raises(UsageError, match=r"unknown kernel struct 'MatmulProblm'; did you mean MatmulProblem\?"):
         profkit.kernel_struct("MatmulProblm")
 
 

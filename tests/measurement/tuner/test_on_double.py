@@ -33,8 +33,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def tune(folder: Path, keys: Sequence[str], code: int = 0, **settings: object) -> dict[str, dict[str, Any]]:
     """Outcomes by key."""
     path = folder / "tuning.json"
-    # The budget is a limit only: times without noise are resolved at once.
-    words = ["-m", "profkit.tune", "matmul", *SPEC, "--only", ",".join(keys), "--budget", "20s", "--quiet"]
+    # Times without noise need few rounds.
+    words = ["-m", "profkit.tune", "matmul", *SPEC, "--only", ",".join(keys), "--budget", "3s", "--quiet"]
     done = run_on_double([*words, "--json", str(path)], clock="threads", **settings)
     assert done.returncode == code, done.stdout + done.stderr
     return {outcome["key"]: outcome for outcome in json.loads(path.read_text())["outcomes"]}

@@ -80,6 +80,7 @@ DAMAGE = [
     ((*ROW, "median_ns"), "fast", "row 0 of cell 0 has median_ns 'fast'"),
     ((*ROW, "samples_ns"), [1.0, None, 2.0], "has samples_ns"),
     ((*ROW, "samples_ns"), [1.0], "1 samples in 3 rounds"),
+    ((*ROW, "samples_ns"), [1.0, 0.0, 1.0], "a sample took no time"),
     ((*ROW, "throttled_samples"), [7], "a throttled sample is not there"),
     ((*ROW, "key"), "torch", "'torch' is not a key of conv2d"),
     ((*ROW, "key"), "matmul/torch/cpu", "is not a key of conv2d"),
@@ -92,7 +93,7 @@ DAMAGE = [
     (("cells", 0, "spec", "stride"), -1, "stride"),
     (("cells", 0, "threads"), "two", "cell 0 has threads 'two'"),
     (("cells", 0, "policy"), {"key": "a"}, "a policy without costs_from"),
-    (("cells",), 7, "it has no list of cells"),
+    (("cells",), 7, "its 'cells' is not an array"),
     (("environment",), [], "it has environment '[]'"),
 ]
 
@@ -113,7 +114,7 @@ def test_a_damaged_value_is_named_with_its_place(place: Any, value: Any, reason:
 @pytest.mark.parametrize(
     ("number", "reason"),
     [
-        ("9" * 400, "the number 99999999999999999999... is too long"),
+        ("9" * 400, "a number is too long, at character"),
         ("9" * 19, "is too long"),
         ("1e999", "row 0 of cell 0 has peak_bytes 'inf'"),
     ],

@@ -30,7 +30,10 @@ def the_run() -> Run:
     columns = {"range": [0, -1], "time_ns": [1020, 1030], "address": [16, 16], "bytes": [4096, -1], "process": [0, 0]}
     events = {name: np.array(values, np.int64) for name, values in columns.items()}
     second = replace(second, memory_events=MemoryEvents(**events, kind=np.full(2, MemoryKind.PAGEABLE)))
-    row = {"layer": "conv1", "phase": "forward", "native_ns": 12.5, "native_key": "conv2d/native/cpu/direct"}
+    bound = {"flops": 100, "bytes": 20, "bound_ns": 10.0, "bound_by": "compute"}
+    peaks = {"peak_flops_per_s": 1e10, "peak_bytes_per_s": 1e10}
+    native = {"native_ns": 12.5, "native_key": "conv2d/native/cpu/direct"}
+    row = {"layer": "conv1", "phase": "forward", **bound, **peaks, **native}
     return network_capture(first, second, baseline=[row])
 
 
@@ -96,7 +99,7 @@ def test_steps_threads_memory_and_what_is_known_of_the_run_are_tables() -> None:
         (1, None, None, "pageable", -1),
     ]
     assert rows("select layer, native_ns, native_key, bound_ns from baseline") == [
-        ("conv1", 12.5, "conv2d/native/cpu/direct", None)
+        ("conv1", 12.5, "conv2d/native/cpu/direct", 10.0)
     ]
     assert rows("select process, framework, recorder, measures from processes") == [
         (0, "torch", "by hand", ["time"]),

@@ -7,6 +7,7 @@ import random
 import resource
 import struct
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -116,6 +117,50 @@ def test_a_limit_of_file_size_does_not_end_the_program(program: Path, tmp_path: 
     capture = read(capture_file)
     assert capture.losses.disk_full > 0
     assert capture_file.stat().st_size <= 200_000
+    told = " ".join(capture.warnings)
+    assert "ended, but the file has no end of it: the disk was full, or writing failed" in told
+    assert "killed" not in told and "crashed" not in told
+
+
+UNTRACED = "in an environment without profkit's library in LD_PRELOAD: nothing of what followed is recorded"
+STARTS = {
+    "exec with another environment": ("os.execve(sys.executable, [sys.executable, '-c', ''], {})", 1),
+    "exec with another library": (
+        "os.execve(sys.executable, [sys.executable, '-c', ''], {**os.environ, 'LD_PRELOAD': '/nowhere.so'})",
+        1,
+    ),
+    "exec as it is": ("os.execv(sys.executable, [sys.executable, '-c', ''])", 0),
+    "failed exec": ("\ntry: os.execve('/nowhere', ['nowhere'], {})\nexcept OSError: pass", 0),
+    "three children": ("[subprocess.run([sys.executable, '-c', ''], env={}) for _ in range(3)]", 3),
+    "a child as it is": ("subprocess.run([sys.executable, '-c', ''])", 0),
+}
+
+
+@pytest.mark.parametrize("how", STARTS)
+def test_programs_that_are_started_without_the_tracer_are_told(how: str, tmp_path: Path) -> None:
+    statement, count = STARTS[how]
+    capture_file = tmp_path / "run.profkit"
+    script = f"import os, subprocess, sys; {statement}"
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment(capture_file), capture_output=True, text=True, check=False
+    )
+
+    capture = read(capture_file)
+    assert done.returncode == 0, done.stderr
+    assert capture.losses.untraced_programs == count
+    assert sum(UNTRACED in warning for warning in capture.warnings) == bool(count)
+    assert capture.losses.is_any == bool(count)
+
+
+def test_programs_are_not_told_where_children_are_not_wanted(tmp_path: Path) -> None:
+    capture_file = tmp_path / "run.profkit"
+    script = "import os, sys; os.execve(sys.executable, [sys.executable, '-c', ''], {})"
+    variables = environment(capture_file, "children=0")
+
+    subprocess.run([sys.executable, "-c", script], env=variables, check=True)
+
+    assert read(capture_file).losses.untraced_programs == 0
 
 
 def test_a_missing_folder_is_named_and_the_program_runs(record: Record, program: Path, tmp_path: Path) -> None:

@@ -1,0 +1,356 @@
+"""Files that lie about their size, are nested, endless or of wrong types: how long, how much memory, which sentence.
+
+Run: python bench/bad_files.py > docs/measured/bad_files.md
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from measured_page import page_head
+
+MOST_S, MOST_MB = 2.0, 500.0
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class BadFile:
+    """What is wrong with it, what gives its maker, and words of the sentence; without words it is shown."""
+
+    name: str
+    maker: Callable[[], Callable[[Path], None]]
+    words: str
+    ending: str = ".profkit"
+
+
+def files() -> list[BadFile]:
+    """All of them."""
+    return [*runs(), *traces(), *results(), *databases(), *programs(), *studies()]
+
+
+def runs() -> list[BadFile]:
+    """Runs of networks: zip archives that unpack to more than they may, and those whose insides are wrong."""
+    good = b'{"schema": "profkit.run/1", "captures": 0'
+    return [
+        BadFile("run: 3 GB of zeros in 3 MB", lambda: _of(packed(b"\0", 3 << 30), 3 << 30), "it unpacks to"),
+        BadFile("run: 3 GB that are said to be 100 bytes", lambda: _of(packed(b"\0", 3 << 30), 100), "CRC-32"),
+        BadFile("run: 40 MB of spaces", lambda: _of(packed(b" ", 40 * MIB), 42 * MIB), "run.json has 44,040,192 bytes"),
+        BadFile(
+            "run: empty lists, 14 MB", lambda: _run_with(good + b', "network": ' + lists(14 * MIB) + b"}"), "lists and"
+        ),
+        BadFile("run: nested 100,000 deep", lambda: _run_with(b"[" * 100_000), "nested too deep"),
+        BadFile("run: 60,000 entries", lambda: _many_entries, "it lists 60,000 entries"),
+        BadFile("run: packed by bzip2", lambda: _of(b"BZh9", 100, 12), "packed in another way"),
+        BadFile("run: its first 100 bytes", lambda: _cut_run, "it does not end like a zip archive"),
+        BadFile(
+            "run: a field of another type",
+            lambda: _run_with(good + b', "threads": "many"}'),
+            "run.json has threads 'many'",
+        ),
+        BadFile(
+            "run: a number of 5,000 digits",
+            lambda: _run_with(good + b', "threads": ' + b"9" * 5000 + b"}"),
+            "is too long",
+        ),
+        BadFile(
+            "run: half of a character", lambda: _run_with(good + b', "mode": "\\ud800", "x": 1}'), "unknown field 'x'"
+        ),
+    ]
+
+
+def traces() -> list[BadFile]:
+    """Of torch.profiler: JSON, plain and packed."""
+    head, event = '{"traceEvents": [', '{"ph":"X","cat":"cpu_op","name":"%s","ts":1,"dur":2,"pid":1,"tid":1}'
+    whole = f"{head}{event}]}}"
+    spaces = packed(b" ", 1 << 30)
+    return [
+        BadFile("trace: a name of 3 MB", lambda: _text(whole % ("a" * 3 * MIB)), "", ".json"),
+        BadFile("trace: a name of 20 MB", lambda: _text(whole % ("a" * 20 * MIB)), "is longer than", ".json"),
+        BadFile("trace: half of a character", lambda: _text(whole % "a\\ud800\\u202e"), "", ".json"),
+        BadFile("trace: control signs", lambda: _text(whole % "a\\u001b[31m\\u202e"), "", ".json"),
+        BadFile("trace: 1 GB of spaces in 1 MB", lambda: _gzip(head.encode(), spaces), "spaces before", ".json.gz"),
+        BadFile("trace: 1 GB of spaces", lambda: _sparse_text(head, 1 << 30), "cannot be read as a trace", ".json"),
+        BadFile("trace: 3 GB in 3 MB", lambda: _gzip(b'["', packed(b"a", 3 << 30)), "longer than", ".json.gz"),
+        BadFile(
+            "trace: 300 million events in 1 MB", lambda: _gzip(b"[{}", packed(b",{}", 1 << 30)), "are none", ".json.gz"
+        ),
+        BadFile(
+            "trace: 100,000 streams of nothing", lambda: _bytes(gzip.compress(b"") * 100_000), "nothing in", ".json.gz"
+        ),
+        BadFile(
+            "trace: empty lists, 30 MB",
+            lambda: _bytes(b'{"a": ' + lists(30 * MIB) + b"}"),
+            "lists and objects",
+            ".json",
+        ),
+        BadFile(
+            "trace: an event of empty lists", lambda: _bytes(b"[" + lists(7 * MIB) + b"]"), "lists and objects", ".json"
+        ),
+        BadFile("trace: nested 1,000,000 deep", lambda: _bytes(b"[" * 1_000_000), "nested too deep", ".json"),
+        BadFile(
+            "trace: a number of 1,000,000 digits", lambda: _bytes(b"[" + b"9" * 1_000_000 + b"]"), "cannot", ".json"
+        ),
+        BadFile("trace: cut in an event", lambda: _text(whole[:40]), "ends too early", ".json"),
+        BadFile(
+            "trace: bytes that are no text", lambda: _bytes(b"[" + bytes(range(128, 256)) * 10_000), "not JSON", ".json"
+        ),
+    ]
+
+
+def results() -> list[BadFile]:
+    """Of `--json`."""
+    head = '{"schema": "profkit.result/1", "environment": {}, "peaks": {}, "interrupted": false, "cells": ['
+    row = '{"spec": {"op": "conv2d"}, "threads": 1, "rows": [{"key": 5}]}'
+    return [
+        BadFile(
+            "result: 1 GB of spaces in 1 MB", lambda: _gzip(head.encode(), packed(b" ", 1 << 30)), "spaces", ".json.gz"
+        ),
+        BadFile(
+            "result: 3 GB in 3 MB", lambda: _gzip(f'{head}"'.encode(), packed(b"a", 3 << 30)), "longer than", ".json.gz"
+        ),
+        BadFile(
+            "result: empty lists, 7 MB",
+            lambda: _bytes(head.encode() + lists(7 * MIB) + b"]}"),
+            "lists and objects",
+            ".json",
+        ),
+        BadFile("result: nested 1,000,000 deep", lambda: _text(head + "[" * 1_000_000), "nested too deep", ".json"),
+        BadFile(
+            "result: a field of another type", lambda: _text(f"{head}{row}]}}"), "row 0 of cell 0 has key '5'", ".json"
+        ),
+        BadFile("result: a newer one", lambda: _text('{"schema": "profkit.result/9"}'), "newer profkit", ".json"),
+    ]
+
+
+def databases() -> list[BadFile]:
+    """Of Nsight Systems: SQLite."""
+    view = ["create view NVTX_EVENTS as select zeroblob(900000000) as start"]
+    table = "create table NVTX_EVENTS (start, end, eventType, globalTid, text, textId, domainId, endGlobalTid)"
+    wrong = "insert into NVTX_EVENTS values ('a', x'00', 59, 1.5, 7, x'ff', 'b', null)"
+    long = "insert into NVTX_EVENTS values (1, 2, 59, 3, cast(zeroblob(200000000) as text), null, null, null)"
+    trigger = "create trigger t after insert on NVTX_EVENTS begin delete from NVTX_EVENTS; end"
+    return [
+        BadFile("nsys: a view in place of a table", lambda: _sqlite(*view), "none of its tables", ".sqlite"),
+        BadFile("nsys: other types in every column", lambda: _sqlite(table, wrong), "without NVTX ranges", ".sqlite"),
+        BadFile("nsys: a text of 200 MB", lambda: _sqlite(table, long), "too big", ".sqlite"),
+        BadFile("nsys: a trigger", lambda: _sqlite(table, trigger), "without NVTX ranges", ".sqlite"),
+        BadFile("nsys: pages that hold each other", lambda: _circular_database, "pages hold each other", ".sqlite"),
+        BadFile("nsys: being written", lambda: _written_database, "is being written", ".sqlite"),
+        BadFile("nsys: its first page", lambda: _cut_database, "cannot be read", ".sqlite"),
+    ]
+
+
+def programs() -> list[BadFile]:
+    """Captures of traced programs."""
+    return [
+        BadFile("program: 1 GB of zeros", lambda: _sparse_text("", 1 << 30), "is not a profkit capture"),
+        BadFile("program: nothing", lambda: _bytes(b""), "is empty"),
+        BadFile("program: its magic word", lambda: _bytes(b"PROFKIT\n"), "is cut off within its header"),
+    ]
+
+
+def studies() -> list[BadFile]:
+    """TOML."""
+    axes = "".join(f"{name} = [{', '.join(map(str, range(1, 900)))}]\n" for name in ("batch", "filters", "crop"))
+    head = 'title = "t"\nnetwork = "cifar10"\nframeworks = ["numpy"]\n'
+    return [
+        BadFile("study: lists in lists", lambda: _text("title = " + "[" * 30_000), "nested too deep", ".toml"),
+        BadFile("study: tables in tables", lambda: _text("a = " + "{a=" * 20_000), "nested too deep", ".toml"),
+        BadFile(
+            "study: a key of 30,000 names", lambda: _text(".".join("a" * 30_000) + " = 1"), "nested too deep", ".toml"
+        ),
+        BadFile("study: 700 million combinations", lambda: _text(f"{head}[axes]\n{axes}"), "combinations", ".toml"),
+        BadFile("study: 1 GB", lambda: _sparse_text(head, 1 << 30), "it is no study", ".toml"),
+        BadFile(
+            "study: a field of another type",
+            lambda: _text(head.replace('"t"', "5") + "[variants]\na = {}"),
+            "expected a text in quotes, got 5",
+            ".toml",
+        ),
+    ]
+
+
+def lists(size: int) -> bytes:
+    """JSON that takes most memory for its size."""
+    return b"[" + b"[[]]," * (size // 5) + b"[]]"
+
+
+def packed(sign: bytes, size: int) -> bytes:
+    """So many bytes of the sign as a raw deflate stream: one block again and again, which takes no time to make."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    block = sign * (3 * MIB // len(sign))
+    first = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
+    return first * (size // len(block) + 1) + packer.flush()
+
+
+def deflated(data: bytes) -> bytes:
+    """As a raw deflate stream."""
+    packer = zlib.compressobj(1, zlib.DEFLATED, -15)
+    return packer.compress(data) + packer.flush()
+
+
+def archive(entries: Sequence[tuple[str, int, int, int, bytes]]) -> bytes:
+    """A zip archive of entries: name, method, checksum, size that it claims, packed bytes."""
+    body, directory = bytearray(), bytearray()
+    for name, method, checksum, size, data in entries:
+        about = struct.pack("<4H3L2H", 0, method, 0, 33, checksum, len(data), size, len(name), 0)
+        directory += b"PK\1\2" + struct.pack("<2H", 20, 20) + about + struct.pack("<3H2L", 0, 0, 0, 0, len(body))
+        directory += name.encode()
+        body += b"PK\3\4" + struct.pack("<H", 20) + about + name.encode() + data
+    count = min(len(entries), 0xFFFF)
+    end = b"PK\5\6" + struct.pack("<4H2LH", 0, 0, count, count, len(directory), len(body), 0)
+    return bytes(body + directory + end)
+
+
+def _of(data: bytes, size: int, method: int = 8) -> Callable[[Path], None]:
+    """A run whose run.json is this packed data."""
+    return lambda path: _write(path, archive([("run.json", method, 0, size, data)]))
+
+
+def _run_with(about: bytes) -> Callable[[Path], None]:
+    return lambda path: _write(path, archive([("run.json", 0, zlib.crc32(about), len(about), about)]))
+
+
+def _many_entries(path: Path) -> None:
+    _write(path, archive([(f"{number:060}", 0, 0, 0, b"") for number in range(60_000)]))
+
+
+def _cut_run(path: Path) -> None:
+    _write(path, archive([("run.json", 0, 0, 1000, b" " * 1000)])[:100])
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+def _bytes(data: bytes) -> Callable[[Path], None]:
+    return lambda path: _write(path, data)
+
+
+def _text(text: str) -> Callable[[Path], None]:
+    return _bytes(text.encode())
+
+
+def _gzip(before: bytes, stream: bytes) -> Callable[[Path], None]:
+    """A gzip file of these bytes and a raw deflate stream; its checksum is wrong, and is never reached."""
+    head = zlib.compressobj(1, zlib.DEFLATED, -15)
+    begin = head.compress(before) + head.flush(zlib.Z_FULL_FLUSH)
+    return _bytes(b"\x1f\x8b\x08" + b"\0" * 6 + b"\xff" + begin + stream + b"\0" * 8)
+
+
+def _sparse_text(before: str, size: int) -> Callable[[Path], None]:
+    """A text and then so many zeros, which take no room on the disk."""
+
+    def make(path: Path) -> None:
+        path.write_text(before)
+        os.truncate(path, size)
+
+    return make
+
+
+def _sqlite(*statements: str) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        with sqlite3.connect(path) as database:
+            database.execute("create table META_DATA_EXPORT (name, value)") if "view" not in statements[0] else None
+            for statement in statements:
+                database.execute(statement)
+        database.close()
+
+    return make
+
+
+def _circular_database(path: Path) -> None:
+    """A table whose inner pages each point 500 times to the next: 10 thousand million rows in a dozen pages."""
+    with sqlite3.connect(path) as database:
+        database.execute("pragma page_size = 4096")
+        database.execute("create table NVTX_EVENTS (start, end, eventType, globalTid, text)")
+        database.executemany("insert into NVTX_EVENTS values (?, ?, 59, 3, 'a')", [(n, n) for n in range(2000)])
+    database.close()
+    data = bytearray(path.read_bytes())
+    leaf = next(page for page in range(3, len(data) // 4096) if data[(page - 1) * 4096] == 13)
+    first, second = [page for page in range(3, len(data) // 4096) if page != leaf][:2]
+    for page, target in ((2, first), (first, second), (second, leaf)):
+        data[(page - 1) * 4096 : page * 4096] = _inner_page(target)
+    path.write_bytes(data)
+
+
+def _inner_page(target: int, cells: int = 500) -> bytes:
+    """A page of a table's tree, all of whose cells (a page and the last row in it) lead to one page."""
+    places = [4096 - 5 * (number + 1) for number in range(cells)]
+    head = struct.pack(">BHHHBL", 5, 0, cells, places[-1], 0, target) + struct.pack(f">{cells}H", *places)
+    return head.ljust(places[-1], b"\0") + (struct.pack(">L", target) + b"\1") * cells
+
+
+def _written_database(path: Path) -> None:
+    _sqlite("create table NVTX_EVENTS (start, end)")(path)
+    Path(f"{path}-wal").write_bytes(b"x")
+
+
+def _cut_database(path: Path) -> None:
+    _sqlite("create table NVTX_EVENTS (start, end)")(path)
+    os.truncate(path, 4096)
+
+
+WATCH = """
+import json, os, sys, time
+begin = time.monotonic()
+process = os.posix_spawn(sys.executable, [sys.executable, "-m", "profkit", *sys.argv[1:]], os.environ)
+_, status, usage = os.wait4(process, 0)
+seconds = time.monotonic() - begin
+found = {"seconds": seconds, "mb": usage.ru_maxrss * 1024 / 1e6, "code": os.waitstatus_to_exitcode(status)}
+open("found.json", "w").write(json.dumps(found))
+"""
+"""A process starts with the peak memory of the one that made it: this one is small."""
+
+
+def measure(bad: BadFile, folder: Path) -> dict[str, Any]:
+    """The command that reads the file: seconds, peak memory, exit code, what it said."""
+    path = folder / f"file{bad.ending}"
+    bad.maker()(path)
+    words = ["study", str(path), "--show"] if bad.ending == ".toml" else ["report", str(path)]
+    watched = [sys.executable, "-I", "-S", "-c", WATCH, *words]
+    done = subprocess.run(watched, capture_output=True, text=True, cwd=folder, check=True)
+    sentence = " ".join(done.stderr.split()).replace(str(path), path.name).partition(": ")[2]
+    found: dict[str, Any] = json.loads((folder / "found.json").read_text())
+    return {**found, "sentence": sentence, "bytes": path.stat().st_size}
+
+
+def main() -> int:
+    """Print the table; exit 1 when a file takes too long, too much, or is not told in one sentence."""
+    print(page_head("Bad files", "python bench/bad_files.py"))
+    print(f"Goal: each is refused in one sentence within {MOST_S:g} s and {MOST_MB:g} MB, or shown without harm.")
+    print("Times include the start of Python and of profkit. Load when it began: ", end="")
+    print(f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.\n")
+    print("| file | bytes | s | MB | exit | what it says |\n|---|--:|--:|--:|--:|---|")
+    wrong = []
+    for bad in files():
+        folder = Path(tempfile.mkdtemp())
+        try:
+            found = measure(bad, folder)
+        finally:
+            shutil.rmtree(folder)
+        is_told = bad.words in found["sentence"] and (found["code"] in (1, 2) if bad.words else found["code"] == 0)
+        if found["seconds"] > MOST_S or found["mb"] > MOST_MB or not is_told:
+            wrong.append(bad.name)
+        sentence = found["sentence"].replace("|", "\\|")
+        numbers = f"{found['bytes']:,} | {found['seconds']:.2f} | {found['mb']:.0f} | {found['code']}"
+        print(f"| {bad.name} | {numbers} | {sentence or 'shown'} |", flush=True)
+    print(f"\nMissed: {', '.join(wrong)}." if wrong else "\nAll keep to it.")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
