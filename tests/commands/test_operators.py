@@ -95,7 +95,7 @@ def test_every_listed_command_is_a_module_with_a_main() -> None:
 
 def test_an_unknown_command_offers_the_nearest(typed: Typed) -> None:
     assert "did you mean matmul?" in typed.refuses("matmull")
-    assert "did you mean help?" in typed.refuses("hepl")
+    assert "did you mean help" in typed.refuses("hepl")
 
 
 @pytest.mark.parametrize("command", cli.commands())

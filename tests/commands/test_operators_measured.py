@@ -24,7 +24,7 @@ TINY = {
     "bias_relu": "--batch 1 --channels 2 --height 3 --width 3",
     "softmax": "--rows 3",
 }
-QUICK = ["--only", "native,numpy", "--threads", "1", "--budget", "1s", "--quiet"]
+QUICK = ["--only", "native,numpy", "--threads", "1", "--budget", "0.5s", "--quiet"]
 
 
 @pytest.fixture(autouse=True)
