@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from profkit.frameworks.adapter import Implementation
-from profkit.measurement import cell as cell_module
+from profkit.measurement import cell_rows
 from profkit.measurement.cell import CellRun
 from profkit.measurement.options import MeasureOptions
 from profkit.measurement.result import Cell, Result, Row
@@ -41,7 +41,7 @@ class Watched:
 
 @pytest.fixture(autouse=True)
 def assumed_floor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cell_module, "machine_floor", lambda: (0.005, "assumed"))
+    monkeypatch.setattr(cell_rows, "machine_floor", lambda: (0.005, "assumed"))
 
 
 def finished(
