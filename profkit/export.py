@@ -139,15 +139,11 @@ def _name_file(arguments: argparse.Namespace) -> None:
 def build_parser() -> Parser:
     """The parser of this command."""
     from profkit.commands.arguments import Parser
-    from profkit.commands.opening import add_loss_argument
+    from profkit.commands.opening import add_capture_argument, add_loss_argument
 
     parser = Parser("profkit export", "Write a capture as files that other programs open.", _EXAMPLES)
     parser.usage = "profkit export CAPTURE [flags]"
-    parser.add_argument(
-        "capture",
-        metavar="CAPTURE",
-        help="file of profkit trace, network or record, of an operator's --json, of torch.profiler or nsys",
-    )
+    add_capture_argument(parser)
     parser.add_argument(
         "--format", choices=list(_ENDINGS), help="a trace of this format in this folder, named after the capture"
     )

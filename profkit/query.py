@@ -72,15 +72,11 @@ def run_query(words: Sequence[str]) -> int:
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     from profkit.commands.arguments import Parser
-    from profkit.commands.opening import add_loss_argument
+    from profkit.commands.opening import add_capture_argument, add_loss_argument
 
     parser = Parser("profkit query", "SQL (DuckDB) on the tables of a run or a result.", EXAMPLES)
     parser.usage = 'profkit query CAPTURE "SELECT ..." [flags]'
-    parser.add_argument(
-        "capture",
-        metavar="CAPTURE",
-        help="file of profkit trace, network or record, of an operator's --json, of torch.profiler or nsys",
-    )
+    add_capture_argument(parser)
     parser.add_argument("sql", metavar="SQL", nargs="?", default="", help="one query; see --tables for what is there")
     parser.add_argument("--tables", action="store_true", help="show the tables and their columns")
     parser.add_argument("--rows", metavar="N", type=int, default=DEFAULT_ROWS, help="print at most N rows (100)")

@@ -21,7 +21,7 @@ from profkit.capture.run import Run
 from profkit.capture.schema import Capture
 from profkit.cli import guarded
 from profkit.commands.arguments import Parser, chosen_top
-from profkit.commands.opening import add_loss_argument, loss_code
+from profkit.commands.opening import add_capture_argument, add_loss_argument, loss_code
 from profkit.commands.showing import TFPROF, show_result, show_usage
 from profkit.commands.sweep import split_list
 from profkit.errors import UsageError
@@ -180,11 +180,7 @@ def build_parser() -> Parser:
         f"columns of a capture:\n{columns}\ncolumns of a result: those that profkit conv --help lists\n\n{_EXAMPLES}",
     )
     parser.usage = "profkit report CAPTURE [flags]"
-    parser.add_argument(
-        "capture",
-        metavar="CAPTURE",
-        help="file of profkit trace, network or record, of an operator's --json, of torch.profiler or nsys",
-    )
+    add_capture_argument(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="list each row of a result that could not run")
     add_report_arguments(parser)
     return parser

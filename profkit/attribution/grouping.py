@@ -23,8 +23,7 @@ from profkit.attribution.account import (
     clocks_of,
 )
 from profkit.attribution.device.places import RangePlaces, places_of
-from profkit.attribution.kernels.names import KernelName, parse_kernel
-from profkit.attribution.kernels.variants import distinct_shorts
+from profkit.attribution.kernels.names import KernelName, distinct_shorts, parse_kernel
 from profkit.attribution.networks.operators import Operators
 from profkit.attribution.titles import dense, joined_texts, thread_titles, titles
 from profkit.attribution.tree import is_in_tree

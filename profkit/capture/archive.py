@@ -29,12 +29,12 @@ from profkit.capture.schema import (
     Calls,
     Capture,
     Column,
+    ColumnTable,
     Device,
     Losses,
     Process,
     Ranges,
     Steps,
-    Table,
 )
 
 ABOUT = "about.json"
@@ -174,7 +174,7 @@ def _records(values: Any, kind: type[Any], place: str) -> Iterator[Any]:
         yield made(kind, value, f"{place}: {what} {number}", finite=False)
 
 
-def _columns(archive: zipfile.ZipFile, folder: str, kind: type[Table], names: Sequence[str]) -> dict[str, Column]:
+def _columns(archive: zipfile.ZipFile, folder: str, kind: type[ColumnTable], names: Sequence[str]) -> dict[str, Column]:
     """The columns of a table; their sizes must fit each other before one of them is read."""
     types = {item.name: item.metadata["absent"].dtype for item in fields(kind)}
     rows = set()

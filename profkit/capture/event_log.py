@@ -46,7 +46,7 @@ class EventThread:
 
 
 @dataclass
-class Pass:
+class PassHeader:
     """What is said of a pass as a whole."""
 
     framework: str
@@ -61,7 +61,7 @@ class EventLog:
     """Collects events one by one. Not for hot paths: sources that have columns call `capture_of`."""
 
     def __init__(self, framework: str, source: str, *measures: str) -> None:
-        self.about = Pass(framework, source, measures)
+        self.about = PassHeader(framework, source, measures)
         self._rows: list[dict[str, int]] = []
         self._strings: dict[str, int] = {}
         self._threads: dict[EventThread, int] = {}
@@ -112,7 +112,7 @@ class EventLog:
 
 
 def capture_of(
-    about: Pass,
+    about: PassHeader,
     ranges: Mapping[str, Column],
     steps: Sequence[tuple[int, int]],
     threads: Sequence[EventThread],
@@ -168,7 +168,7 @@ def with_ranges(
 ) -> Capture:
     """A pass with further ranges and all of these threads; texts of the rows may be numbers of its strings already.
 
-    `changes` are fields of Pass.
+    `changes` are fields of PassHeader.
     """
     strings = {text: number for number, text in enumerate(capture.strings)}
 
@@ -182,7 +182,7 @@ def with_ranges(
         old = before.get(name, np.full(len(capture.ranges), NONE))
         columns[name] = np.concatenate([old, np.array([value(row, name) for row in rows], np.int64)])
     events, process = capture.memory_events, capture.processes[0]
-    about = Pass(process.framework, capture.recorder, capture.measures, int(process.clock_error_ns))
+    about = PassHeader(process.framework, capture.recorder, capture.measures, int(process.clock_error_ns))
     about = replace(about, lost=capture.losses.records, facts=dict(capture.facts))
     steps = list(zip(capture.steps.start_ns.tolist(), capture.steps.end_ns.tolist()))
     memory = {name: events[name] for name in _MEMORY}

@@ -16,7 +16,7 @@ import numpy as np
 
 from profkit.capture.archive import LARGEST, document, opened, put, take
 from profkit.capture.checked_json import check, made, shortened
-from profkit.capture.schema import NONE, STRINGS, TABLES, Capture, Column, Losses, Table
+from profkit.capture.schema import NONE, STRINGS, TABLES, Capture, Column, ColumnTable, Losses
 from profkit.errors import CaptureError, UsageError
 from profkit.ops.networks import Training, network_from_dict
 from profkit.ops.networks.work import network_work
@@ -209,9 +209,9 @@ def side_by_side(captures: Sequence[Capture]) -> Capture:
     )
 
 
-def _columns(parts: Sequence[Table], first: Mapping[str, Column]) -> dict[str, Column]:
+def _columns(parts: Sequence[ColumnTable], first: Mapping[str, Column]) -> dict[str, Column]:
     """The columns of several tables of one kind, one after another; rows of other tables keep their meaning."""
-    kind = type(parts[0]) if parts else Table
+    kind = type(parts[0]) if parts else ColumnTable
     columns = {}
     for item in fields(kind):
         if not any(part.has(item.name) for part in parts):

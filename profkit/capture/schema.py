@@ -142,7 +142,7 @@ def _text() -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ColumnTable:
     """Columns of one length, by name. What is not given reads as NONE without taking memory."""
 
     def __post_init__(self) -> None:
@@ -198,7 +198,7 @@ def _fitted(values: Any, dtype: Any) -> Column:
 
 
 @dataclass(frozen=True, eq=False)
-class Threads(Table):
+class Threads(ColumnTable):
     """Every thread seen, with what was only counted."""
 
     process: Column = _row("processes")
@@ -215,7 +215,7 @@ class Threads(Table):
 
 
 @dataclass(frozen=True, eq=False)
-class Steps(Table):
+class Steps(ColumnTable):
     """Iterations of a network, in order of time: the clock around each, read outside the framework."""
 
     start_ns: Column = _column(np.int64)
@@ -228,7 +228,7 @@ EXACT, AGGREGATE, INFERRED = "exact", "aggregate", "inferred"
 
 
 @dataclass(frozen=True, eq=False)
-class Ranges(Table):
+class Ranges(ColumnTable):
     """Ranges, spans and marks."""
 
     kind: Column = _column(np.uint8, RangeKind.RANGE, kinds=RangeKind)
@@ -275,7 +275,7 @@ RANGE_COUNTERS = ("minor_faults", "major_faults", "voluntary_switches", "involun
 
 
 @dataclass(frozen=True, eq=False)
-class Calls(Table):
+class Calls(ColumnTable):
     """Calls of a device's runtime or driver."""
 
     thread: Column = _row("threads")
@@ -290,7 +290,7 @@ class Calls(Table):
 
 
 @dataclass(frozen=True, eq=False)
-class Activities(Table):
+class Activities(ColumnTable):
     """Work of a device."""
 
     kind: Column = _column(np.int8, kinds=ActivityKind)
@@ -322,7 +322,7 @@ class Activities(Table):
 
 
 @dataclass(frozen=True, eq=False)
-class Allocations(Table):
+class Allocations(ColumnTable):
     """Memory of the host asked for, with its release if there was one."""
 
     thread: Column = _row("threads")
@@ -338,7 +338,7 @@ class Allocations(Table):
 
 
 @dataclass(frozen=True, eq=False)
-class MemoryEvents(Table):
+class MemoryEvents(ColumnTable):
     """Memory taken or given back, as a device's runtime or a framework's allocator tells it."""
 
     process: Column = _row("processes")
@@ -353,7 +353,7 @@ class MemoryEvents(Table):
 
 
 @dataclass(frozen=True, eq=False)
-class Samples(Table):
+class Samples(ColumnTable):
     """Resident memory of the processes over time."""
 
     process: Column = _row("processes")
@@ -501,7 +501,7 @@ class Capture:
         return self.end_ns - self.start_ns
 
 
-TABLES: Mapping[str, type[Table]] = {
+TABLES: Mapping[str, type[ColumnTable]] = {
     "threads": Threads,
     "ranges": Ranges,
     "steps": Steps,

@@ -30,6 +30,12 @@ LOST = 5
 """Exit code of --fail-on-loss."""
 
 
+def add_capture_argument(parser: argparse.ArgumentParser) -> None:
+    """The file that a command reads."""
+    words = "file of profkit trace, network or record, of an operator's --json, of torch.profiler or nsys"
+    parser.add_argument("capture", metavar="CAPTURE", help=words)
+
+
 def add_loss_argument(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """The flag of every command that reads captures."""
     words = f"exit with {LOST} when records were lost, or a program ran unrecorded"

@@ -37,6 +37,7 @@ from profkit.capture.schema import (
     Allocations,
     Calls,
     Capture,
+    ColumnTable,
     CopyDirection,
     Device,
     Level,
@@ -49,7 +50,6 @@ from profkit.capture.schema import (
     Samples,
     Source,
     Steps,
-    Table,
     Threads,
 )
 
@@ -59,7 +59,7 @@ MAIN, AUTOGRAD, HELPER, CHILD = range(4)
 
 _TIMES = ("start_ns", "end_ns", "time_ns", "free_time_ns", "queued_ns")
 _Row = dict[str, Any]
-_Kind = TypeVar("_Kind", bound=Table)
+_Kind = TypeVar("_Kind", bound=ColumnTable)
 
 
 def mixed_capture() -> Capture:

@@ -7,7 +7,9 @@ docs/kernel-names.md explains the columns.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from profkit.attribution.kernels import name_rules as rules
 from profkit.attribution.kernels.name_text import NameText, eigen_operation, inner_functions, split_name
@@ -55,6 +57,9 @@ _VARIANT = re.compile(
     r"_(?:stages?(?:_\d+x)?\d+|warpsize\d+x\d+x\d+|warpgroupsize\d+x\d+x\d+|align[a-c]?\d+|execute|kernel|g1|ffma|_5x|"
     r"tensor\d+x\d+x\d+|cudnn|cublas|v\d)(?=_|$)"
 )
+_WORD = re.compile(r"\w+")
+_WORDS_READ = 200
+_LABEL_LENGTH = 40  # of what tells kernels of one short name apart
 
 
 @dataclass(frozen=True)
@@ -192,3 +197,28 @@ def _operand_format(text: NameText) -> str:
     types = [kind for kind in types if kind in _FORMAT_OF_TYPE and kind.startswith("cutlass::")] or types
     chosen = next((kind for kind in types if kind != "int"), types[0] if types else "")
     return _FORMAT_OF_TYPE.get(chosen, "")
+
+
+def distinct_shorts(names: Sequence[str], shorts: Sequence[str | None]) -> tuple[str | None, ...]:
+    """Where instances of one template share a short name, the first words in which they differ follow it."""
+    rows_of: dict[str, list[int]] = {}
+    for row, short in enumerate(shorts):
+        if short is not None:
+            rows_of.setdefault(short, []).append(row)
+    found = list(shorts)
+    for short, rows in rows_of.items():
+        if len(rows) > 1:
+            for row, label in zip(rows, _labels([names[row] for row in rows])):
+                found[row] = f"{short} [{label}]" if label else short
+    return tuple(found)
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    labels = [""] * len(names)
+    words = [_WORD.findall(name)[:_WORDS_READ] for name in names]
+    for column in zip_longest(*words, fillvalue=""):
+        if len(set(column)) > 1:
+            labels = [f"{label} {word}".strip() for label, word in zip(labels, column)]
+        if len(set(labels)) == len(names):
+            break
+    return [label if len(label) <= _LABEL_LENGTH else label[: _LABEL_LENGTH - 1] + "…" for label in labels]

@@ -73,11 +73,6 @@ class Operators:
         duration: Column = self.capture.steps["end_ns"] - self.capture.steps["start_ns"]
         return duration
 
-    def span_kinds(self) -> list[str | None]:
-        """The kind of every span; None for spans that are not operators."""
-        is_operator = np.isin(self.capture.ranges["level"], (Level.OPERATOR, Level.PRIMITIVE))
-        return [KINDS[kind] if known else None for kind, known in zip(self.kind.tolist(), is_operator.tolist())]
-
     @cached_property
     def unknown_types(self) -> dict[str, int]:
         """Types of which no table says what they do, and how many spans have them; most first."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from profkit.capture.event_log import EventThread, Pass, capture_of
+from profkit.capture.event_log import EventThread, PassHeader, capture_of
 from profkit.capture.schema import BACKWARD, EXACT, FORWARD, INFERRED, NONE, OPTIMISER, Capture, Column, Level
 from profkit.frameworks.torch.kernels import COMPILER, map_kernels
 from profkit.frameworks.torch.meanings import SpanAnnotations
@@ -136,7 +136,7 @@ def torch_capture(
         numbers = [NONE if text is None else strings.setdefault(text, len(strings)) for text in values]
         columns[name] = np.array(numbers, np.int32)
     told = _facts(events, measures, facts)
-    about = Pass(framework, events.source, measures, events.clock_error_ns, events.lost, told)
+    about = PassHeader(framework, events.source, measures, events.clock_error_ns, events.lost, told)
     threads = [_thread(events, number) for number in range(len(events.threads))]
     taken = events.allocations
     memory = {"range": taken["span"], **taken} if "memory" in measures else {}

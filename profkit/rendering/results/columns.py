@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 from profkit.measurement.result import Row
 from profkit.rendering.quantities import (
@@ -34,8 +35,15 @@ class RowColumn(Column):
     text: Callable[[Row], str]
 
 
-def _column(name: str, heading: str, meaning: str, text: Callable[[Row], str], is_text: bool = False) -> RowColumn:
-    return RowColumn(name, heading, meaning, is_text, text=text)
+def _field(
+    field: str, heading: str, meaning: str, text: Callable[[Any], str] = time_text, is_text: bool = False
+) -> RowColumn:
+    """The column of one field of a Row."""
+    return RowColumn(field.removesuffix("_ns"), heading, meaning, is_text, text=lambda row: text(getattr(row, field)))
+
+
+def _words(field: str, heading: str, meaning: str, text: Callable[[Any], str] = str) -> RowColumn:
+    return _field(field, heading, meaning, text, is_text=True)
 
 
 def _time(row: Row) -> str:
@@ -48,8 +56,8 @@ def _ratio(row: Row) -> str:
     return ratio_interval_text(row.ratio, row.ratio_low, row.ratio_high)
 
 
-def _percent(share: float | None) -> float | None:
-    return None if share is None else 100.0 * share
+def _share(share: float | None) -> str:
+    return percent_text(None if share is None else 100.0 * share)
 
 
 def signed_percent_text(share: float | None) -> str:
@@ -61,83 +69,57 @@ def _pairs(values: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
+def _count(values: Sequence[object]) -> str:
+    return str(len(values))
+
+
 COLUMNS = (
-    _column("time", "time", "time of a call and the farther end of its interval", _time),
-    _column("median", "median", "time of a call: baseline's time / ratio", lambda row: time_text(row.median_ns)),
-    _column("low", "low", "lower end of the time's interval", lambda row: time_text(row.low_ns)),
-    _column("high", "high", "upper end of the time's interval", lambda row: time_text(row.high_ns)),
-    _column("p5", "p5", "5th percentile of the samples", lambda row: time_text(row.p5_ns)),
-    _column("p95", "p95", "95th percentile of the samples", lambda row: time_text(row.p95_ns)),
-    _column("p99", "p99", "99th percentile of the samples", lambda row: time_text(row.p99_ns)),
-    _column(
-        "trimmed_mean",
-        "trimmed mean",
-        "mean of the samples without the tenth at either end",
-        lambda row: time_text(row.trimmed_mean_ns),
-    ),
-    _column("low_mode", "low mode", "the lower of two modes", lambda row: time_text(row.low_mode_ns)),
-    _column("high_mode", "high mode", "the higher of two modes", lambda row: time_text(row.high_mode_ns)),
-    _column(
-        "high_mode_share",
-        "in high mode",
-        "share of rounds around the higher of two modes",
-        lambda row: percent_text(_percent(row.high_mode_share)),
-    ),
-    _column("drift", "drift", "change of the ratio during a run", lambda row: signed_percent_text(row.drift)),
-    _column("first_call", "first call", "first call, with compilation", lambda row: time_text(row.first_call_ns)),
-    _column("warmup", "warm-ups", "warm-up calls before the samples", lambda row: str(len(row.warmup_ns))),
-    _column("samples", "samples", "number of samples", lambda row: str(len(row.samples_ns))),
-    _column("sample_rounds", "rounds", "rounds of samples", lambda row: str(len(set(row.sample_rounds)))),
-    _column("calls_per_sample", "calls", "calls timed as one sample", lambda row: str(row.calls_per_sample)),
-    _column("gflops", "GFLOP/s", "arithmetic rate", lambda row: number_text(row.gflops)),
-    _column(
-        "percent_of_bound",
-        "bound",
-        "share of the roofline of its own method: least time / time",
-        lambda row: percent_text(row.percent_of_bound),
-    ),
-    _column("percent_of_peak", "of peak", "share of peak arithmetic", lambda row: percent_text(row.percent_of_peak)),
-    _column("bound", "least time", "least time of its method here", lambda row: time_text(row.bound_ns)),
-    _column("method", "method", "direct, or the Winograd method of a convolution", lambda row: row.method, True),
-    _column(
-        "peak_bytes",
-        "memory",
-        "peak bytes above inputs and output in a call",
-        lambda row: bytes_text(row.peak_bytes),
-    ),
-    _column("page_faults", "faults", "minor page faults per call", lambda row: number_text(row.page_faults)),
-    _column("max_error", "error", "largest error against float64", lambda row: error_text(row.max_error)),
-    _column("tolerance", "tolerance", "largest error accepted", lambda row: error_text(row.tolerance)),
-    _column("ratio", "ratio", "baseline time / this time, with interval", _ratio),
-    _column("ratio_low", "ratio low", "lower end of the ratio", lambda row: ratio_text(row.ratio_low)),
-    _column("ratio_high", "ratio high", "upper end of the ratio", lambda row: ratio_text(row.ratio_high)),
-    _column(
-        "least_difference",
-        "resolves",
-        "smallest difference that its interval resolves",
-        lambda row: percent_text(_percent(row.least_difference)),
-    ),
-    _column("verdict", "verdict", "faster, slower, same or not resolved", lambda row: row.verdict, True),
-    _column("next_step", "next step", "what to type when not resolved", lambda row: row.next_step, True),
-    _column("output", "output", "fresh or reused output", lambda row: row.output, True),
-    _column("layout", "layout", "own layout of the images", lambda row: row.layout, True),
-    _column("note", "note", "what a reader must know", lambda row: row.note, True),
-    _column("rounding", "rounding", "coarser format of its products", lambda row: row.rounding, True),
-    _column("timing", "timing", "how a row on a GPU was timed", lambda row: row.timing, True),
-    _column(
-        "throttled_samples",
-        "throttled",
-        "samples taken while the GPU was throttled",
-        lambda row: str(len(row.throttled_samples)),
-    ),
-    _column("wall", "wall", "a GPU call with launching and waiting", lambda row: time_text(row.wall_ns)),
-    _column("dispatch", "dispatch", "the host's time to enqueue a GPU call", lambda row: time_text(row.dispatch_ns)),
-    _column("kernel", "kernels", "time of a call's GPU kernels by CUPTI", lambda row: time_text(row.kernel_ns)),
-    _column("device", "device", "what was seen of the GPU", lambda row: _pairs(row.device), True),
-    _column("versions", "versions", "versions and build facts", lambda row: _pairs(row.versions), True),
-    _column("key", "key", "the whole key", lambda row: row.key, True),
-    _column("status", "status", "ok, or why there is no time", lambda row: row.status, True),
-    _column("reason", "reason", "the reason of a status", lambda row: row.reason, True),
+    RowColumn("time", "time", "time of a call and the farther end of its interval", text=_time),
+    _field("median_ns", "median", "time of a call: baseline's time / ratio"),
+    _field("low_ns", "low", "lower end of the time's interval"),
+    _field("high_ns", "high", "upper end of the time's interval"),
+    _field("p5_ns", "p5", "5th percentile of the samples"),
+    _field("p95_ns", "p95", "95th percentile of the samples"),
+    _field("p99_ns", "p99", "99th percentile of the samples"),
+    _field("trimmed_mean_ns", "trimmed mean", "mean of the samples without the tenth at either end"),
+    _field("low_mode_ns", "low mode", "the lower of two modes"),
+    _field("high_mode_ns", "high mode", "the higher of two modes"),
+    _field("high_mode_share", "in high mode", "share of rounds around the higher of two modes", _share),
+    _field("drift", "drift", "change of the ratio during a run", signed_percent_text),
+    _field("first_call_ns", "first call", "first call, with compilation"),
+    _field("warmup_ns", "warm-ups", "warm-up calls before the samples", _count),
+    _field("samples_ns", "samples", "number of samples", _count),
+    _field("sample_rounds", "rounds", "rounds of samples", lambda rounds: str(len(set(rounds)))),
+    _field("calls_per_sample", "calls", "calls timed as one sample", str),
+    _field("gflops", "GFLOP/s", "arithmetic rate", number_text),
+    _field("percent_of_bound", "bound", "share of the roofline of its own method: least time / time", percent_text),
+    _field("percent_of_peak", "of peak", "share of peak arithmetic", percent_text),
+    _field("bound_ns", "least time", "least time of its method here"),
+    _words("method", "method", "direct, or the Winograd method of a convolution"),
+    _field("peak_bytes", "memory", "peak bytes above inputs and output in a call", bytes_text),
+    _field("page_faults", "faults", "minor page faults per call", number_text),
+    _field("max_error", "error", "largest error against float64", error_text),
+    _field("tolerance", "tolerance", "largest error accepted", error_text),
+    RowColumn("ratio", "ratio", "baseline time / this time, with interval", text=_ratio),
+    _field("ratio_low", "ratio low", "lower end of the ratio", ratio_text),
+    _field("ratio_high", "ratio high", "upper end of the ratio", ratio_text),
+    _field("least_difference", "resolves", "smallest difference that its interval resolves", _share),
+    _words("verdict", "verdict", "faster, slower, same or not resolved"),
+    _words("next_step", "next step", "what to type when not resolved"),
+    _words("output", "output", "fresh or reused output"),
+    _words("layout", "layout", "own layout of the images"),
+    _words("note", "note", "what a reader must know"),
+    _words("rounding", "rounding", "coarser format of its products"),
+    _words("timing", "timing", "how a row on a GPU was timed"),
+    _field("throttled_samples", "throttled", "samples taken while the GPU was throttled", _count),
+    _field("wall_ns", "wall", "a GPU call with launching and waiting"),
+    _field("dispatch_ns", "dispatch", "the host's time to enqueue a GPU call"),
+    _field("kernel_ns", "kernels", "time of a call's GPU kernels by CUPTI"),
+    _words("device", "device", "what was seen of the GPU", _pairs),
+    _words("versions", "versions", "versions and build facts", _pairs),
+    _words("key", "key", "the whole key"),
+    _words("status", "status", "ok, or why there is no time"),
+    _words("reason", "reason", "the reason of a status"),
 )
 DEFAULT = ("time", "gflops", "percent_of_bound", "peak_bytes", "max_error", "ratio", "verdict")
 _ALIASES = {"memory": "peak_bytes", "error": "max_error", "rounds": "sample_rounds", "calls": "calls_per_sample"}

@@ -22,6 +22,7 @@ from profkit.capture.schema import (
     ActivityKind,
     AllocationCall,
     Capture,
+    ColumnTable,
     CopyDirection,
     Device,
     Level,
@@ -31,11 +32,10 @@ from profkit.capture.schema import (
     RangeKind,
     Ranges,
     Source,
-    Table,
 )
 from profkit.capture.schema import TABLES as SCHEMA
 from profkit.rendering.operators import operator_columns
-from profkit.rendering.sql.database import connect, insert_rows, lock
+from profkit.rendering.sql.database import add_table, connect, lock
 
 if TYPE_CHECKING:
     import duckdb
@@ -111,10 +111,10 @@ def open_database(capture: Capture, writable_folder: str = "", run: Run | None =
     database.register("string_columns", {"id": np.arange(len(strings), dtype=np.int32), "text": strings})
     database.execute("create table strings as select id, cast(text as varchar) as text from string_columns")
     _add_processes(database, capture.processes, (capture,) if run is None else run.captures)
-    _add_table(database, "devices", _types(Device), [_values(device) for device in capture.devices])
+    add_table(database, "devices", _types(Device), [_values(device) for device in capture.devices])
     _add_capture(database, capture)
     for table in SCHEMA:
-        rows: Table = getattr(capture, table)
+        rows: ColumnTable = getattr(capture, table)
         further = {**_payloads(capture.ranges), **_operators(capture)} if table == "ranges" else {}
         number = np.arange(len(rows), dtype=np.int32)
         database.register(f"{table}_columns", {"row": number, **rows.columns(), **further})
@@ -141,7 +141,7 @@ class _View:
     def __init__(self, name: str, capture: Capture) -> None:
         self._name = name
         self._capture = capture
-        self._table: Table = getattr(capture, name)
+        self._table: ColumnTable = getattr(capture, name)
         self._refers = self._table.references()
         self._shown = [f"t.row as {_ROW_NAMES.get(name, 'row')}"]
         self._joins: list[str] = []
@@ -208,7 +208,7 @@ class _View:
             self._shown += [f"{kind} as operator_kind", f"{wall} as wall_ns"]
 
 
-def _raw(table: Table, name: str, alias: str = "t") -> str:
+def _raw(table: ColumnTable, name: str, alias: str = "t") -> str:
     """A column as it was registered, or what it reads as where the source does not have it."""
     if table.has(name):
         return f"{alias}.{name}"
@@ -254,7 +254,7 @@ def _add_processes(
     recorded = [(list(each.measures), each.recorder) for each in captures for _ in each.processes]
     types = {"process": "integer", **_types(Process), "measures": "varchar[]", "recorder": "varchar"}
     rows = [(number, *_values(each), *about) for number, (each, about) in enumerate(zip(processes, recorded))]
-    _add_table(database, "processes", types, rows)
+    add_table(database, "processes", types, rows)
 
 
 def _add_capture(database: duckdb.DuckDBPyConnection, capture: Capture) -> None:
@@ -272,17 +272,17 @@ def _add_capture(database: duckdb.DuckDBPyConnection, capture: Capture) -> None:
     numbers = [min(count, 2**63 - 1) for count in counts.values()]
     about = (capture.path, capture.recorder, capture.created_unix_ns)
     row = (*about, *numbers, list(capture.warnings), json.dumps(capture.facts))
-    _add_table(database, "capture", types, [row])
+    add_table(database, "capture", types, [row])
 
 
 def _add_run(database: duckdb.DuckDBPyConnection, run: Run) -> None:
     tables = ("captures", "baseline", "step_ns", "recorded_step_ns")
-    _add_table(database, "run", _types(Run, *tables), [_values(run, *tables)])
+    add_table(database, "run", _types(Run, *tables), [_values(run, *tables)])
     rows = [tuple(row.get(name) for name in _BASELINE) for row in run.baseline]
-    _add_table(database, "baseline", _BASELINE, rows)
+    add_table(database, "baseline", _BASELINE, rows)
     samples = {"unrecorded": run.step_ns, **run.recorded_step_ns}
     times = [(name, number, value) for name, values in samples.items() for number, value in enumerate(values)]
-    _add_table(database, "step_times", {"pass": "varchar", "sample": "integer", "duration_ns": "bigint"}, times)
+    add_table(database, "step_times", {"pass": "varchar", "sample": "integer", "duration_ns": "bigint"}, times)
 
 
 def _types(kind: type[Any], *left_out: str) -> dict[str, str]:
@@ -301,10 +301,3 @@ def _values(record: Any, *left_out: str) -> tuple[Any, ...]:
         return list(given) if isinstance(given, (tuple, list)) else None if given in (NONE, "") else given
 
     return tuple(value(getattr(record, item.name)) for item in fields(record) if item.name not in left_out)
-
-
-def _add_table(
-    database: duckdb.DuckDBPyConnection, name: str, types: Mapping[str, str], rows: Sequence[tuple[Any, ...]]
-) -> None:
-    database.execute(f"create table {name} ({', '.join(f'{column} {kind}' for column, kind in types.items())})")
-    insert_rows(database, name, rows)

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,10 +37,19 @@ def lock(database: duckdb.DuckDBPyConnection, writable_folder: str) -> None:
     database.execute("set lock_configuration = true")
 
 
-def insert_rows(database: duckdb.DuckDBPyConnection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Rows of values, in the order of the table's columns."""
+def add_table(
+    database: duckdb.DuckDBPyConnection, name: str, columns: Mapping[str, str], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """A table of these columns, each with its type; rows have their values in this order."""
+    listed = ", ".join(f"{quoted(column)} {kind}" for column, kind in columns.items())
+    database.execute(f"create table {name} ({listed})")
     if rows:
-        database.executemany(f"insert into {table} values ({', '.join('?' * len(rows[0]))})", rows)
+        database.executemany(f"insert into {name} values ({', '.join('?' * len(columns))})", rows)
+
+
+def quoted(name: str) -> str:
+    """A name that may hold any sign."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def schema_of(database: duckdb.DuckDBPyConnection, table: str) -> list[tuple[str, str]]:

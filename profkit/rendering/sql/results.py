@@ -10,7 +10,7 @@ import numpy as np
 
 from profkit.measurement.result import Result, Row
 from profkit.rendering.results.records import flat_record
-from profkit.rendering.sql.database import connect, insert_rows, lock
+from profkit.rendering.sql.database import add_table, connect, lock, quoted
 
 if TYPE_CHECKING:
     import duckdb
@@ -52,23 +52,12 @@ def open_result_database(result: Result, writable_folder: str = "") -> duckdb.Du
     _add_rows(database, result)
     _add_times(database, result)
     _add_cells(database, result)
-    _add(database, "environment", {"fact": "varchar", "value": "varchar"}, list(_facts(result.environment)))
+    add_table(database, "environment", {"fact": "varchar", "value": "varchar"}, list(_facts(result.environment)))
     about = {"interrupted": "boolean", "flops_per_s": "double", "bytes_per_s": "double"}
     peaks = [result.peaks.get(name) for name in ("flops_per_s", "bytes_per_s")]
-    _add(database, "result", about, [(result.interrupted, *peaks)])
+    add_table(database, "result", about, [(result.interrupted, *peaks)])
     lock(database, writable_folder)
     return database
-
-
-def _add(
-    database: duckdb.DuckDBPyConnection, table: str, columns: Mapping[str, str], rows: Sequence[tuple[Any, ...]]
-) -> None:
-    database.execute(f"create table {table} ({', '.join(f'{_quoted(name)} {kind}' for name, kind in columns.items())})")
-    insert_rows(database, table, rows)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _add_rows(database: duckdb.DuckDBPyConnection, result: Result) -> None:
@@ -82,7 +71,7 @@ def _add_rows(database: duckdb.DuckDBPyConnection, result: Result) -> None:
     columns = {name: _type_of(name, [record.get(name) for record in records]) for name in names}
     columns = {"cell": "integer", "key": "varchar"} | columns | {"cell": "integer"}
     rows = [tuple(_plain(record.get(name), kind) for name, kind in columns.items()) for record in records]
-    _add(database, "rows", columns, rows)
+    add_table(database, "rows", columns, rows)
 
 
 def _type_of(name: str, values: Sequence[Any]) -> str:
@@ -124,7 +113,7 @@ def _add_many(
     values = list(zip(*rows)) or [()] * len(columns)
     arrays: dict[str, Any] = {name: np.array(each, kinds[columns[name]]) for name, each in zip(columns, values)}
     database.register("added", arrays)
-    chosen = ", ".join(f"cast({_quoted(name)} as {kind}) as {_quoted(name)}" for name, kind in columns.items())
+    chosen = ", ".join(f"cast({quoted(name)} as {kind}) as {quoted(name)}" for name, kind in columns.items())
     database.execute(f"create table {table} as select {chosen} from added")
     database.unregister("added")
 
@@ -138,7 +127,7 @@ def _add_cells(database: duckdb.DuckDBPyConnection, result: Result) -> None:
         for name in _JSON:
             values[name] = json.dumps(getattr(cell, name), ensure_ascii=False) if getattr(cell, name) else None
         rows.append(tuple(values.get(name) for name in _CELLS))
-    _add(database, "cells", _CELLS, rows)
+    add_table(database, "cells", _CELLS, rows)
 
 
 def _facts(value: Any, name: str = "") -> Iterator[tuple[str, str | None]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from profkit.errors import ProfkitError
-from profkit.rendering.sql.database import insert_rows, put_in_place, scratch_folder
+from profkit.rendering.sql.database import add_table, put_in_place, scratch_folder
 from profkit.rendering.tables import csv_file
 from profkit.studies.plan import MEASURE
 from profkit.studies.results import Results
@@ -89,9 +89,7 @@ def write_database(path: Path, tables: Mapping[str, Rows]) -> None:
             with duckdb.connect(str(unfinished)) as database:
                 for name, rows in tables.items():
                     columns = TABLES[name]
-                    listed = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
-                    database.execute(f"create table {name} ({listed})")
-                    insert_rows(database, name, [tuple(row.get(column) for column in columns) for row in rows])
+                    add_table(database, name, columns, [tuple(row.get(column) for column in columns) for row in rows])
         except duckdb.Error as error:
             raise ProfkitError(f"could not write {path}: {error}") from error
         put_in_place(unfinished, str(path))

@@ -21,11 +21,11 @@ from profkit.capture.schema import (
     Calls,
     Capture,
     Column,
+    ColumnTable,
     Level,
     RangeKind,
     Ranges,
     Source,
-    Table,
 )
 from profkit.rendering.operators import operator_columns
 from profkit.rendering.traces.building import Slices, TraceBuilder
@@ -175,12 +175,12 @@ class Described:
     def _remark(self, name: str, text: str, applies: Column) -> dict[str, Column]:
         return {name: np.where(applies, np.int32(self._builder.string(text)), np.int32(NONE))} if applies.any() else {}
 
-    def _texts(self, table: Table) -> dict[str, Column]:
+    def _texts(self, table: ColumnTable) -> dict[str, Column]:
         """Columns of texts, but those that are the name or the category of the slice."""
         names = [name for name in table.texts() if name not in ("name", "category")]
         return {_NAMES.get(name, name): table[name] for name in names if _is_known(table, name)}
 
-    def _counts(self, table: Table) -> dict[str, Column]:
+    def _counts(self, table: ColumnTable) -> dict[str, Column]:
         """Columns of numbers that are neither times nor rows of other tables."""
         types = {item.name: item.metadata["absent"].dtype for item in fields(table)}
         names = [name for name, kind in types.items() if kind == np.int64 and name not in _TIMES]
@@ -191,7 +191,7 @@ class Described:
         return np.array([*(each == text for each in self._capture.strings), False])
 
 
-def _is_known(table: Table, name: str) -> bool:
+def _is_known(table: ColumnTable, name: str) -> bool:
     return table.has(name) and bool(np.any(table[name] != NONE))
 
 
