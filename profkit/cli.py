@@ -8,7 +8,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 
@@ -72,13 +72,10 @@ def operator_command(op: str) -> Callable[..., int]:
 
         return compare(op, command, words)
 
-    def main(argv: Sequence[str] | None = None) -> int:
-        return guarded(command, run, argv)
-
-    return main
+    return partial(guarded, command, run)
 
 
-def guarded(command: str, run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> int:
+def guarded(command: str, run: Callable[[Sequence[str]], int], argv: Sequence[str] | None = None) -> int:
     """Run a command; its errors become a message on stderr and an exit code, never a traceback."""
     words = list(sys.argv[1:] if argv is None else argv)
     _open_closed_streams()

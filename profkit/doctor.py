@@ -6,14 +6,10 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 
 from profkit.cli import guarded
 from profkit.rendering.terminal import say
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    return guarded("doctor", examine, argv)
 
 
 def examine(words: Sequence[str]) -> int:
@@ -54,6 +50,8 @@ def examine(words: Sequence[str]) -> int:
         write_atomically(arguments.json, json.dumps(data, indent=1, default=str) + "\n")
     return 0 if ("native kernels", doctor_checks.WORKS) in [(each["name"], each["status"]) for each in records] else 1
 
+
+main = partial(guarded, "doctor", examine)
 
 if __name__ == "__main__":
     raise SystemExit(main())

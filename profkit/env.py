@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from profkit.cli import guarded
@@ -28,11 +29,6 @@ examples:
 An environment is a virtual environment with pinned versions in PROFKIT_ENVIRONMENTS, or else in the folder
 environments of profkit's cache. profkit is not installed in it: workers are started in it from this profkit.
 exit codes: 0 done, 1 an environment could not be made, removed or used, 2 wrong usage, 130 interrupted"""
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    return guarded("env", manage, argv)
 
 
 def manage(words: Sequence[str]) -> int:
@@ -157,6 +153,8 @@ def _remove(foreigns: Sequence[IsolatedFramework]) -> int:
         say(f"removed {folder}" if remove(foreign) else f"{foreign.name} has no environment ({folder})")
     return 0
 
+
+main = partial(guarded, "env", manage)
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -47,11 +47,6 @@ _HOW_TO_OPEN = {
     "parquet": "pandas.read_parquet, polars, DuckDB",
 }
 _ENDINGS = {"chrome": ".chrome.json.gz", "perfetto": ".pftrace"}
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Read a capture and write the files that were asked for."""
-    return guarded("export", _run, argv)
 
 
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
@@ -236,6 +231,8 @@ def _size(path: str) -> str:
     files = sorted(target.glob("*.parquet")) if target.is_dir() else [target]
     return bytes_text(sum(file.stat().st_size for file in files))
 
+
+main = partial(guarded, "export", _run)
 
 if __name__ == "__main__":
     raise SystemExit(main())

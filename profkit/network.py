@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from profkit.cli import INTERRUPTED, guarded, tell
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
 
 _WRONG = 3
 _PHASES = {"starting": "start", "checking": "verify"}
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    return guarded("network", _run, argv)
 
 
 def _run(words: Sequence[str]) -> int:
@@ -181,6 +177,8 @@ def _list() -> int:
     Items(items).print(sys.stdout)
     return 0
 
+
+main = partial(guarded, "network", _run)
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +34,6 @@ EXAMPLES = """examples:
 
 exit codes: 0 answered, 1 the run or a file cannot be used, 2 wrong usage or wrong SQL,
   5 with --fail-on-loss: records were lost, or a program ran unrecorded"""
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    return guarded("query", run_query, argv)
 
 
 def write_parquet(run: Opened, folder: str) -> list[str]:
@@ -216,6 +212,8 @@ def _print_tables(run: Opened) -> None:
         for column, kind in schema_of(database, table):
             say(f"  {column:22} {kind}")
 
+
+main = partial(guarded, "query", run_query)
 
 if __name__ == "__main__":
     raise SystemExit(main())

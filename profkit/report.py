@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from typing import TextIO
 
 from profkit.attribution.account import CLOCKS, DEVICES, STEPS, THREADS
@@ -48,11 +49,6 @@ exit codes: 0 shown, 1 a file cannot be used or written, 2 wrong usage, or a tra
   5 with --fail-on-loss: records were lost, or a program ran unrecorded"""
 _OF_THREADS = ("process", "thread", "subtract_overhead")
 _OF_CAPTURES = ("by", "clock", "sort", "fail_on_loss", *_OF_THREADS)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Read a capture, print its table, write the files that were asked for."""
-    return guarded("report", _run, argv)
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -204,6 +200,8 @@ def named_files(arguments: argparse.Namespace) -> dict[str, str]:
     """Format (json, csv, markdown) and path of the files that were asked for."""
     return {kind: getattr(arguments, kind) for kind in _FILES if getattr(arguments, kind)}
 
+
+main = partial(guarded, "report", _run)
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from profkit.cli import INTERRUPTED, abandon_stdout, guarded, wrapped
@@ -23,11 +24,6 @@ examples:
 
 proven: right here. not proven: it could not be tried or decided here. wrong: not as it must be.
 exit codes: 0, 1 when anything is wrong, 2 wrong usage, 130 interrupted"""
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    return guarded("selftest", selftest, argv)
 
 
 def selftest(words: Sequence[str]) -> int:
@@ -84,6 +80,8 @@ def _show(report: SelftestReport, path: str) -> None:
     for text in conclusion(report, path):
         say(wrapped(text))
 
+
+main = partial(guarded, "selftest", selftest)
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,11 +56,6 @@ class StudyOptions:
     )
     json: str | None = option(None, RESULTS, "also write the summary (profkit.study-summary/1) here")
     quiet: bool = option(False, RESULTS, "no progress")
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    return guarded("study", _run, argv)
 
 
 def build_parser() -> Parser:
@@ -195,6 +191,8 @@ class _Session:
         say(f"{len(table)} cells, {len(left)} to run, {left_text(sum(left))}; results go to {self._output}")
         return 0
 
+
+main = partial(guarded, "study", _run)
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from profkit.capture.environment import RecordingOptions
@@ -69,11 +70,6 @@ class TraceOptions(RecordingOptions):
     def torch_word(self) -> str:
         """As traced_environment takes it."""
         return "off" if not self.torch else "shapes" if self.record_shapes else "on"
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    return guarded("trace", trace, argv)
 
 
 def trace(words: Sequence[str]) -> int:
@@ -206,6 +202,8 @@ def _told_if_slow(text: str) -> Iterator[None]:
     finally:
         timer.cancel()
 
+
+main = partial(guarded, "trace", trace)
 
 if __name__ == "__main__":
     raise SystemExit(main())

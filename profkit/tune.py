@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from profkit.cli import INTERRUPTED, guarded, tell
@@ -16,11 +17,6 @@ if TYPE_CHECKING:
     from profkit.measurement.tuner.search import TuningOutcome, TuningTask
     from profkit.measurement.tuner.tasks import Refusal
     from profkit.ops.spec import Spec
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    return guarded("tune", tune, argv)
 
 
 def tune(words: Sequence[str]) -> int:
@@ -152,6 +148,8 @@ def _forget(op: str, options: TuneOptions, arguments: argparse.Namespace, keys: 
     tell(f"{forgotten} choice{'' if forgotten == 1 else 's'} forgotten")
     return 0
 
+
+main = partial(guarded, "tune", tune)
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -12,8 +12,8 @@ from typing import Any
 
 from profkit.attribution.bottleneck import Bottleneck, LayerNumbers, bottleneck, transfer
 from profkit.attribution.kinds import AUXILIARY, BIAS, COPY, LOSS, REDUCE, RELU, REORDER, SOFTMAX
-from profkit.attribution.networks.layer_dispatch import LayerPhase, layer_dispatch
-from profkit.attribution.networks.operators import NO_LAYER, Operators, operators_of
+from profkit.attribution.networks.layer_dispatch import layer_dispatch
+from profkit.attribution.networks.operators import NO_LAYER, LayerPhase, Operators, operators_of
 from profkit.attribution.networks.threading_loss import threading_losses
 from profkit.capture.run import BUSY_LOAD, Run
 from profkit.capture.schema import BACKWARD, FORWARD, NONE, OPTIMISER

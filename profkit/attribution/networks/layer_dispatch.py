@@ -7,10 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from profkit.attribution.networks.operators import Operators
+from profkit.attribution.networks.operators import LayerPhase, Operators
 from profkit.capture.schema import FORWARD, NONE, Column, Level
 
-LayerPhase = tuple[str, str]
 _OWNERS = (Level.LAYER, Level.RUNTIME)
 
 

@@ -27,6 +27,8 @@ OBSERVES_IDLE = "observes_idle"
 OBSERVES_DISPATCH = "observes_dispatch"
 """A fact that is false where Python's code cannot be told from the framework's: all of it is called framework then."""
 NO_LAYER = ""
+LayerPhase = tuple[str, str]
+"""Layer and phase."""
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,11 @@ from collections.abc import Callable
 import numpy as np
 
 from profkit.attribution.kinds import AUXILIARY, KINDS
-from profkit.attribution.networks.operators import Operators, operators_of
+from profkit.attribution.networks.operators import LayerPhase, Operators, operators_of
 from profkit.attribution.networks.pool import own_pool_ns
 from profkit.capture.run import Run
 from profkit.capture.schema import NONE, Column
 
-LayerPhase = tuple[str, str]
 _COMPUTES = np.array([kind not in AUXILIARY for kind in KINDS])
 
 

@@ -12,14 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from profkit.attribution.kinds import AUXILIARY, KINDS, OTHER
-from profkit.attribution.networks.operators import NO_LAYER, Operators
+from profkit.attribution.networks.operators import NO_LAYER, LayerPhase, Operators
 from profkit.capture.run import Run
 from profkit.capture.schema import NONE, Column
 from profkit.ops.networks import Training, network_from_dict
 from profkit.ops.networks.work import StepWork, fused, network_work
-
-LayerPhase = tuple[str, str]
-"""Layer and phase."""
 
 
 @dataclass(frozen=True)

@@ -36,20 +36,8 @@ class View:
     """None shows all rows."""
 
 
-@dataclass(frozen=True)
-class TableContext:
-    """What is printed around a table: losses and warnings, what was recorded, and notes."""
-
-    heads: Sequence[str]
-    losses: Sequence[str] = ()
-    warnings: Sequence[str] = ()
-    instead: Sequence[str] = ()
-    """In place of a table without rows."""
-    notes: Sequence[str] = ()
-
-
-def build_table(usage: Usage, view: View, around: TableContext | None = None) -> Table:
-    """Chosen rows in order, then what is not shown, what no row explains, and the total."""
+def build_table(usage: Usage, view: View, around: Table | None = None) -> Table:
+    """Chosen rows in order, then what is not shown, what no row explains, and the total; `around` has the rest."""
     columns = choose_usage_columns(view.columns, usage)
     order = row_order(usage, view.sort)
     shown = top_rows(usage, order, view.sort, view.top)
@@ -62,16 +50,10 @@ def build_table(usage: Usage, view: View, around: TableContext | None = None) ->
         below = [line for line in below if any(line.texts[1:])]
     below.append(_special(TOTAL, _total_values(usage), usage, columns, "total"))
     lines += [replace(below[0], has_rule=True), *below[1:]]
-    said = around or TableContext([""])
-    return Table(
-        title=said.heads[0],
-        facts=said.heads[1:],
+    return replace(
+        around or Table(),
         columns=[Column(NAME, usage.by, is_text=True), *columns],
         lines=lines if usage.rows else (),
-        notes=said.notes,
-        losses=said.losses,
-        warnings=said.warnings,
-        instead=said.instead,
         is_dense=False,
         records=partial(usage_records, usage),
     )
@@ -88,31 +70,24 @@ def _row_lines(usage: Usage, shown: Sequence[int], columns: Sequence[UsageColumn
     return lines
 
 
-def program_table(capture: Capture, usage: Usage, view: View) -> Table:
-    """The table of a traced program with what stands around it."""
-    return build_table(usage, view, surroundings(capture, usage))
-
-
-def surroundings(capture: Capture, usage: Usage) -> TableContext:
+def surroundings(capture: Capture, usage: Usage) -> Table:
     """What stands around the table of a traced program."""
-    return TableContext(
-        heads=headlines(capture, usage),
+    title, *facts = headlines(capture, usage)
+    return Table(
+        title,
+        facts,
+        notes=footnotes(usage),
         losses=loss_lines(capture),
         warnings=warning_lines(capture),
         instead=no_range_lines(capture, usage),
-        notes=footnotes(usage),
     )
 
 
-def step_surroundings(capture: Capture, usage: Usage) -> TableContext:
+def step_surroundings(capture: Capture, usage: Usage) -> Table:
     """What stands around the table of steps that a capture has."""
-    return TableContext(
-        heads=[*headlines(capture, usage), steps_line(usage)],
-        losses=loss_lines(capture),
-        warnings=warning_lines(capture),
-        instead=[] if usage.rows else ["no operator was recorded"],
-        notes=usage.notes,
-    )
+    around = surroundings(capture, usage)
+    instead = [] if usage.rows else ["no operator was recorded"]
+    return replace(around, facts=[*around.facts, steps_line(usage)], notes=usage.notes, instead=instead)
 
 
 def steps_line(usage: Usage) -> str:
@@ -153,8 +128,8 @@ def headlines(capture: Capture, usage: Usage) -> list[str]:
     processes, threads = len(capture.processes), len(capture.threads)
     counted = "" if usage.threads == threads else f", {usage.threads} of them in this table"
     first = (
-        f"{command or capture.path}: {_plural(processes, 'process', 'processes')}, "
-        f"{_plural(threads, 'thread')}{counted}, {time_text(usage.elapsed_ns)} elapsed"
+        f"{command or capture.path}: {plural(processes, 'process', 'processes')}, "
+        f"{plural(threads, 'thread')}{counted}, {time_text(usage.elapsed_ns)} elapsed"
     )
     clocks = sorted({process.clock for process in capture.processes if process.clock})
     second = [f"clock {', '.join(clocks)}"] if clocks else []
@@ -177,7 +152,7 @@ def no_range_lines(capture: Capture, usage: Usage) -> list[str]:
     totals = f"thread time {time_text(usage.wall_ns)}"
     if usage.totals.get("alloc_bytes") is not None:
         calls, size, peak = (usage.totals[name] for name in ("alloc_calls", "alloc_bytes", "peak_bytes"))
-        totals += f"; {_plural(calls, 'allocation')} of {bytes_text(size)}, at most {bytes_text(peak)} at once"
+        totals += f"; {plural(calls, 'allocation')} of {bytes_text(size)}, at most {bytes_text(peak)} at once"
     return [*lines, totals]
 
 
@@ -188,17 +163,17 @@ def footnotes(usage: Usage) -> list[str]:
         notes.append(f"total is the time of {usage.threads} threads together")
     spans, opened = usage.rows.sum("span_calls"), usage.rows.sum("open_calls")
     if spans:
-        notes.append(f"{_plural(spans, 'span')} (started and ended by id): no own time")
+        notes.append(f"{plural(spans, 'span')} (started and ended by id): no own time")
     if opened:
-        notes.append(f"{_plural(opened, 'range')} had no end: counted up to the last known moment")
+        notes.append(f"{plural(opened, 'range')} had no end: counted up to the last known moment")
     if usage.marks:
         named = ", ".join(f"{visible(mark.name)} {mark.count:,}" for mark in usage.marks[:MARKS_NAMED])
         more = f" and {len(usage.marks) - MARKS_NAMED:,} more names" if len(usage.marks) > MARKS_NAMED else ""
-        notes.append(f"{_plural(sum(mark.count for mark in usage.marks), 'mark')}: {named}{more}")
+        notes.append(f"{plural(sum(mark.count for mark in usage.marks), 'mark')}: {named}{more}")
     small = usage.facts.get("small_alloc_calls")
     if small:
         size = bytes_text(usage.facts["small_alloc_bytes"])
-        notes.append(f"{_plural(small, 'smaller allocation')} were only counted ({size}), in no row")
+        notes.append(f"{plural(small, 'smaller allocation')} were only counted ({size}), in no row")
     return notes + _overhead_notes(usage)
 
 
@@ -242,5 +217,6 @@ def _adding(usage: Usage) -> list[str]:
     return [metric.name for metric in METRICS if metric.adds == SUM and metric.name in usage.rows.columns]
 
 
-def _plural(count: Value, one: str, many: str = "") -> str:
+def plural(count: Value, one: str, many: str = "") -> str:
+    """A count with its noun: 1 thread, 2 processes."""
     return f"{count_text(count)} {one if count == 1 else many or one + 's'}"

@@ -8,8 +8,9 @@ from collections import Counter
 from profkit.attribution.usage import Usage
 from profkit.capture.schema import KINETO, NSIGHT, PROFKIT, Capture
 from profkit.rendering.quantities import percent_text, time_text
+from profkit.rendering.tables.table import Table
 from profkit.rendering.terminal import visible
-from profkit.rendering.usage.content import TableContext, warning_lines
+from profkit.rendering.usage.content import plural, warning_lines
 
 _RECORDERS = {KINETO: "torch.profiler", NSIGHT: "Nsight Systems", PROFKIT: "CUPTI"}
 _WORK = {"kernel_ns": "kernels", "auxiliary_ns": "auxiliary kernels", "copy_ns": "copies"}
@@ -23,11 +24,12 @@ _IDLE = {
 }
 
 
-def device_surroundings(capture: Capture, usage: Usage) -> TableContext:
+def device_surroundings(capture: Capture, usage: Usage) -> Table:
     """What was recorded, where the GPUs' wall clock went, and notes; the table stands in between."""
     dropped = capture.losses.device
-    return TableContext(
-        heads=[_title(capture, usage), *_time_lines(usage)],
+    return Table(
+        _title(capture, usage),
+        _time_lines(usage),
         losses=[f"{dropped:,} records were dropped while recording"] if dropped else [],
         warnings=warning_lines(capture),
         instead=_instead(usage),
@@ -39,14 +41,14 @@ def _title(capture: Capture, usage: Usage) -> str:
     subject = usage.subject or {}
     models = Counter(str(each.get("name", "")) for each in subject.get("devices", ()))
     known = [f"{count} x {name}" if count > 1 else name for name, count in models.items() if name]
-    devices = _counted(usage.devices or 0, "GPU") if usage.devices else "no GPU activity"
+    devices = plural(usage.devices or 0, "GPU") if usage.devices else "no GPU activity"
     steps = subject.get("steps", 0)
     facts = [
         _RECORDERS.get(capture.recorder, capture.recorder),
         devices + (f" ({', '.join(known)})" if known else ""),
-        _counted(len(capture.processes), "process", "processes"),
-        _counted(len(capture.threads), "thread"),
-        *([_counted(steps, "step")] if steps else []),
+        plural(len(capture.processes), "process", "processes"),
+        plural(len(capture.threads), "thread"),
+        *([plural(steps, "step")] if steps else []),
         f"{time_text(usage.elapsed_ns)} elapsed",
     ]
     return f"{visible(os.path.basename(capture.path))}: {', '.join(filter(None, facts))}"
@@ -60,7 +62,7 @@ def _time_lines(usage: Usage) -> list[str]:
     work = [_part(name, parts.get(key, 0), usage) for key, name in _WORK.items() if parts.get(key)]
     idle_ns = usage.wall_ns - sum(parts.get(key, 0) for key in _WORK)
     idle = [_part(name, parts.get(key, 0), usage) for key, name in _IDLE.items() if parts.get(key)]
-    clock = f"wall clock of {_counted(usage.devices, 'GPU')}, {time_text(usage.wall_ns)}"
+    clock = f"wall clock of {plural(usage.devices, 'GPU')}, {time_text(usage.wall_ns)}"
     return [
         f"{clock}: {', '.join([*work, _part('idle', idle_ns, usage)])}",
         *([f"idle: {', '.join(idle)}"] if idle else []),
@@ -93,7 +95,3 @@ def _reading_notes(usage: Usage) -> list[str]:
         return ["GPU: sum of durations; tile and transposes are those that the kernels' names tell"]
     own = "own: share of the GPUs' wall clock; own and the lines below the rows add up to it"
     return [f"GPU: sum of durations; {own}"]
-
-
-def _counted(count: int, one: str, many: str = "") -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"

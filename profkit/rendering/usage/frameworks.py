@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from profkit.attribution.networks.operators import REMAINDERS, Operators, operators_of
+from profkit.attribution.networks.operators import REMAINDERS, LayerPhase, Operators, operators_of
 from profkit.capture.run import Run
 from profkit.capture.schema import PHASES
 from profkit.measurement.network_times import step_times
@@ -15,8 +15,6 @@ from profkit.ops.networks import network_from_dict
 from profkit.rendering.quantities import time_text
 from profkit.rendering.tables.table import Column, Line, Table
 from profkit.rendering.usage.networks import network_words
-
-LayerPhase = tuple[str, str]
 
 
 def compare_layers(runs: Sequence[Run]) -> Table:

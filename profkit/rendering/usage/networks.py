@@ -15,7 +15,7 @@ from profkit.ops.networks.network import Network
 from profkit.rendering.quantities import error_text, ratio_interval_text, spread_text, time_text
 from profkit.rendering.tables.table import Table
 from profkit.rendering.usage.columns import flops_text
-from profkit.rendering.usage.content import TableContext, View, build_table, steps_line
+from profkit.rendering.usage.content import View, build_table, steps_line
 
 
 def network_table(run: Run, usage: Usage | None = None, view: View | None = None) -> Table:
@@ -24,16 +24,13 @@ def network_table(run: Run, usage: Usage | None = None, view: View | None = None
     return build_table(mean_of_steps(usage), view or View(), network_surroundings(run, usage))
 
 
-def network_surroundings(run: Run, usage: Usage) -> TableContext:
+def network_surroundings(run: Run, usage: Usage) -> Table:
     """Title and facts of the run, what recording cost, and notes; the table in between shows one step."""
     lost = f"{usage.dropped:,} records were lost while recording" if usage.dropped else ""
-    return TableContext(
-        heads=[
-            network_title(run),
-            *run_lines(run),
-            *disturbance_lines(run),
-            *([steps_line(usage)] if usage.steps is not None else []),
-        ],
+    steps = [steps_line(usage)] if usage.steps is not None else []
+    return Table(
+        network_title(run),
+        [*run_lines(run), *disturbance_lines(run), *steps],
         losses=[lost] if lost else [],
         warnings=failure_lines(run),
         instead=[] if usage.rows else ["no operator was recorded"],

@@ -15,7 +15,7 @@ from profkit.attribution.usage import Usage
 from profkit.capture.run import Run
 from profkit.capture.schema import Capture
 from profkit.rendering.tables.table import Table
-from profkit.rendering.usage.content import TableContext, View, build_table, step_surroundings, surroundings
+from profkit.rendering.usage.content import View, build_table, step_surroundings, surroundings
 from profkit.rendering.usage.devices import device_surroundings
 from profkit.rendering.usage.gaps import EXPLAINED, gap_table
 from profkit.rendering.usage.networks import failure_lines, network_surroundings, network_title, run_lines
@@ -28,7 +28,7 @@ class Report:
     """Tables of usage, each with its surroundings, and a run's distance from the baseline."""
 
     opened: Capture | Run
-    usages: Sequence[tuple[TableContext, Usage]]
+    usages: Sequence[tuple[Table, Usage]]
     gaps: GapTable | None = None
 
     def tables(self, view: View, explained: float = EXPLAINED) -> list[Table]:

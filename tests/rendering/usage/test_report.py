@@ -20,9 +20,10 @@ from profkit.capture.schema import Capture, Losses, RangeKind
 from profkit.errors import UsageError
 from profkit.rendering.names import cut_middle
 from profkit.rendering.quantities import ABSENT
+from profkit.rendering.tables.table import Table
 from profkit.rendering.terminal import visible
 from profkit.rendering.usage.columns import choose_usage_columns, columns_on, find_usage_column, usage_columns
-from profkit.rendering.usage.content import View, build_table, loss_lines, program_table
+from profkit.rendering.usage.content import View, build_table, loss_lines, surroundings
 from profkit.rendering.usage.files import render_usage_csv, render_usage_json, row_fields
 from profkit.rendering.usage.tfprof import HEADER, memory_text, micros_text, render_tfprof
 from tests.capture.tables import Alloc, Row, capture_of
@@ -55,6 +56,10 @@ def busy_capture(losses: Losses | None = None, warnings: tuple[str, ...] = ()) -
         losses=losses,
         warnings=warnings,
     )
+
+
+def program_table(capture: Capture, usage: Usage, view: View) -> Table:
+    return build_table(usage, view, surroundings(capture, usage))
 
 
 def shown(capture: Capture, by: str = "name", width: int = 100, **view: object) -> list[str]:
