@@ -49,6 +49,7 @@ def share_folder(config: pytest.Config) -> None:
         return
     folder = tempfile.mkdtemp(prefix="profkit-objects-")
     os.environ[OBJECTS_FOLDER] = folder
+    measure_peaks()
 
     def take_away() -> None:
         leftover_processes.kill_started("")
@@ -56,6 +57,17 @@ def share_folder(config: pytest.Config) -> None:
         del os.environ[OBJECTS_FOLDER]
 
     config.add_cleanup(take_away)
+
+
+def measure_peaks() -> None:
+    """While nothing else runs: peaks of a busy machine would be measured again by every test that measures."""
+    try:
+        from profkit.measurement.cores import default_threads
+        from profkit.measurement.peaks import machine_peaks
+    except ImportError:
+        return  # the compiled core is not built: tests that need it say so
+    for threads in (1, default_threads()):
+        machine_peaks("float32", threads)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

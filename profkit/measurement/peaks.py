@@ -11,24 +11,35 @@ from typing import Any
 
 from profkit import _core
 from profkit.frameworks.cache import cache_folder
+from profkit.measurement.contention import others_share, processor_use
+from profkit.measurement.cores import usable_cpus
 from profkit.measurement.environment import machine_id
+
+QUIET_SHARE = 0.03
+"""Of the processors' time, that others may have taken while a peak was measured: the clocks count hundredths of a
+second, and a system that does nothing takes about one percent.
+"""
 
 
 def machine_peaks(dtype: str, threads: int, remeasure: bool = False) -> dict[str, float]:
     """flops_per_s and bytes_per_s for this dtype and thread count: measured once per machine and build.
 
-    What was measured while others used the machine is too low: it is measured again until the machine was quiet,
-    and the highest value stays, as a peak is a maximum.
+    What was measured while others used the machine is too low: it is measured again until the machine was quiet
+    meanwhile, and the highest value stays, as a peak is a maximum.
     """
     path = cache_folder() / "peaks.json"
     known = read_known(path)
     name = f"{machine_id()} | {dtype} | {threads} threads"
     found = {} if remeasure else known.get(name, {})
     if not found.get("quiet"):
+        cpus = usable_cpus()
+        before = processor_use(os.getpid(), cpus)
+        flops, bandwidth = _core.peak_flops(dtype, threads), _core.copy_bandwidth(threads)
+        share = others_share(before, processor_use(os.getpid(), cpus))
         known[name] = found = {
-            "flops_per_s": max(_core.peak_flops(dtype, threads), found.get("flops_per_s", 0.0)),
-            "bytes_per_s": max(_core.copy_bandwidth(threads), found.get("bytes_per_s", 0.0)),
-            "quiet": float(os.getloadavg()[0] < 0.5),
+            "flops_per_s": max(flops, found.get("flops_per_s", 0.0)),
+            "bytes_per_s": max(bandwidth, found.get("bytes_per_s", 0.0)),
+            "quiet": float(share is None or share < QUIET_SHARE),
         }
         write_known(path, known)
     return {name: found[name] for name in ("flops_per_s", "bytes_per_s")}

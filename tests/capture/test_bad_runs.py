@@ -16,11 +16,16 @@ from profkit.capture.run import Run, load_run, save_run
 from profkit.errors import CaptureError
 from tests.capture.network_captures import layer, network_capture, op, pool, recording_of
 
-VALUES: list[Any] = [
-    None, True, -1, 7, 1 << 62, 1.5, 1e308, float("nan"), "text", "\x1b[31m\u202e", "\ud800", [], ["a"], [-5], [[1]],
-    {}, {"a": 1}, {"a": {"b": []}},
+VALUES: list[Any] = [None, -1, 1.5, "text", ["a"], {"a": 1}]
+MORE_VALUES: list[Any] = [
+    True, 7, 1 << 62, 1e308, float("nan"), "\x1b[31m\u202e", "\ud800", [], [-5], [[1]], {}, {"a": {"b": []}},
 ]  # fmt: skip
 PLACES = ["run.json", "captures/0/about.json"]
+
+
+def in_full(value: Any) -> Any:
+    """A parameter of the full tier."""
+    return pytest.param(value, marks=pytest.mark.full)
 
 
 def whole_run() -> Run:
@@ -108,7 +113,7 @@ def check(path: Path, good: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not any(sign in shown for sign in "\x1b\u202e\ud800")
 
 
-@pytest.mark.parametrize("value", VALUES, ids=ascii)
+@pytest.mark.parametrize("value", [*VALUES, *(in_full(value) for value in MORE_VALUES)], ids=ascii)
 @pytest.mark.parametrize("name", PLACES)
 def test_a_wrong_value_in_any_field_is_refused_or_does_no_harm(
     name: str, value: Any, entries: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -142,7 +147,7 @@ def test_the_run_itself_is_shown(entries: dict[str, bytes], tmp_path: Path) -> N
     assert compare.main([str(good), str(good)]) == 0
 
 
-@pytest.mark.parametrize("number", [-(1 << 63), (1 << 63) - 1, 1 << 61, -2, 0, 99])
+@pytest.mark.parametrize("number", [-(1 << 63), 99, *map(in_full, [(1 << 63) - 1, 1 << 61, -2, 0])])
 def test_a_wrong_number_in_any_column_is_refused_or_does_no_harm(
     number: int, entries: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

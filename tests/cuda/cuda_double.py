@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -23,7 +22,7 @@ from tests.cuda.emulation import EMULATED_FLAGS, all_cuda_sources
 from tests.support.places import CUDA_NATIVE, ROOT
 from tests.support.processes import finish, succeed
 from tests.support.sanitized_programs import compiled_object
-from tests.support.shared_work import shared_folder
+from tests.support.shared_work import made_once
 
 BUILD_FOLDER = "PROFKIT_BUILD_FOLDER"
 """The variable that names another build folder than the one `pip install -e .` leaves."""
@@ -56,15 +55,19 @@ def build_folder() -> Path:
 @cache
 def double_environment() -> dict[str, str]:
     """Variables under which a Python process has profkit._cuda on the double."""
-    folder = Path(tempfile.mkdtemp(prefix="cuda-double-", dir=shared_folder()))
+    build_folder()  # skips here, not while others wait for what is made
+    folder, _ = made_once("cuda-double", _link_module)
+    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _link_module(folder: Path) -> None:
     library = _link_double(folder)
     module = folder / f"_cuda{sysconfig.get_config_var('EXT_SUFFIX')}"
     build = build_folder() / "csrc" / "CMakeFiles"
     objects = [*build.glob("profkit_cuda.dir/**/*.o"), *build.glob("_cuda.dir/**/*.o")]
     _link(module, [str(path) for path in objects], ["-L", str(folder), f"-l:{library.name}", f"-Wl,-rpath,{folder}"])
     (folder / "sitecustomize.py").write_text(_SITE.format(module=str(module)))
-    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _link_double(folder: Path) -> Path:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,13 +27,16 @@ def core(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[float]:
     return answers
 
 
-def set_load(monkeypatch: pytest.MonkeyPatch, load: float) -> None:
-    """Pretend a load average."""
-    monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load))
+def set_share(monkeypatch: pytest.MonkeyPatch, share: float | None) -> None:
+    """Pretend what others took of the processors during a measurement."""
+    monkeypatch.setattr(peaks, "others_share", lambda before, after: share)
 
 
-def test_peaks_of_a_quiet_machine_are_measured_once(core: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    set_load(monkeypatch, 0.1)
+@pytest.mark.parametrize("share", [0.01, pytest.param(None, id="the system does not tell")])
+def test_peaks_of_a_quiet_machine_are_measured_once(
+    core: list[float], monkeypatch: pytest.MonkeyPatch, share: float | None
+) -> None:
+    set_share(monkeypatch, share)
     core[:] = [100.0, 999.0]
 
     first = peaks.machine_peaks("float32", 1)
@@ -43,7 +48,7 @@ def test_peaks_of_a_quiet_machine_are_measured_once(core: list[float], monkeypat
 def test_peaks_of_a_busy_machine_are_measured_again_and_the_highest_stays(
     core: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_load(monkeypatch, 3.0)
+    set_share(monkeypatch, 0.2)
     core[:] = [50.0, 40.0, 90.0]
 
     found = [peaks.machine_peaks("float32", 1)["flops_per_s"] for _ in range(3)]
@@ -51,8 +56,22 @@ def test_peaks_of_a_busy_machine_are_measured_again_and_the_highest_stays(
     assert found == [50.0, 50.0, 90.0]
 
 
+def test_a_neighbour_during_the_measurement_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path))
+    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in usable_cpus()]
+    try:
+        peaks.machine_peaks("float32", 1)
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+
+    [known] = peaks.read_known(tmp_path / "peaks.json").values()
+    assert not known["quiet"]
+
+
 def test_remeasuring_forgets_what_was_known(core: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    set_load(monkeypatch, 0.1)
+    set_share(monkeypatch, 0.01)
     core[:] = [100.0, 80.0]
 
     peaks.machine_peaks("float32", 1)
@@ -63,7 +82,7 @@ def test_remeasuring_forgets_what_was_known(core: list[float], monkeypatch: pyte
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"a": 1}', '{"a": {"flops_per_s": "x"}}'])
 def test_a_damaged_cache_is_an_empty_one(core: list[float], monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    set_load(monkeypatch, 0.1)
+    set_share(monkeypatch, 0.01)
     core[:] = [70.0]
     path = cache_folder() / "peaks.json"
     path.parent.mkdir()
