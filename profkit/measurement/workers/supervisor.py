@@ -21,6 +21,8 @@ _WAITED = {signal.SIGTERM, signal.SIGCHLD}
 _NO_CHILD_STOPS = 1
 LONGEST_PAUSE_S = 5.0
 """What a driver holds in the kernel cannot be ended: it must not cost more than a look now and then."""
+_LONGEST_END_S = 10.0
+"""Between the end of a killed parent's first thread and that of its last."""
 
 
 class _SignalAction(ctypes.Structure):
@@ -76,7 +78,7 @@ def _supervise(worker: int, settings: dict[str, Any]) -> NoReturn:
                 os.kill(child, signal.SIGKILL)
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-    if os.getppid() != settings["parent"]:
+    if _has_lost(settings["parent"]):
         _remove(settings["folders"])
     _end_like(children.status or 0)
 
@@ -104,6 +106,29 @@ class _Children:
                     os.close(self._status_fd)
         except ChildProcessError:
             return False
+
+
+def _has_lost(parent: int) -> bool:
+    """Whether the parent has ended. The threads of a killed process end one by one: its children hear of the first,
+    and have another parent after the last.
+    """
+    deadline = time.monotonic() + _LONGEST_END_S
+    while os.getppid() == parent:
+        if not _is_ending(parent) or time.monotonic() > deadline:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+def _is_ending(process: int) -> bool:
+    """Whether its main thread has ended or is about to be killed."""
+    try:
+        with open(f"/proc/{process}/status") as file:
+            facts = dict(line.split(":", 1) for line in file)
+        kill = 1 << (signal.SIGKILL - 1)
+        return facts["State"].split()[0] in "ZX" or bool(int(facts["SigPnd"], 16) & kill)
+    except (OSError, KeyError, ValueError):
+        return False
 
 
 def _exit_code(status: int) -> int:

@@ -16,6 +16,7 @@ import pytest
 import profkit
 from profkit.measurement import arrays
 from profkit.measurement.arrays import array_folder, remove_leftovers, scratch_folder
+from tests.support.places import ROOT
 from tests.support.processes import state_of, wait_until
 
 # Runs in the candidate's worker: children that leave the worker's session and process group, one of them an orphan.
@@ -103,6 +104,40 @@ def test_a_killed_run_leaves_neither_processes_nor_folders(tmp_path: Path, numbe
     assert len(folders) == 3  # of the arrays and of two workers
     assert wait_until(lambda: not [pid for pid in started(pids) if state_of(pid) not in "ZX"])
     assert wait_until(lambda: not any(folder.exists() for folder in folders))
+
+
+# Its main thread ends a second before the process does, as threads of a killed process end one by one.
+ENDS_SLOWLY = """
+import ctypes, os, platform, signal, threading, time
+from profkit.frameworks.adapter import Implementation
+from profkit.measurement.arrays import scratch_folder
+from profkit.measurement.cores import cores_for
+from profkit.measurement.workers.process import WorkerProcess, WorkerSettings
+from tests.support.processes import workers_of
+
+def end():
+    time.sleep(1.0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+with scratch_folder() as folder:
+    worker = WorkerProcess(Implementation("matmul/numpy/cpu", "numpy"), WorkerSettings(1, cores_for(1)))
+    print(folder, flush=True)
+    while len(workers_of(os.getpid())) < 2:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    threading.Thread(target=end).start()
+    ctypes.CDLL(None).syscall(60 if platform.machine() == "x86_64" else 93, 0)
+"""
+
+
+def test_a_folder_is_removed_although_the_threads_of_the_killed_run_end_one_by_one() -> None:
+    command = [sys.executable, "-c", ENDS_SLOWLY]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT)
+
+    folder = Path(done.stdout.strip())
+    assert done.returncode == -signal.SIGKILL
+    assert folder.name.startswith("profkit-")
+    assert wait_until(lambda: not folder.exists(), 10.0)
 
 
 def test_files_of_a_compiler_that_takes_too_long_go_with_the_worker(
